@@ -1,0 +1,8 @@
+"""Run the command line: `python -m vaultmem`."""
+
+from __future__ import annotations
+
+from vaultmem.cli.app import main
+
+if __name__ == "__main__":
+    main()

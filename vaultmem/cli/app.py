@@ -1,0 +1,63 @@
+"""The `vaultmem` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import vaultmem
+from vaultmem.cli import finding, history, notes, vaults
+from vaultmem.cli.options import AgentOption, SessionOption, VaultOption, remember_globals
+from vaultmem.cli.output import warn
+from vaultmem.errors import VaultError
+
+app = typer.Typer(
+    name="vaultmem",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"vaultmem {vaultmem.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """An agent's long-term memory as a folder of markdown in git.
+
+    Files are the truth, git is the audit log, everything else is a cache.
+    """
+    remember_globals(vault, agent, session)
+
+
+for _module in (vaults, notes, finding, history):
+    _module.register(app)
+
+
+def main() -> None:
+    """Run a command; an expected failure is one line on standard error and an exit code."""
+    try:
+        app()
+    except VaultError as error:
+        warn(f"error: {error}")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

@@ -1,0 +1,84 @@
+"""The one place that prints: plain when piped, coloured only for meaning, never misled by notes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from vaultmem.core.pack_text import clean_text, one_line
+
+_COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
+
+
+def say(text: str = "") -> None:
+    """Print text of our own and of notes: control characters are left out."""
+    sys.stdout.write("\n".join(map(clean_text, text.split("\n"))) + "\n")
+
+
+def say_raw(text: str) -> None:
+    """Print a note's own text exactly as it is when piped; cleaned on a terminal."""
+    if sys.stdout.isatty():
+        say(text.rstrip("\n"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
+
+
+def warn(text: str) -> None:
+    """Print a warning to standard error."""
+    sys.stderr.write(f"vaultmem: {one_line(text)}\n")
+
+
+def emit_json(value: Any) -> None:
+    """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(as_plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def as_plain(value: Any) -> Any:
+    """Return dataclasses, sets and paths as what JSON has."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return as_plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): as_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [as_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)
+
+
+def paint(text: str, style: str) -> str:
+    """Return text in a style, if standard output is a terminal that wants colours."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
+
+
+def say_painted(text: str, style: str, rest: str = "") -> None:
+    """Print a cleaned line whose first part has a style."""
+    sys.stdout.write(paint(one_line(text), style) + one_line(rest) + "\n")
+
+
+class ProgressLine:
+    """A line on standard error about long work: only on a terminal, only after a second."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._started = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or time.monotonic() - self._started < 1:
+            return
+        width = 24
+        filled = width * done // total if total else width
+        bar = "#" * filled + "." * (width - filled)
+        end = "\n" if done >= total else ""
+        sys.stderr.write(f"\r{self._what} [{bar}] {done:,} of {total:,}{end}")
+        sys.stderr.flush()

@@ -1,0 +1,114 @@
+"""Commands about a vault as a whole: init, sync, trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vaultmem.cli.options import AgentOption, JsonOption, VaultOption, open_here
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("init")(init)
+    app.command("sync")(sync)
+    app.command("trust")(trust)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The folder.")] = Path(),
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Make a vault here or in DIR; files that exist are never changed.
+
+    A folder outside git becomes a repository with a first commit. In an existing repository
+    nothing is committed.
+    """
+    from vaultmem.services.create import create_vault
+    from vaultmem.services.sync import sync_vault
+
+    created = create_vault(folder, agent)
+    report = sync_vault(created.vault, ProgressLine("reading notes"))
+    notes, _ = created.vault.manifest.totals()
+    if as_json:
+        emit_json(
+            {
+                "vault": str(created.vault.root),
+                "added": created.added,
+                "excluded": created.excluded,
+                "new_repository": created.new_repository,
+                "commit": created.report.commit or None,
+                "notes": notes,
+                "problems": report.problems,
+            }
+        )
+        return
+    if not created.added and not created.excluded:
+        say(f"{created.vault.root} is a vault already; nothing changed.")
+    for path in created.added:
+        say(f"  added  {path}")
+    for line in created.excluded:
+        say(f"  added  {line}  to the repository's own exclude file")
+    if created.report.commit:
+        say(f"Committed as {created.report.commit[:7]}.")
+    say(f"{notes:,} notes in {created.vault.root}.")
+    _say_problems(report.problems)
+
+
+def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+    """Bring the index up to what is on disk, and name every note that could not be read fully.
+
+    Other commands do this by themselves.
+    """
+    from vaultmem.services.sync import sync_vault
+
+    opened = open_here(vault)
+    report = sync_vault(opened, ProgressLine("reading notes"))
+    problems = dict(opened.manifest.problems())
+    notes, tokens = opened.manifest.totals()
+    if as_json:
+        emit_json(
+            {
+                "notes": notes,
+                "tokens": tokens,
+                "added": report.added,
+                "changed": report.changed,
+                "removed": report.removed,
+                "seconds": round(report.seconds, 3),
+                "problems": opened.manifest.problems(),
+            }
+        )
+        return
+    say(
+        f"{notes:,} notes, {report.added:,} new, {report.changed:,} changed, "
+        f"{report.removed:,} gone  ({report.seconds:.1f} s)"
+    )
+    _say_problems(problems)
+
+
+def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+    """Say that this vault is yours: its active policies and skills may instruct.
+
+    A vault that somebody else made is evidence only, until you say this.
+    """
+    from vaultmem.services.trust import trust_vault
+
+    paths = trust_vault(open_here(vault))
+    if as_json:
+        emit_json({"trusted": paths})
+        return
+    for path in paths:
+        say_painted("trusted  ", "green", path)
+    say(f"{len(paths)} active policies and skills stand under Instructions from now on.")
+
+
+def _say_problems(problems: dict[str, str]) -> None:
+    if not problems:
+        return
+    say(f"\n{len(problems):,} files were not read, or not fully (none was changed):")
+    for path, problem in problems.items():
+        say_painted(f"  {path}", "yellow", f": {problem}")

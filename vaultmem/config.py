@@ -1,0 +1,120 @@
+"""One frozen Config, read from vaultmem.yaml; every key is optional."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from vaultmem.core.frontmatter import read_frontmatter
+from vaultmem.core.property import Property
+from vaultmem.errors import VaultError
+
+CONFIG_NAME = "vaultmem.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a vault's owner can set; `templates/vaultmem.yaml` documents each key."""
+
+    agent: str = "vaultmem"
+    author: str = "{agent} <agent@localhost>"
+    budget: int = 2000
+    pinned_share: float = 0.5
+    results: int = 10
+    context: str = "inbox"
+    edit_commits: bool = True
+    ignore: tuple[str, ...] = ()
+    promoters: tuple[str, ...] = ()
+    allow_secrets: tuple[str, ...] = ()
+
+    def ignores(self, path: str) -> bool:
+        """Tell whether a path of the vault is passed over."""
+        return bool(self.ignore) and _matches(path, self.ignore)
+
+    def allows_secrets(self, path: str) -> bool:
+        """Tell whether what looks like a credential is allowed in this note."""
+        return _matches(path, self.allow_secrets)
+
+
+def read_config(root: Path) -> Config:
+    """Read a vault's vaultmem.yaml; the defaults where there is none.
+
+    Raises:
+        VaultError: an unknown key, a value of the wrong type, or no YAML.
+    """
+    try:
+        text = (root / CONFIG_NAME).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise VaultError(f"{CONFIG_NAME}: cannot be read ({error})") from error
+    return parse_config(text)
+
+
+def parse_config(text: str) -> Config:
+    """Return the Config that a vaultmem.yaml's text describes.
+
+    Raises:
+        VaultError: as for `read_config`.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        return Config()
+    matter = read_frontmatter("---\n" + "\n".join(lines) + "\n---\n")
+    if matter.problem or not matter.body:
+        problem = matter.problem.replace("the frontmatter", "it") or "it is not `key: value` lines"
+        raise VaultError(f"{CONFIG_NAME}: {problem}; correct it or remove the file")
+    values = {prop.name: _read_value(prop) for prop in matter.properties}
+    return Config(**values)  # type: ignore[arg-type]
+
+
+def _read_value(prop: Property) -> object:
+    kinds = {field.name: field.type for field in fields(Config)}
+    if prop.name not in kinds:
+        near = difflib.get_close_matches(prop.name, kinds, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(kinds)}"
+        raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"; {hint}')
+    wanted = str(kinds[prop.name])
+    value = prop.value
+    try:
+        if wanted.startswith("tuple"):
+            return value if isinstance(value, tuple) else (value,) if value else ()
+        if isinstance(value, tuple):
+            raise ValueError
+        if wanted == "bool":
+            return {"true": True, "false": False}[value.lower()]
+        if wanted == "int":
+            return _positive(int(value))
+        if wanted == "float":
+            return _share(float(value))
+    except (ValueError, KeyError):
+        raise VaultError(
+            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
+        ) from None
+    return value
+
+
+def _positive(number: int) -> int:
+    if number <= 0:
+        raise ValueError
+    return number
+
+
+def _share(number: float) -> float:
+    if not 0 <= number <= 1:
+        raise ValueError
+    return number
+
+
+def _describe(wanted: str) -> str:
+    names = {"bool": "true or false", "int": "a whole number above 0", "float": "0 to 1"}
+    return names.get(wanted, "text" if wanted == "str" else "a list of texts")
+
+
+def _matches(path: str, patterns: tuple[str, ...]) -> bool:
+    return any(
+        fnmatch.fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
+        for pattern in patterns
+    )

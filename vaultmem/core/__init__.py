@@ -1,0 +1,1 @@
+"""Pure values and rules: no disk, clock, environment, git or Whoosh."""

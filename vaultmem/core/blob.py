@@ -1,0 +1,14 @@
+"""Git's own name for a file's bytes, computed without asking git."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def blob_id(data: bytes) -> str:
+    """Return git's blob id: the sha1 of ``blob <length>\\0<bytes>``, 40 hex digits.
+
+    Source: gitformat-loose objects, "Git Internals - Git Objects".
+    """
+    header = b"blob %d\0" % len(data)
+    return hashlib.sha1(header + data, usedforsecurity=False).hexdigest()

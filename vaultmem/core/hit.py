@@ -1,0 +1,43 @@
+"""A section that was found, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vaultmem.core.record import NoteRecord, SectionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One query term in a section: the fields it stands in, and what it adds to the score."""
+
+    term: str
+    fields: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A section with its text and score; `text` leaves the heading out.
+
+    score = (sum of the matches + closeness) * state_weight.
+    """
+
+    record: NoteRecord
+    section: SectionRecord
+    text: str
+    score: float
+    matches: tuple[Match, ...]
+    closeness: float
+    state_weight: float
+
+    @property
+    def address(self) -> str:
+        """The section's address as Obsidian writes it: `path#Heading`."""
+        return f"{self.record.path}#{self.section.heading}" if self.section.heading else self.record.path
+
+    @property
+    def name(self) -> str:
+        """The note's title, and the heading where that says something else."""
+        title, heading = self.record.title, self.section.heading
+        return title if not heading or heading == title else f"{title} > {heading}"

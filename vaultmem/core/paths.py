@@ -1,0 +1,103 @@
+"""Names inside a vault: which are safe, which are notes, and how a new one is made."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import PurePosixPath
+
+from vaultmem.errors import RefusedError
+
+#: Notes that are pinned by their name, in the order in which a pack shows them.
+PINNED_FILES = ("MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md")
+
+#: Folders at the vault's root whose files are never notes.
+NOT_NOTES = frozenset({"templates", "transcripts", "media"})
+
+#: Files at the vault's root that vaultmem generates.
+GENERATED = frozenset({"CONTEXT.md"})
+
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\\u202a-\u202e\u2066-\u2069]')
+_RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$")
+_TEMPORARY = re.compile(r"(?i)^(\.|~|#)|(~|\.tmp|\.swp|\.swx|\.part|\.crdownload)$|^4913$")
+_MAX_NAME_BYTES = 200
+
+
+def parse_note_path(text: str) -> PurePosixPath:
+    """Return `text` as a path inside the vault, for a note that may exist already.
+
+    Raises:
+        RefusedError: absolute, leaves the vault, enters `.git`, or has control characters.
+    """
+    if not text.strip() or "\0" in text:
+        raise RefusedError(f'"{text!r}" is not a path; name a note relative to the vault')
+    path = PurePosixPath(text)
+    if path.is_absolute() or text.startswith("\\") or re.match(r"^[A-Za-z]:[\\/]", text):
+        raise RefusedError(f'"{text}" is absolute; name the note relative to the vault')
+    for part in path.parts:
+        folded = unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
+        if part == ".." or "\\.." in part:
+            raise RefusedError(f'"{text}" leaves the vault; name a note inside it')
+        if folded in {".git", "git~1"}:
+            raise RefusedError(f'"{text}" is inside git\'s own folder; name a note')
+    return path
+
+
+def check_new_name(path: PurePosixPath) -> None:
+    """Make sure that every system and Obsidian can hold a new note of this name.
+
+    Raises:
+        RefusedError: says which part of the name is forbidden and why.
+    """
+    for part in path.parts:
+        if match := _FORBIDDEN.search(part):
+            raise RefusedError(f"{path!s}: {match.group()!r} is not allowed in a note's name")
+        if _RESERVED.match(part):
+            raise RefusedError(f'{path}: "{part}" is a reserved name on Windows; choose another')
+        if part != part.rstrip(". ") or part != part.lstrip():
+            raise RefusedError(f'{path}: "{part}" starts or ends with a space or dot; drop it')
+        if part.startswith("."):
+            raise RefusedError(f'{path}: hidden names are not notes; drop the dot of "{part}"')
+        if len(part.encode()) > _MAX_NAME_BYTES:
+            raise RefusedError(f"{path}: a name may be {_MAX_NAME_BYTES} bytes long at most")
+    if not is_note_path(path):
+        raise RefusedError(f"{path}: not a place for a note; use notes/<context>/<name>.md")
+
+
+def is_note_path(path: PurePosixPath) -> bool:
+    """Tell whether a file at `path` is a note: markdown, visible, not generated."""
+    if path.suffix.lower() != ".md" or any(is_hidden(part) for part in path.parts):
+        return False
+    return path.parts[0] not in NOT_NOTES and str(path) not in GENERATED
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of this name is hidden or an editor's temporary file."""
+    return _TEMPORARY.search(name) is not None
+
+
+def fold_name(path: PurePosixPath) -> str:
+    """Return the form in which twins (case, NFC and NFD) have the same name."""
+    return unicodedata.normalize("NFC", str(path)).casefold()
+
+
+def slugify(text: str) -> str:
+    """Return a file name's stem for a title: lower-case words joined by hyphens, 60 at most."""
+    plain = unicodedata.normalize("NFC", text).lower()
+    words = re.findall(r"[^\W_]+", plain)
+    slug = ""
+    for word in words:
+        longer = f"{slug}-{word}" if slug else word
+        if len(longer) > 60 or len(longer.encode()) > 150:
+            break
+        slug = longer
+    slug = slug or "".join(words)[:40] or "note"
+    return f"{slug}-note" if _RESERVED.match(slug) else slug
+
+
+def note_context(path: PurePosixPath) -> str:
+    """Return what a note is about by its folder: `notes/auth/x.md` gives "auth"."""
+    parents = path.parts[:-1]
+    if parents and parents[0] in {"notes", "primed"}:
+        parents = parents[1:]
+    return "/".join(parents)

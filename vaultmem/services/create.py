@@ -1,0 +1,124 @@
+"""Make a vault: add what is missing, change nothing that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import vaultmem
+from vaultmem.errors import ConflictError, VaultError
+from vaultmem.services.commit import CommitReport, Event, commit_event
+from vaultmem.storage.files import create_file
+from vaultmem.storage.head import find_git_folder
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault, open_vault
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What `init` did: the files it added, lines added to git's exclude file, its commit."""
+
+    vault: Vault
+    added: tuple[str, ...]
+    excluded: tuple[str, ...]
+    new_repository: bool
+    report: CommitReport
+
+
+def create_vault(folder: Path, agent: str = "") -> Created:
+    """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
+
+    Existing files are never changed. Only a repository that this call made gets a commit. A
+    vault that is made here is its owner's, so its promotions count.
+
+    Raises:
+        VaultError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VaultError(f"{folder}: cannot be made ({error.strerror})") from error
+    fresh = not any(name for name in folder.iterdir() if name.name != ".git")
+    new_repository = find_git_folder(folder.resolve()) is None
+    vault = open_vault(folder, agent=agent)
+    with vault.lock():
+        if new_repository:
+            _init_repository(vault)
+        had_ignore = (vault.root / ".gitignore").exists()
+        added = tuple(_add_missing(vault))
+        excluded = tuple(_add_excludes(vault)) if had_ignore else ()
+        report = CommitReport()
+        if new_repository:
+            author = Author(vault.author.agent)
+            subject = "init: new vault" if fresh else "init: the notes that were here, and a vault"
+            report = commit_event(vault, Event("init", subject, author, intent="observe"))
+        if fresh or new_repository:
+            vault.trust.record({})
+    return Created(vault, added, excluded, new_repository, report)
+
+
+def template_folder() -> Path:
+    """Return where the files are that `init` lays down: in the package, or beside it."""
+    package = Path(vaultmem.__file__).parent
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def _init_repository(vault: Vault) -> None:
+    from vaultmem.storage.history import init_repository
+
+    init_repository(vault.root, vault.state_folder)
+
+
+def _template_files() -> Iterator[tuple[PurePosixPath, bytes]]:
+    folder = template_folder()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(folder).as_posix()
+            yield PurePosixPath(".gitignore" if name == "gitignore" else name), file.read_bytes()
+
+
+def _add_missing(vault: Vault) -> Iterator[str]:
+    """Create each file that the vault lacks; a twin in other case counts as there."""
+    for path, data in _template_files():
+        if _exists(vault.root, path):
+            continue
+        try:
+            create_file(vault.root, path, data)
+        except ConflictError:
+            continue
+        yield str(path)
+
+
+def _exists(root: Path, path: PurePosixPath) -> bool:
+    folder = root
+    for part in path.parts:
+        try:
+            names = {entry.name.casefold(): entry.name for entry in folder.iterdir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if part.casefold() not in names:
+            return False
+        folder = folder / names[part.casefold()]
+    return True
+
+
+def _add_excludes(vault: Vault) -> Iterator[str]:
+    """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    prefix = vault.history.prefix
+    wanted = [
+        f"/{prefix}{line}" if line.rstrip("/").count("/") == 0 and prefix else line
+        for line in (template_folder() / "gitignore").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+    file = vault.history.exclude_file()
+    there = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    missing = [line for line in wanted if line not in here and line not in there]
+    if missing:
+        file.parent.mkdir(exist_ok=True)
+        gap = "" if not there or file.read_text(encoding="utf-8").endswith("\n") else "\n"
+        with open(file, "a", encoding="utf-8", newline="\n") as out:
+            out.write(gap + "\n".join(missing) + "\n")
+    yield from missing

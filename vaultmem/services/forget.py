@@ -1,0 +1,84 @@
+"""Remove notes: those named, or those that a tag or an age chooses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.note import has_tag
+from vaultmem.core.record import NoteRecord
+from vaultmem.core.values import parse_moment
+from vaultmem.errors import RefusedError
+from vaultmem.services.commit import commit_edits
+from vaultmem.services.read import resolve_address
+from vaultmem.services.sync import sync_paths
+from vaultmem.storage.files import remove_file
+from vaultmem.storage.journal import REMOVED
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Notes that are to be forgotten, and pinned ones that a tag or age chose but stay."""
+
+    notes: tuple[NoteRecord, ...]
+    kept: tuple[str, ...]
+
+
+def select_notes(
+    vault: Vault, addresses: Sequence[str], tag: str = "", older_than: float | None = None
+) -> Selection:
+    """Return the notes at these addresses, and those with the tag and of the age (seconds).
+
+    The vault must be in sync. Pinned notes are chosen only by their address.
+
+    Raises:
+        NoteNotFoundError: an address names no note.
+        RefusedError: nothing says which notes.
+    """
+    if not addresses and not tag and older_than is None:
+        raise RefusedError("say which notes to forget: a path, --tag or --older-than")
+    records = {record.path: record for record in vault.manifest.records()}
+    chosen: dict[str, NoteRecord] = {}
+    for address in addresses:
+        path = str(resolve_address(vault, address)[0])
+        if path not in records:
+            raise RefusedError(f"{path}: not a note that vaultmem reads; remove it yourself")
+        chosen[path] = records[path]
+    kept = []
+    for record in records.values() if tag or older_than is not None else ():
+        if tag and not has_tag(record.tags, tag):
+            continue
+        if older_than is not None and time.time() - _last_change(record) < older_than:
+            continue
+        if record.pinned and record.path not in chosen:
+            kept.append(record.path)
+        else:
+            chosen[record.path] = record
+    return Selection(tuple(chosen.values()), tuple(kept))
+
+
+def forget_notes(vault: Vault, records: Sequence[NoteRecord]) -> list[str]:
+    """Remove these notes and return their paths; what people wrote is committed before.
+
+    Raises:
+        ConflictError: a note has changed since it was selected; it stays.
+    """
+    forgotten = []
+    with vault.lock():
+        if vault.head() is not None:
+            commit_edits(vault)
+        for record in records:
+            path = PurePosixPath(record.path)
+            vault.journal.record(record.path, REMOVED, vault.author, time.time())
+            remove_file(vault.root, path, record.blob)
+            sync_paths(vault, [path])
+            forgotten.append(record.path)
+    return forgotten
+
+
+def _last_change(record: NoteRecord) -> float:
+    moment = parse_moment(record.updated or record.created)
+    return record.changed if moment is None else moment

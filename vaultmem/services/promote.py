@@ -1,0 +1,71 @@
+"""Make candidates active, on record: one commit, and the person's word that it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
+from vaultmem.services.commit import CommitReport, Event, commit_edits, commit_event
+from vaultmem.services.edit import set_note_property
+from vaultmem.services.read import read_note, resolve_address
+from vaultmem.storage.manifest import body_digest
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What a promote did: (path, state before) of each note, which may instruct now, commits."""
+
+    notes: tuple[tuple[str, str], ...]
+    trusted: tuple[str, ...]
+    report: CommitReport
+
+
+def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
+    """Set the notes' state to active and commit them, and nothing else, as `promote`.
+
+    A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
+    skill instruct from now on, until its text changes.
+
+    Raises:
+        NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
+        PendingError: the notes are active; their commit has to wait.
+    """
+    paths = [resolve_address(vault, address)[0] for address in addresses]
+    with vault.lock():
+        before = [(path, _check(vault, path)) for path in paths]
+        if vault.head() is not None:
+            commit_edits(vault)
+        for path, state in before:
+            if state != State.ACTIVE:
+                set_note_property(vault, path, "state", State.ACTIVE.value)
+        trusted = _record_trust(vault, paths)
+        event = Event(
+            "promote",
+            "promote",
+            vault.author,
+            body=tuple(f"{path}: {state} to active" for path, state in before),
+            intent="refine",
+            only=tuple(str(path) for path in paths),
+        )
+        report = commit_event(vault, event)
+    return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
+
+
+def _check(vault: Vault, path: PurePosixPath) -> State:
+    note = read_note(vault, path)
+    check_promotion(str(path), note.state)
+    return note.state
+
+
+def _record_trust(vault: Vault, paths: Sequence[PurePosixPath]) -> tuple[str, ...]:
+    allowed = vault.is_person or vault.author.agent in vault.config.promoters
+    if not allowed or not vault.trust.is_trusted():
+        return ()
+    notes = [read_note(vault, path) for path in paths]
+    digests = {str(n.path): body_digest(n) for n in notes if n.kind in INSTRUCTION_KINDS}
+    if digests:
+        vault.trust.record(digests)
+    return tuple(digests)

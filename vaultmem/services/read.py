@@ -1,0 +1,100 @@
+"""Read notes: one by its address, or a list by filter."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.paths import parse_note_path
+from vaultmem.core.query import NoteFilter
+from vaultmem.core.record import NoteRecord
+from vaultmem.core.sections import Section
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNote:
+    """A note that was read, and the section that its address named, if any."""
+
+    note: Note
+    section: Section | None
+
+
+def get_note(vault: Vault, address: str) -> FoundNote:
+    """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
+
+    Raises:
+        NoteNotFoundError: no such note or heading.
+        RefusedError: the path is unsafe, or its file cannot be read as a note.
+    """
+    path, heading = resolve_address(vault, address)
+    note = read_note(vault, path)
+    if not heading:
+        return FoundNote(note, None)
+    section = note.find_section(heading)
+    if section is None:
+        names = ", ".join(s.heading for s in note.sections if s.heading) or "none"
+        raise NoteNotFoundError(f'{path}: no heading "{heading}"; it has: {names}')
+    return FoundNote(note, section)
+
+
+def read_note(vault: Vault, path: PurePosixPath) -> Note:
+    """Read and parse a note as it is on disk now.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is no file that can be read as a note.
+    """
+    try:
+        return parse_note(path, read_file(vault.root, path))
+    except UnreadableNoteError as error:
+        raise RefusedError(f"{path}: {error}") from None
+    except UnsafeFileError as error:
+        raise RefusedError(str(error)) from None
+
+
+def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
+    """Return the notes that the filter admits, by path; the vault must be in sync."""
+    return [
+        record
+        for record in vault.manifest.records()
+        if note_filter.admits(
+            record.kind, record.state, record.tags, record.context, record.pinned
+        )
+    ]
+
+
+def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
+    """Return the path and heading that an address means: `.md` and folders may be left out.
+
+    Raises:
+        NoteNotFoundError: several notes have that bare name, or none.
+        RefusedError: the path is unsafe.
+    """
+    if _is_file(vault, address):
+        return parse_note_path(address), ""
+    name, _, heading = address.partition("#")
+    path = parse_note_path(name)
+    for candidate in (name, f"{name}.md"):
+        if _is_file(vault, candidate):
+            return PurePosixPath(candidate), heading
+    wanted = unicodedata.normalize("NFC", f"/{path}".removesuffix(".md")).casefold()
+    found = [
+        known
+        for known in vault.manifest.blobs()
+        if unicodedata.normalize("NFC", f"/{known}").removesuffix(".md").casefold().endswith(wanted)
+    ]
+    if len(found) == 1:
+        return PurePosixPath(found[0]), heading
+    if found:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+    raise NoteNotFoundError(f'{name}: there is no such note; see `vaultmem list` or `vaultmem recall`')
+
+
+def _is_file(vault: Vault, address: str) -> bool:
+    path = parse_note_path(address)
+    return (vault.root / path).is_file() and not (vault.root / path).is_symlink()

@@ -1,0 +1,167 @@
+"""Find the sections that answer a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.core.hit import Hit, Match
+from vaultmem.core.lifecycle import STATE_WEIGHT, State
+from vaultmem.core.query import NoteFilter, RecallQuery
+from vaultmem.core.record import NoteRecord, SectionRecord
+from vaultmem.core.terms import term_sequence
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.core.ranking import Scoring
+    from vaultmem.storage.search_index import Snapshot
+
+#: The best sections by terms alone are looked at again for the order of their words.
+_REREAD = 24
+
+
+def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
+    """Return the best sections for the query, best first; ties in the order of path.
+
+    The vault must be in sync (`sync_vault`): this looks at no file but those it returns.
+    """
+    from vaultmem.core.ranking import RankingWeights, best_sections, score_sections
+
+    terms = list(dict.fromkeys(query.terms))
+    snapshot = vault.index.snapshot()
+    if not terms or not snapshot.size:
+        return []
+    eligible = _eligible_sections(vault, snapshot, query.filter)
+    weights = RankingWeights()
+    postings = [{f: snapshot.postings(f, term) for f in weights.fields} for term in terms]
+    lengths = {name: snapshot.column(f"{name}_length") for name in weights.fields}
+    scoring = score_sections(postings, lengths, eligible, weights)
+    numbers = best_sections(scoring.total, max(query.limit, _REREAD) + 8)
+    hits = _make_hits(vault, query, terms, snapshot, scoring, numbers)
+    hits.sort(key=lambda hit: (-round(hit.score, 5), hit.record.path, hit.section.ordinal))
+    return hits[: query.limit]
+
+
+def read_sections(
+    vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
+) -> list[tuple[NoteRecord, SectionRecord, str]]:
+    """Return sections with their text; a note that changed since the sync is left out."""
+    texts: dict[str, str | None] = {}
+    found = []
+    for record, section in places:
+        if record.path not in texts:
+            texts[record.path] = _read_text(vault.root, record.path, record.blob)
+        text = texts[record.path]
+        if text is not None:
+            found.append((record, section, text[section.start : section.end].strip()))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _cached_text(root: Path, path: str, blob: str) -> str:
+    from vaultmem.core.blob import blob_id
+
+    data = read_file(root, PurePosixPath(path))
+    if blob_id(data) != blob:
+        raise NoteNotFoundError(f"{path}: changed since the last sync")
+    return data.decode("utf-8", "replace")
+
+
+def _read_text(root: Path, path: str, blob: str) -> str | None:
+    try:
+        return _cached_text(root, path, blob)
+    except (NoteNotFoundError, UnsafeFileError):
+        return None
+
+
+@dataclass
+class _Mask:
+    key: tuple[object, ...]
+    eligible: NDArray[np.bool_]
+
+
+def _eligible_sections(
+    vault: Vault, snapshot: Snapshot, note_filter: NoteFilter
+) -> NDArray[np.bool_]:
+    """Return which sections belong to a note that the filter admits (shape: sections)."""
+    key = (id(snapshot), vault.state.get("view"), note_filter)
+    cached = vault.__dict__.get("_mask")
+    if isinstance(cached, _Mask) and cached.key == key:
+        return cached.eligible
+    import numpy as np
+
+    documents = snapshot.column("document")
+    allowed = np.zeros(int(documents.max(initial=0)) + 1, np.bool_)
+    view = np.asarray(vault.manifest.view(note_filter), np.int64)
+    allowed[view[view < len(allowed)]] = True
+    eligible: NDArray[np.bool_] = allowed[documents]
+    vault.__dict__["_mask"] = _Mask(key, eligible)
+    return eligible
+
+
+def _make_hits(
+    vault: Vault,
+    query: RecallQuery,
+    terms: list[str],
+    snapshot: Snapshot,
+    scoring: Scoring,
+    numbers: list[int],
+) -> list[Hit]:
+    documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
+    found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
+    records = vault.manifest.records_of({document for document, _ in found})
+    sections = vault.manifest.sections_of({document for document, _ in found})
+    places = [(records[key[0]], sections[key]) for key in found if key in sections and key[0] in records]
+    idf = dict(zip(terms, scoring.idf, strict=True))
+    hits = []
+    for record, section, text in read_sections(vault, places):
+        number = found[section.document, section.ordinal]
+        matches = _explain(terms, snapshot, scoring, number)
+        bonus = _closeness(query, idf, record, section, text)
+        weight = STATE_WEIGHT.get(State(record.state), 1.0)
+        score = (float(scoring.total[number]) + bonus) * weight
+        hits.append(Hit(record, section, text, score, matches, bonus, weight))
+    return hits
+
+
+def _closeness(
+    query: RecallQuery,
+    idf: dict[str, float],
+    record: NoteRecord,
+    section: SectionRecord,
+    text: str,
+) -> float:
+    from vaultmem.core.ranking import measure_closeness
+
+    if len(query.terms) < 2:
+        return 0.0
+    sequence = term_sequence("\n".join([record.title, *section.parents, section.heading, text]))
+    return measure_closeness(query.terms, [idf[term] for term in query.terms], sequence)
+
+
+def _explain(
+    terms: list[str], snapshot: Snapshot, scoring: Scoring, number: int
+) -> tuple[Match, ...]:
+    matches = []
+    for term, share in zip(terms, scoring.shares, strict=True):
+        if share[number] > 0:
+            fields = tuple(
+                name
+                for name in ("title", "tags", "body")
+                if _contains(snapshot.postings(name, term)[0], number)
+            )
+            matches.append(Match(term, fields, float(share[number])))
+    return tuple(matches)
+
+
+def _contains(numbers: NDArray[np.int64], number: int) -> bool:
+    place = int(numbers.searchsorted(number))
+    return place < len(numbers) and int(numbers[place]) == number

@@ -1,0 +1,149 @@
+"""Write a new memory: gate, atomic write, journal, index."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
+from vaultmem.core.properties import PropertyValue, format_property
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.sync import sync_paths
+from vaultmem.storage.files import MAX_FILE_BYTES, create_file
+from vaultmem.vault import Vault
+
+_NAME_ATTEMPTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is to be remembered; empty fields are left out of the note."""
+
+    text: str
+    title: str = ""
+    context: str = ""
+    kind: Kind = Kind.SEMANTIC_FACT
+    state: State | None = None
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    confidence: float | None = None
+    refs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The note that was written: its path, blob id and title."""
+
+    path: str
+    blob: str
+    title: str
+    state: str
+
+
+def remember(vault: Vault, memory: Memory) -> Remembered:
+    """Write a new note; when this returns it is durable on disk and indexed, not yet committed.
+
+    Policies and skills that an agent writes start as candidates: they instruct nobody before
+    they were promoted.
+
+    Raises:
+        RefusedError: empty, too large, looks like a credential, or an unsafe name.
+    """
+    title = _choose_title(memory)
+    state = memory.state or _first_state(vault, memory.kind)
+    data = _compose(vault, memory, title, state).encode("utf-8")
+    folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
+    _check(memory, data, vault, str(folder))
+    with vault.lock():
+        path = _create(vault, folder, slugify(title), data)
+        sync_paths(vault, [path])
+    return Remembered(str(path), blob_id(data), title, state)
+
+
+def _choose_title(memory: Memory) -> str:
+    if memory.title.strip():
+        return " ".join(memory.title.split())
+    line = next((line for line in memory.text.splitlines() if line.strip()), "")
+    words = " ".join(line.strip().lstrip("#>-* ").split())
+    if len(words) <= 80:
+        return words.rstrip(".") or "Note"
+    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+
+
+def _first_state(vault: Vault, kind: Kind) -> State:
+    by_agent = not vault.is_person
+    return State.CANDIDATE if by_agent and kind in INSTRUCTION_KINDS else State.ACTIVE
+
+
+def _compose(vault: Vault, memory: Memory, title: str, state: State) -> str:
+    source = "human" if vault.is_person else "agent"
+    properties: dict[str, PropertyValue | None] = {
+        "title": title,
+        "kind": memory.kind.value,
+        "state": state.value,
+        "pinned": True if memory.pinned else None,
+        "tags": memory.tags or None,
+        "created": datetime.now().replace(microsecond=0),
+        "confidence": memory.confidence,
+        "source": source,
+        "agent": None if vault.is_person else vault.author.agent,
+        "session": vault.author.session or None,
+        "tool_call": vault.author.tool_call or None,
+        "refs": memory.refs or None,
+    }
+    lines = ["---"]
+    for name, value in properties.items():
+        if value is not None:
+            lines.extend(format_property(name, value))
+    return "\n".join([*lines, "---", "", memory.text.strip("\n"), ""])
+
+
+def _check(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
+    if not memory.text.strip():
+        raise RefusedError("nothing to remember: the text is empty")
+    if "\0" in memory.text:
+        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
+    if memory.confidence is not None and not 0 <= memory.confidence <= 1:
+        raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
+    for tag in memory.tags:
+        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
+            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
+    if not vault.config.allows_secrets(folder):
+        for found in find_secrets(memory.text):
+            raise RefusedError(
+                f"line {found.line} of the text looks like a credential ({found.rule}); "
+                "remember where it is kept, not the value"
+            )
+
+
+def _create(vault: Vault, folder: PurePosixPath, slug: str, data: bytes) -> PurePosixPath:
+    """Create the note under the first free name: `slug`, `slug-2`, `slug-3` ..."""
+    taken = _names_in(vault, folder)
+    for number in range(1, _NAME_ATTEMPTS):
+        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
+        check_new_name(path)
+        if fold_name(path) in taken:
+            continue
+        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
+        try:
+            create_file(vault.root, path, data)
+        except ConflictError:
+            continue
+        return path
+    raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
+
+
+def _names_in(vault: Vault, folder: PurePosixPath) -> set[str]:
+    """Return the folded names in a folder, so that no case or NFC/NFD twin comes to be."""
+    try:
+        return {fold_name(folder / entry.name) for entry in (vault.root / folder).iterdir()}
+    except OSError:
+        return set()

@@ -1,0 +1,201 @@
+"""Notes on disk: read safely, written whole or not at all, never over somebody else's bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.exchange import exchange_files
+
+#: Larger files are neither read as notes nor committed.
+MAX_FILE_BYTES = 1024 * 1024
+
+_TEMPORARY = ".vaultmem-{}.tmp"
+
+
+class UnsafeFileError(VaultError):
+    """A file that is not read: a link, a device, too large; its text says which."""
+
+
+def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> bytes:
+    """Return the bytes of a regular file inside the vault, no link followed on the way.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        UnsafeFileError: it is no regular file, or larger than `limit` bytes.
+    """
+    descriptor = _open_beneath(root, path)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeFileError(f"{path}: it is not a regular file")
+        if status.st_size > limit:
+            raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
+    return data
+
+
+def create_file(root: Path, path: PurePosixPath, data: bytes) -> None:
+    """Write a new file, whole and durable; an existing one is never touched.
+
+    Raises:
+        ConflictError: a file of that name exists.
+        VaultError: the disk did not take it; nothing is left behind.
+    """
+    target = root / path
+    _make_folders(root, path.parent)
+    temporary = _write_temporary(target.parent, data)
+    try:
+        os.link(temporary, target, follow_symlinks=False)
+    except FileExistsError:
+        raise ConflictError(f"{path}: a note of that name exists; choose another") from None
+    except OSError as error:
+        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+    finally:
+        _unlink(temporary)
+    sync_folder(target.parent)
+
+
+def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
+    """Exchange the bytes of a file for new ones if they still have the blob id `expected`.
+
+    The old and the new file change places in one step, so a save by somebody else at the same
+    moment is noticed afterwards and put back.
+
+    Raises:
+        ConflictError: the file has other bytes by now; they are kept as the note.
+        VaultError: the disk did not take it; the note is unchanged.
+    """
+    current = read_file(root, path)
+    if blob_id(current) != expected:
+        raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+    target = root / path
+    temporary = _write_temporary(target.parent, data, os.stat(target).st_mode & 0o777)
+    try:
+        exchange_files(temporary, target)
+    except OSError as error:
+        _unlink(temporary)
+        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+    try:
+        _keep_foreign_bytes(temporary, target, path, expected, data)
+    finally:
+        sync_folder(target.parent)
+
+
+def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
+    """Remove a file if its bytes still have the blob id `expected`.
+
+    Raises:
+        ConflictError: the file has other bytes by now; it is kept.
+    """
+    if blob_id(read_file(root, path)) != expected:
+        raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
+    target = root / path
+    aside = target.with_name(_TEMPORARY.format(secrets.token_hex(6)))
+    os.rename(target, aside)
+    if blob_id(aside.read_bytes()) != expected:
+        kept = _conflict_name(target)
+        os.rename(aside, kept)
+        raise ConflictError(f"{path}: somebody changed it meanwhile; kept as {kept.name}")
+    _unlink(aside)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_beneath(root: Path, path: PurePosixPath) -> int:
+    """Open a file by walking its folders, so that no part of the path may be a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    folder_flags = flags | getattr(os, "O_DIRECTORY", 0)
+    try:
+        if os.open not in os.supports_dir_fd:
+            return os.open(root / path, flags | getattr(os, "O_BINARY", 0))
+        folder = os.open(root, folder_flags & ~getattr(os, "O_NOFOLLOW", 0))
+        try:
+            for part in path.parts[:-1]:
+                deeper = os.open(part, folder_flags, dir_fd=folder)
+                os.close(folder)
+                folder = deeper
+            return os.open(path.parts[-1], flags | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except FileNotFoundError:
+        raise NoteNotFoundError(f"{path}: there is no such note") from None
+    except OSError as error:
+        raise UnsafeFileError(f"{path}: it cannot be read safely ({error.strerror})") from None
+
+
+def _make_folders(root: Path, folder: PurePosixPath) -> None:
+    current = root
+    for part in folder.parts:
+        current = current / part
+        with contextlib.suppress(FileExistsError):
+            current.mkdir()
+            sync_folder(current.parent)
+        if current.is_symlink() or not current.is_dir():
+            raise RefusedError(f"{folder}: {part} is not a folder of the vault; choose another")
+
+
+def _write_temporary(folder: Path, data: bytes, mode: int = 0o644) -> Path:
+    temporary = folder / _TEMPORARY.format(secrets.token_hex(6))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(temporary, flags, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        _unlink(temporary)
+        raise VaultError(f"{folder.name}: could not be written: {error.strerror}") from error
+    except BaseException:
+        _unlink(temporary)
+        raise
+    return temporary
+
+
+def _keep_foreign_bytes(
+    temporary: Path, target: Path, path: PurePosixPath, expected: str, data: bytes
+) -> None:
+    """Look at what the exchange took out; if somebody else wrote it, put it back."""
+    if blob_id(temporary.read_bytes()) == expected:
+        _unlink(temporary)
+        return
+    exchange_files(temporary, target)
+    if temporary.read_bytes() == data:
+        _unlink(temporary)
+        raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+    kept = _conflict_name(target)
+    os.rename(temporary, kept)
+    raise ConflictError(f"{path}: somebody changed it meanwhile; one version is {kept.name}")
+
+
+def _conflict_name(target: Path) -> Path:
+    stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
+    name = f"{target.stem}.conflict-{stamp}-{secrets.token_hex(2)}{target.suffix}"
+    return target.with_name(name)
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()

@@ -1,0 +1,90 @@
+"""What is checked out, read from git's own files without starting git."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Files or folders in the git folder that mean: a person is in the middle of something.
+_OBSTACLES = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The branch that is checked out ("" if detached) and its commit ("" before the first)."""
+
+    branch: str
+    commit: str
+
+
+def find_git_folder(root: Path) -> tuple[Path, Path] | None:
+    """Return the work tree that a folder belongs to, and its git folder; None without git."""
+    for folder in (root, *root.parents):
+        git = folder / ".git"
+        if git.is_dir() and (git / "HEAD").is_file():
+            return folder, git
+        if git.is_file():
+            text = git.read_text(encoding="utf-8", errors="replace").strip()
+            target = folder / text.removeprefix("gitdir:").strip()
+            if text.startswith("gitdir:") and (target / "HEAD").is_file():
+                return folder, target.resolve()
+    return None
+
+
+def read_head(git: Path) -> Head | None:
+    """Return what HEAD says; None where it is stored in a way that only git can read."""
+    try:
+        text = (git / "HEAD").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not text.startswith("ref: "):
+        return Head("", text)
+    name = text.removeprefix("ref: ")
+    if name == "refs/heads/.invalid":
+        return None
+    common = _common_folder(git)
+    return Head(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
+
+
+def find_obstacle(git: Path) -> str:
+    """Return why no commit can be made right now, empty if one can."""
+    for name, what in _OBSTACLES.items():
+        if (git / name).exists():
+            return f"{what} is under way; finish or abort it"
+    if (git / "index.lock").exists():
+        return f"another git is at work ({git / 'index.lock'} exists); wait for it"
+    head = read_head(git)
+    if head is not None and not head.branch:
+        return "no branch is checked out (HEAD is detached); switch to one"
+    return ""
+
+
+def _common_folder(git: Path) -> Path:
+    try:
+        return (git / (git / "commondir").read_text(encoding="utf-8").strip()).resolve()
+    except OSError:
+        return git
+
+
+def _read_ref(git: Path, common: Path, name: str) -> str:
+    for folder in (git, common):
+        try:
+            return (folder / name).read_text(encoding="utf-8").strip()
+        except OSError:
+            continue
+    try:
+        packed = (common / "packed-refs").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    for line in packed.splitlines():
+        commit, _, ref = line.partition(" ")
+        if ref == name:
+            return commit
+    return ""

@@ -1,0 +1,61 @@
+"""The write journal: who wrote bytes that are on disk and in no commit yet."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from vaultmem.storage.state import State
+
+#: Stands for "the file was removed" where a blob id stands otherwise.
+REMOVED = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who is writing: an agent, and if known its session and the call it made."""
+
+    agent: str
+    session: str = ""
+    tool_call: str = ""
+
+
+class Journal:
+    """The state database's tables of writes and of commits that have to wait."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def record(self, path: str, blob: str, author: Author, at: float) -> None:
+        """Say, before it is done, that `author` writes these bytes to `path`; durable."""
+        self._state.execute(
+            "INSERT INTO journal (path, blob, agent, session, tool, at) VALUES (?, ?, ?, ?, ?, ?)",
+            (path, blob, author.agent, author.session, author.tool_call, at),
+        )
+
+    def find_author(self, path: str, blob: str) -> Author | None:
+        """Return who wrote these very bytes, None if vaultmem did not."""
+        rows = self._state.query(
+            "SELECT agent, session, tool FROM journal WHERE path = ? AND blob = ? "
+            "ORDER BY id DESC LIMIT 1",
+            (path, blob),
+        )
+        return Author(*rows[0]) if rows else None
+
+    def clear(self, paths: list[str]) -> None:
+        """Forget the writes to paths that are committed now."""
+        self._state.execute_many("DELETE FROM journal WHERE path = ?", ((p,) for p in paths))
+
+    def add_pending(self, event: dict[str, Any]) -> None:
+        """Keep an event whose commit has to wait."""
+        self._state.execute("INSERT INTO pending (event) VALUES (?)", (json.dumps(event),))
+
+    def pending(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return the waiting events, oldest first."""
+        rows = self._state.query("SELECT id, event FROM pending ORDER BY id")
+        return [(int(number), json.loads(event)) for number, event in rows]
+
+    def drop_pending(self, number: int) -> None:
+        """Forget a waiting event that was committed."""
+        self._state.execute("DELETE FROM pending WHERE id = ?", (number,))

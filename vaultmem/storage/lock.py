@@ -1,0 +1,65 @@
+"""One writer at a time: a lock on a file, given back by the system when its process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from vaultmem.errors import VaultError
+
+_held: dict[Path, int] = {}
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, timeout: float = 60.0) -> Iterator[None]:
+    """Hold the lock of this process on `path`; nested uses in one process are one lock.
+
+    Raises:
+        VaultError: another process held it for `timeout` seconds.
+    """
+    if _held.get(path):
+        _held[path] += 1
+        try:
+            yield
+        finally:
+            _held[path] -= 1
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        _acquire(descriptor, path, timeout)
+        _held[path] = 1
+        yield
+    finally:
+        _held[path] = 0
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, path: Path, timeout: float) -> None:
+    end = time.monotonic() + timeout
+    pause = 0.001
+    while not _try(descriptor):
+        if time.monotonic() > end:
+            raise VaultError(
+                f"another vaultmem has been writing to this vault for {timeout:.0f} s; "
+                f"wait for it, or end it ({path})"
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,184 @@
+"""The manifest: which (path, blob) pairs the work tree holds, and what each note says of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vaultmem.core.note import Note
+from vaultmem.core.paths import note_context
+from vaultmem.core.query import NoteFilter
+from vaultmem.core.record import NoteRecord, SectionRecord
+from vaultmem.storage.scan import Stat
+from vaultmem.storage.state import State
+
+_RECORD = """
+SELECT d.id, d.path, d.blob, d.title, d.kind, d.state, d.pinned, d.context, d.tags, d.created,
+       d.updated, d.confidence, d.source, d.agent, d.session, d.tokens, d.body_digest, d.warnings,
+       coalesce(c.at, f.mtime / 1000000000)
+FROM documents d JOIN files f ON f.document = d.id
+LEFT JOIN committed c ON c.path = d.path AND c.blob = d.blob
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file as it was when last read; `document` is None for a file that is no readable note."""
+
+    blob: str
+    stat: Stat
+    document: int | None
+    problem: str
+
+
+class Manifest:
+    """The state database's tables of files, documents and sections."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def stats(self) -> dict[str, Stat]:
+        """Return size and times of every file that was seen, by path."""
+        rows = self._state.query("SELECT path, size, mtime, ctime, inode FROM files")
+        return {row[0]: row[1:] for row in rows}  # type: ignore[misc]
+
+    def files(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
+        """Return what is known of these files, or of all."""
+        sql = "SELECT path, blob, size, mtime, ctime, inode, document, problem FROM files"
+        if paths is None:
+            rows = self._state.query(sql)
+        else:
+            rows = []
+            for path in paths:
+                rows.extend(self._state.query(f"{sql} WHERE path = ?", (path,)))
+        return {r[0]: KnownFile(r[1], (r[2], r[3], r[4], r[5]), r[6], r[7]) for r in rows}
+
+    def blobs(self) -> dict[str, str]:
+        """Return path and blob of every file whose bytes were read: notes and others."""
+        return dict(self._state.query("SELECT path, blob FROM files WHERE blob <> ''"))
+
+    def put_file(self, path: str, known: KnownFile) -> None:
+        """Remember a file as it is now."""
+        values = (path, known.blob, *known.stat, known.document, known.problem)
+        self._state.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def drop_files(self, paths: Iterable[str]) -> None:
+        """Forget files that are gone."""
+        self._state.execute_many("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
+
+    def drop_unused_documents(self) -> None:
+        """Forget documents that no view uses any more."""
+        unused = "SELECT id FROM documents EXCEPT SELECT document FROM files"
+        self._state.execute(f"DELETE FROM sections WHERE document IN ({unused})")
+        self._state.execute(f"DELETE FROM documents WHERE id IN ({unused})")
+
+    def find_document(self, path: str, blob: str) -> int | None:
+        """Return the number of a document that was seen before."""
+        sql = "SELECT id FROM documents WHERE path = ? AND blob = ?"
+        rows = self._state.query(sql, (path, blob))
+        return int(rows[0][0]) if rows else None
+
+    def add_document(self, note: Note, tokens: int) -> int:
+        """Remember a note with its sections and return its number."""
+        values = (
+            *(str(note.path), note.blob, note.title, note.kind, note.state, note.pinned),
+            *(note_context(note.path), json.dumps(note.tags), note.created, note.updated),
+            *(note.confidence, note.source, note.agent, note.session, tokens),
+            *(body_digest(note), json.dumps(note.warnings)),
+        )
+        marks = ", ".join("?" * len(values))
+        document = self._state.execute(f"INSERT INTO documents VALUES (NULL, {marks})", values)
+        rows = [
+            (document, s.ordinal, s.heading, json.dumps(s.parents), s.start, s.end, s.line)
+            for s in note.sections
+        ]
+        self._state.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        return document
+
+    def view(self, note_filter: NoteFilter | None = None) -> list[int]:
+        """Return the documents of the work tree, or those of them that a filter admits."""
+        if note_filter is None:
+            sql = "SELECT document FROM files WHERE document IS NOT NULL"
+            return [row[0] for row in self._state.query(sql)]
+        rows = self._state.query(
+            "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned FROM documents d "
+            "JOIN files f ON f.document = d.id"
+        )
+        return [
+            number
+            for number, kind, state, tags, context, pinned in rows
+            if note_filter.admits(
+                kind,
+                state,
+                tuple(json.loads(tags)) if note_filter.tags else (),
+                context,
+                bool(pinned),
+            )
+        ]
+
+    def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
+        """Return the work tree's notes in the order of their paths."""
+        clause = f"WHERE {where}" if where else ""
+        rows = self._state.query(f"{_RECORD} {clause} ORDER BY d.path", values)
+        return [_read_record(row) for row in rows]
+
+    def recent(self, limit: int) -> list[NoteRecord]:
+        """Return notes that are neither pinned nor primed, the last changed first."""
+        rows = self._state.query(
+            f"{_RECORD} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
+            "ORDER BY max(d.updated, d.created) DESC, 19 DESC, d.path LIMIT ?",
+            (limit,),
+        )
+        return [_read_record(row) for row in rows]
+
+    def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
+        """Return the records of these documents by number."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return {record.document: record for record in self.records(f"d.id IN ({listed})")}
+
+    def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
+        """Return all sections of these documents by document and ordinal."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        rows = self._state.query(f"SELECT * FROM sections WHERE document IN ({listed})")
+        found = (SectionRecord(r[0], r[1], r[2], tuple(json.loads(r[3])), *r[4:]) for r in rows)
+        return {(section.document, section.ordinal): section for section in found}
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return path and reason of every file that was not read, or not fully."""
+        rows = self._state.query(
+            "SELECT path, problem FROM files WHERE problem <> '' UNION ALL "
+            "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
+            "json_each(d.warnings) w ORDER BY 1"
+        )
+        return [(str(path), str(problem)) for path, problem in rows]
+
+    def totals(self) -> tuple[int, int]:
+        """Return the number of notes and the tokens of the whole vault."""
+        sql = (
+            "SELECT count(*), coalesce(sum(d.tokens), 0) FROM documents d JOIN files f "
+            "ON f.document = d.id"
+        )
+        notes, tokens = self._state.query(sql)[0]
+        return int(notes), int(tokens)
+
+    def put_commit_dates(self, dates: Mapping[tuple[str, str], int]) -> None:
+        """Remember since when (seconds since the epoch) git has had a path with these bytes."""
+        rows = ((path, blob, at) for (path, blob), at in dates.items())
+        self._state.execute_many("INSERT OR IGNORE INTO committed VALUES (?, ?, ?)", rows)
+
+
+def body_digest(note: Note) -> str:
+    """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
+    return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_record(row: tuple[Any, ...]) -> NoteRecord:
+    values = list(row)
+    values[6] = bool(row[6])
+    values[8] = tuple(json.loads(row[8]))
+    values[17] = tuple(json.loads(row[17]))
+    values[18] = float(row[18])
+    return NoteRecord(*values)

@@ -1,0 +1,157 @@
+"""The state database: what was seen, written and is waiting (SQLite).
+
+A cache but for the write journal, which says who wrote bytes that are not committed yet; if the
+database is lost, those count as a person's. Each connection is used by one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from vaultmem.errors import VaultError
+
+_SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, blob TEXT NOT NULL,
+    title TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, pinned INTEGER NOT NULL,
+    context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
+    confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
+    tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, warnings TEXT NOT NULL,
+    UNIQUE (path, blob)
+);
+CREATE TABLE sections (
+    document INTEGER NOT NULL, ordinal INTEGER NOT NULL, heading TEXT NOT NULL,
+    parents TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, line INTEGER NOT NULL,
+    PRIMARY KEY (document, ordinal)
+) WITHOUT ROWID;
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, blob TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+    ctime INTEGER NOT NULL, inode INTEGER NOT NULL, document INTEGER, problem TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX files_document ON files (document);
+CREATE TABLE committed (
+    path TEXT NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, blob)
+) WITHOUT ROWID;
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, blob TEXT NOT NULL,
+    agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL
+);
+CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
+"""
+
+
+class State:
+    """The database in one folder; opened, repaired or made anew on first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "state.sqlite3"
+        self._connection: sqlite3.Connection | None = None
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT."""
+        try:
+            return self._open().execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._translate(error) from error
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement and return the id of the row that it inserted, if any."""
+        try:
+            return self._open().execute(sql, values).lastrowid or 0
+        except sqlite3.DatabaseError as error:
+            raise self._translate(error) from error
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
+        try:
+            self._open().executemany(sql, rows)
+        except sqlite3.DatabaseError as error:
+            raise self._translate(error) from error
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make everything inside durable at once, or not at all."""
+        connection = self._open()
+        if connection.in_transaction:
+            yield
+            return
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            connection.rollback()
+            raise
+        self.execute("COMMIT")
+
+    def get(self, key: str) -> str:
+        """Return a remembered text, empty if there is none."""
+        rows = self.query("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else ""
+
+    def put(self, key: str, value: str) -> None:
+        """Remember a text under a key."""
+        self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def close(self) -> None:
+        """Close the database; it opens again on the next use."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            try:
+                self._connection = self._connect()
+            except sqlite3.OperationalError as error:
+                raise self._translate(error) from error
+            except sqlite3.DatabaseError:
+                self._set_aside()
+                self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        try:
+            os.chmod(self._path, 0o600)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version != _SCHEMA_VERSION:
+                connection.executescript(_create_script(connection))
+            connection.execute("SELECT count(*) FROM meta")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _translate(self, error: sqlite3.DatabaseError) -> VaultError:
+        if "locked" in str(error):
+            return VaultError("the vault's state is in use by another process; try again")
+        if "malformed" in str(error) or "not a database" in str(error):
+            self.close()
+            self._set_aside()
+            return VaultError("the vault's state was damaged and is rebuilt; run the command again")
+        return VaultError(f"the vault's state cannot be used ({error}); see {self._path}")
+
+    def _set_aside(self) -> None:
+        for suffix in ("-wal", "-shm", ""):
+            damaged = self._path.with_name(self._path.name + suffix)
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(damaged, damaged.with_name(damaged.name + ".damaged"))
+
+
+def _create_script(connection: sqlite3.Connection) -> str:
+    """Return the statements that make an empty database of whatever there is."""
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    drops = "".join(f'DROP TABLE "{name}";' for (name,) in names)
+    return f"BEGIN EXCLUSIVE; {drops} {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;"

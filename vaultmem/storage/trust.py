@@ -1,0 +1,59 @@
+"""The owner's word on what may instruct: kept in the user's own folder, never in the vault.
+
+Not a cache: it records promotions by the person, or by an agent that vaultmem.yaml allows. What
+a promotion vouches for is the note's text; when that changes, the trust is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from vaultmem.errors import VaultError
+
+
+class TrustStore:
+    """One JSON file for each vault: `trusted`, and the digest of each promoted note's text."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def is_trusted(self) -> bool:
+        """Tell whether the owner has said that this vault may instruct at all."""
+        return self._read()[0]
+
+    def notes(self) -> dict[str, str]:
+        """Return path and text digest of each note that was promoted by somebody trusted."""
+        trusted, notes = self._read()
+        return notes if trusted else {}
+
+    def record(self, notes: Mapping[str, str]) -> None:
+        """Trust the vault, and these notes (path to text digest) besides those already trusted."""
+        _, known = self._read()
+        self._write(True, {**known, **notes})
+
+    def revoke(self) -> None:
+        """Trust nothing of this vault any more."""
+        self._write(False, {})
+
+    def _read(self) -> tuple[bool, dict[str, str]]:
+        try:
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            return bool(content["trusted"]), dict(content["notes"])
+        except FileNotFoundError:
+            return False, {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise VaultError(f"{self._file}: cannot be read ({error}); remove it") from error
+
+    def _write(self, trusted: bool, notes: dict[str, str]) -> None:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._file.with_suffix(f".{secrets.token_hex(4)}.tmp")
+        content = {"trusted": trusted, "notes": notes}
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self._file)

@@ -1,0 +1,159 @@
+"""The only wiring: a vault's folder and everything that works on it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vaultmem.config import CONFIG_NAME, Config, read_config
+from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.storage.head import Head, find_git_folder, read_head
+from vaultmem.storage.journal import Author, Journal
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.manifest import Manifest
+from vaultmem.storage.state import State
+from vaultmem.storage.trust import TrustStore
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from vaultmem.storage.history import History
+    from vaultmem.storage.search_index import SearchIndex
+
+
+@dataclass
+class Vault:
+    """A vault and its storage; `state_folder` is outside the vault and can be deleted.
+
+    `author` is who writes; `is_person` tells that nobody named an agent, so that a person gives
+    the commands.
+    """
+
+    root: Path
+    config: Config
+    state_folder: Path
+    trust: TrustStore
+    author: Author
+    is_person: bool
+
+    @cached_property
+    def state(self) -> State:
+        """The state database."""
+        return State(self.state_folder)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What the work tree holds."""
+        return Manifest(self.state)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Who wrote what is not committed."""
+        return Journal(self.state)
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        """The inverted index."""
+        from vaultmem.storage.search_index import SearchIndex
+
+        return SearchIndex(self.state_folder / "index")
+
+    @cached_property
+    def history(self) -> History:
+        """The git repository.
+
+        Raises:
+            VaultError: the vault is in none.
+        """
+        from vaultmem.storage.history import History
+
+        return History(self.root, self.state_folder)
+
+    def head(self) -> Head | None:
+        """Return what is checked out, without starting git where possible; None without git."""
+        found = find_git_folder(self.root)
+        if found is None:
+            return None
+        return read_head(found[1]) or self.history.head()
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold off other writers for the time of a `with`."""
+        return hold_lock(self.state_folder / "lock")
+
+    def close(self) -> None:
+        """Close files and database; the vault can be used again."""
+        if "index" in self.__dict__:
+            self.index.close()
+        self.state.close()
+
+
+def open_vault(
+    path: str | Path | None = None, *, agent: str = "", session: str = "", tool_call: str = ""
+) -> Vault:
+    """Open the vault at `path`, else at $VAULTMEM_VAULT, else the one around the current folder.
+
+    `agent`, `session` and `tool_call` say who writes; $VAULTMEM_AGENT, $VAULTMEM_SESSION_ID and
+    vaultmem.yaml stand in for what is empty.
+
+    Raises:
+        NoVaultError: there is no vault there.
+        VaultError: vaultmem.yaml cannot be read, or the state folder is not the user's own.
+    """
+    root = _find_root(path)
+    config = read_config(root)
+    named = agent or os.environ.get("VAULTMEM_AGENT", "")
+    session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
+    author = Author(named or config.agent, session, tool_call)
+    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
+    state_folder = _private_folder(_user_folder("state") / "vaults" / key)
+    return Vault(root, config, state_folder, trust, author, is_person=not named)
+
+
+def _find_root(path: str | Path | None) -> Path:
+    named = path or os.environ.get("VAULTMEM_VAULT")
+    if named:
+        root = Path(named).expanduser().resolve()
+        if not root.is_dir():
+            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {named}`")
+        return root
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents):
+        if (folder / CONFIG_NAME).is_file():
+            return folder
+    raise NoVaultError(
+        f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
+    )
+
+
+def _user_folder(kind: str) -> Path:
+    """Return the user's folder for state or configuration, as the system has it."""
+    import platformdirs
+
+    if kind == "state":
+        return Path(platformdirs.user_state_dir("vaultmem", appauthor=False))
+    return Path(platformdirs.user_config_dir("vaultmem", appauthor=False))
+
+
+def _private_folder(folder: Path) -> Path:
+    """Make a folder that only its user can enter, and make sure that it is that.
+
+    Raises:
+        VaultError: it is somebody else's, or a link.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if os.name == "posix" and (folder.is_symlink() or status.st_uid != os.geteuid()):
+            raise VaultError(f"{folder}: not your own folder; remove it")
+        if os.name == "posix" and status.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise VaultError(
+            f"{folder}: the state folder cannot be made ({error.strerror}); set XDG_STATE_HOME"
+        ) from error
+    return folder
