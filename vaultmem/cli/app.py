@@ -40,7 +40,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """An agent's long-term memory as a folder of markdown in git.
+    """Keep an agent's long-term memory as a folder of markdown in git.
 
     Files are the truth, git is the audit log, everything else is a cache.
     """

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from vaultmem.core.pack_text import PackItem
 
 
+_ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("recall")(recall_)
@@ -50,7 +53,7 @@ def recall_(
     from vaultmem.core.query import parse_query
     from vaultmem.services.recall import recall
 
-    states = state or (["active", "candidate", "stale", "archived", "deprecated"] if include_archived else [])
+    states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     opened = open_synced(vault)
     wanted = make_filter(kind, states, tag, context)
     asked = parse_query(" ".join(query), limit or opened.config.results, wanted)

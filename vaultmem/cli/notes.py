@@ -20,7 +20,8 @@ from vaultmem.cli.options import (
     open_here,
     open_synced,
 )
-from vaultmem.cli.output import emit_json, one_line, say, say_painted, say_raw
+from vaultmem.cli.output import emit_json, say, say_painted, say_raw
+from vaultmem.core.pack_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.record import NoteRecord
@@ -204,12 +205,22 @@ def forget(
         say("No note is like that.")
 
 
-def pin(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "", as_json: JsonOption = False) -> None:
+def pin(
+    path: PathArgument,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Show a note in every pack, and protect it from machines."""
     _set_pinned(path, True, vault, agent, as_json)
 
 
-def unpin(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "", as_json: JsonOption = False) -> None:
+def unpin(
+    path: PathArgument,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Stop showing a note in every pack."""
     _set_pinned(path, False, vault, agent, as_json)
 

@@ -74,6 +74,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` are done."""
         if not sys.stderr.isatty() or time.monotonic() - self._started < 1:
             return
         width = 24

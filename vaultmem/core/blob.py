@@ -6,7 +6,7 @@ import hashlib
 
 
 def blob_id(data: bytes) -> str:
-    """Return git's blob id: the sha1 of ``blob <length>\\0<bytes>``, 40 hex digits.
+    r"""Return git's blob id: the sha1 of ``blob <length>\0<bytes>``, 40 hex digits.
 
     Source: gitformat-loose objects, "Git Internals - Git Objects".
     """

@@ -8,16 +8,17 @@ exact lines of each property. The limits are those of docs/vault-format.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.plain_block import read_plain_block
 from vaultmem.core.property import Property
 
 if TYPE_CHECKING:
     import yaml
-    from frontmatter import YAMLHandler
+    from frontmatter.default_handlers import YAMLHandler
 
 MAX_BLOCK_BYTES = 64 * 1024
 MAX_DEPTH = 32
@@ -25,7 +26,8 @@ MAX_EVENTS = 5_000
 
 _TAG = "tag:yaml.org,2002:"
 _KNOWN_TAGS = frozenset(
-    _TAG + name for name in "str int float bool null timestamp seq map merge value".split()
+    _TAG + name
+    for name in ["str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge", "value"]
 )
 
 
@@ -68,7 +70,7 @@ def read_frontmatter(text: str) -> Frontmatter:
         return Frontmatter(start, end, body, plain)
     try:
         node = _compose(block)
-    except _Unreadable as problem:
+    except _UnreadableError as problem:
         return Frontmatter(start, end, body, problem=str(problem))
     if node is None:
         return Frontmatter(start, end, body)
@@ -78,14 +80,14 @@ def read_frontmatter(text: str) -> Frontmatter:
     return Frontmatter(start, end, body, properties, warnings=warnings)
 
 
-class _Unreadable(Exception):
+class _UnreadableError(Exception):
     """Why a block was not read."""
 
 
 @cache
 def _handler() -> YAMLHandler:
     """Return python-frontmatter's YAML handler for Obsidian's boundary: exactly `---`."""
-    from frontmatter import YAMLHandler
+    from frontmatter.default_handlers import YAMLHandler
 
     return YAMLHandler(fm_boundary=re.compile(r"^---[ \t]*\r?$", re.MULTILINE))
 
@@ -113,7 +115,7 @@ def _next_line(text: str, offset: int) -> int:
     return len(text) if newline < 0 else newline + 1
 
 
-def _compose(block: str) -> yaml.Node | None:
+def _compose(block: str) -> Any:
     """Return the block's root node; the limits are checked before anything is built."""
     import yaml
 
@@ -123,36 +125,36 @@ def _compose(block: str) -> yaml.Node | None:
         from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
     if len(block.encode("utf-8", "surrogatepass")) > MAX_BLOCK_BYTES:
-        raise _Unreadable(f"the frontmatter is larger than {MAX_BLOCK_BYTES // 1024} KiB")
+        raise _UnreadableError(f"the frontmatter is larger than {MAX_BLOCK_BYTES // 1024} KiB")
     try:
         _scan_events(yaml.parse(block, Loader=Loader))
         loader = Loader(block)
         try:
-            return loader.get_single_node()  # type: ignore[no-any-return]
+            return loader.get_single_node()
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise _Unreadable(_explain(error)) from None
+        raise _UnreadableError(_explain(error)) from None
     except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"the frontmatter is not YAML: {error}") from None
+        raise _UnreadableError(f"the frontmatter is not YAML: {error}") from None
 
 
-def _scan_events(events: object) -> None:
+def _scan_events(events: Iterable[Any]) -> None:
     import yaml
 
     depth = 0
-    for count, event in enumerate(events):  # type: ignore[call-overload]
+    for count, event in enumerate(events):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _Unreadable("the frontmatter uses anchors or aliases, which are not read")
+            raise _UnreadableError("the frontmatter uses anchors or aliases, which are not read")
         tag = getattr(event, "tag", None)
         if tag and tag not in _KNOWN_TAGS:
-            raise _Unreadable(f"the frontmatter uses the tag {tag!r}, which is not read")
+            raise _UnreadableError(f"the frontmatter uses the tag {tag!r}, which is not read")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH or count > MAX_EVENTS:
-            raise _Unreadable("the frontmatter is nested too deeply or too long to read")
+            raise _UnreadableError("the frontmatter is nested too deeply or too long to read")
 
 
 def _explain(error: yaml.YAMLError) -> str:
@@ -162,7 +164,7 @@ def _explain(error: yaml.YAMLError) -> str:
     return f"the frontmatter is not valid YAML{where}: {what}"
 
 
-def _read_mapping(node: yaml.Node, block: str) -> tuple[tuple[Property, ...], tuple[str, ...]]:
+def _read_mapping(node: Any, block: str) -> tuple[tuple[Property, ...], tuple[str, ...]]:
     """Return the properties of the root mapping, the last of a duplicate, and the warnings."""
     found: dict[str, Property] = {}
     warnings: list[str] = []
@@ -176,7 +178,7 @@ def _read_mapping(node: yaml.Node, block: str) -> tuple[tuple[Property, ...], tu
     return tuple(found.values()), tuple(warnings)
 
 
-def _read_property(key: yaml.Node, node: yaml.Node, length: int) -> Property:
+def _read_property(key: Any, node: Any, length: int) -> Property:
     kind, content = _read_value(node)
     first = int(key.start_mark.line)
     span = (min(node.start_mark.index, length), min(node.end_mark.index, length))
@@ -187,7 +189,7 @@ def _read_property(key: yaml.Node, node: yaml.Node, length: int) -> Property:
     return Property(str(key.value), content, kind, first, last, span, items, key.start_mark.column)
 
 
-def _read_value(node: yaml.Node) -> tuple[str, str | tuple[str, ...]]:
+def _read_value(node: Any) -> tuple[str, str | tuple[str, ...]]:
     kind = str(node.tag).removeprefix(_TAG)
     if node.id == "scalar":
         return kind, str(node.value)
@@ -197,7 +199,7 @@ def _read_value(node: yaml.Node) -> tuple[str, str | tuple[str, ...]]:
     return "map", ""
 
 
-def _last_line(node: yaml.Node, first: int) -> int:
+def _last_line(node: Any, first: int) -> int:
     """Return the line behind a value, which YAML's marks put after blank lines and comments."""
     if node.id != "scalar" and not node.flow_style and node.value:
         tail = node.value[-1]

@@ -34,7 +34,11 @@ class Hit:
     @property
     def address(self) -> str:
         """The section's address as Obsidian writes it: `path#Heading`."""
-        return f"{self.record.path}#{self.section.heading}" if self.section.heading else self.record.path
+        return (
+            f"{self.record.path}#{self.section.heading}"
+            if self.section.heading
+            else self.record.path
+        )
 
     @property
     def name(self) -> str:

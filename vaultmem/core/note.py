@@ -15,8 +15,25 @@ from vaultmem.core.values import PropertyReader
 
 #: Properties that vaultmem gives a meaning; all others are the person's own.
 KNOWN_PROPERTIES = frozenset(
-    "title aliases tags kind state pinned created updated confidence source agent session "
-    "tool_call refs parents supersedes fidelity".split()
+    [
+        "title",
+        "aliases",
+        "tags",
+        "kind",
+        "state",
+        "pinned",
+        "created",
+        "updated",
+        "confidence",
+        "source",
+        "agent",
+        "session",
+        "tool_call",
+        "refs",
+        "parents",
+        "supersedes",
+        "fidelity",
+    ]
 )
 
 _INLINE_TAG = re.compile(r"(?<![^\s(,;])#([\w/-]*[^\W\d][\w/-]*)")

@@ -144,9 +144,7 @@ class _Room:
 
     def _is_repeated(self, hit: Hit) -> bool:
         terms = frozenset(count_terms(hit.text))
-        return any(
-            terms and len(terms & seen) > _SAME * len(terms | seen) for seen in self._seen
-        )
+        return any(terms and len(terms & seen) > _SAME * len(terms | seen) for seen in self._seen)
 
 
 def _settle(
@@ -158,7 +156,5 @@ def _settle(
         sent = count_tokens(text)
         if sent == account.sent:
             break
-        account = Account(
-            account.pinned, account.relevant, sent, account.budget, account.flat
-        )
+        account = Account(account.pinned, account.relevant, sent, account.budget, account.flat)
     return text, account

@@ -126,7 +126,7 @@ def one_line(text: str) -> str:
 
 
 def changed_day(hit: Hit) -> str:
-    """Return the day (UTC) since when the note says this: its own date, else git's or the file's."""
+    """Return the day (UTC) that the note's own date names, else git's or the file's."""
     written = hit.record.updated or hit.record.created
     if written:
         return written[:10]

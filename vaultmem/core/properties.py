@@ -18,7 +18,7 @@ PropertyValue = str | bool | int | float | date | tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
 _PLAIN_TEXT = re.compile(r"[A-Za-z][\w/.()+'-]*(?: [\w/.()+'-]+)*")
-_NOT_TEXT = frozenset("true false yes no on off y n null none".split())
+_NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
 
 
 def set_property(text: str, name: str, value: PropertyValue) -> str:

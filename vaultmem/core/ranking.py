@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,8 @@ def score_sections(
         frequency *= eligible
         found = int(np.count_nonzero(frequency))
         rarity = float(np.log1p((count - found + 0.5) / (found + 0.5)))
-        share = (rarity * (weights.k1 + 1)) * frequency / (frequency + norm)
+        gain = np.float32(rarity * (weights.k1 + 1))
+        share: Scores = (gain * frequency / (frequency + norm)).astype(np.float32)
         idf.append(rarity)
         shares.append(share)
         total += share
@@ -104,8 +106,8 @@ def measure_closeness(terms: Sequence[str], idf: Sequence[float], text: Sequence
     """
     if len(terms) < 2:
         return 0.0
-    pairs = set(zip(text, text[1:], strict=False))
-    wanted = list(zip(terms, terms[1:], strict=False))
+    pairs = set(pairwise(text))
+    wanted = list(pairwise(terms))
     bonus = sum(
         PAIR_WEIGHT * min(idf[i], idf[i + 1]) for i, pair in enumerate(wanted) if pair in pairs
     )

@@ -18,9 +18,7 @@ import math
 import re
 from collections.abc import Callable
 
-_PIECE = re.compile(
-    r"[A-Za-z]+|[0-9]+|[ \t]{2,}|[\r\n]+|[^\W\d_A-Za-z]+|[^\w\s]+|_+|\d"
-)
+_PIECE = re.compile(r"[A-Za-z]+|[0-9]+|[ \t]{2,}|[\r\n]+|[^\W\d_A-Za-z]+|[^\w\s]+|_+|\d")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 

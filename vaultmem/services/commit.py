@@ -105,7 +105,9 @@ def _commit_one(vault: Vault, event: Event) -> CommitReport:
     body = event.body or tuple(_describe_change(path, file) for path, file in sorted(own.items()))
     message = _write_message(event, body)
     if own or not event.only:
-        commits.append((_write(vault, own, message, _agent_identity(vault, event.author)), event.subject))
+        commits.append(
+            (_write(vault, own, message, _agent_identity(vault, event.author)), event.subject)
+        )
         commit = commits[-1][0]
     else:
         commit = ""
@@ -141,9 +143,7 @@ def _find_changes(vault: Vault) -> tuple[dict[str, File], dict[str, str]]:
     return changes, skipped
 
 
-def _group_changes(
-    vault: Vault, changes: Mapping[str, File]
-) -> dict[str | None, dict[str, File]]:
+def _group_changes(vault: Vault, changes: Mapping[str, File]) -> dict[str | None, dict[str, File]]:
     """Return the changes by the agent that wrote them; None for what a person edited."""
     groups: dict[str | None, dict[str, File]] = {}
     for path, file in changes.items():
@@ -171,9 +171,7 @@ def _commit_others(
     return commits
 
 
-def _write(
-    vault: Vault, files: dict[str, File], message: str, identity: Identity
-) -> str:
+def _write(vault: Vault, files: dict[str, File], message: str, identity: Identity) -> str:
     for _ in range(_ATTEMPTS):
         parent = vault.history.head().commit
         try:

@@ -71,7 +71,9 @@ def change_tags(
     def change(note: Note) -> str:
         prop = note.matter.get("tags")
         old = prop.value if prop is not None else ()
-        tags = old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
+        tags = (
+            old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
+        )
         gone = {tag.lstrip("#").casefold() for tag in remove}
         kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
         have = {tag.lstrip("#").casefold() for tag in kept}

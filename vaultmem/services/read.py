@@ -62,9 +62,7 @@ def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     return [
         record
         for record in vault.manifest.records()
-        if note_filter.admits(
-            record.kind, record.state, record.tags, record.context, record.pinned
-        )
+        if note_filter.admits(record.kind, record.state, record.tags, record.context, record.pinned)
     ]
 
 
@@ -92,7 +90,9 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
         return PurePosixPath(found[0]), heading
     if found:
         raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
-    raise NoteNotFoundError(f'{name}: there is no such note; see `vaultmem list` or `vaultmem recall`')
+    raise NoteNotFoundError(
+        f"{name}: there is no such note; see `vaultmem list` or `vaultmem recall`"
+    )
 
 
 def _is_file(vault: Vault, address: str) -> bool:

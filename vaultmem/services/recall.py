@@ -13,8 +13,8 @@ from vaultmem.core.lifecycle import STATE_WEIGHT, State
 from vaultmem.core.query import NoteFilter, RecallQuery
 from vaultmem.core.record import NoteRecord, SectionRecord
 from vaultmem.core.terms import term_sequence
-from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def _make_hits(
     found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
     records = vault.manifest.records_of({document for document, _ in found})
     sections = vault.manifest.sections_of({document for document, _ in found})
-    places = [(records[key[0]], sections[key]) for key in found if key in sections and key[0] in records]
+    places = [
+        (records[key[0]], sections[key]) for key in found if key in sections and key[0] in records
+    ]
     idf = dict(zip(terms, scoring.idf, strict=True))
     hits = []
     for record, section, text in read_sections(vault, places):

@@ -151,9 +151,7 @@ class _Batch:
         _remember_index(self._vault)
 
 
-def _take_note(
-    vault: Vault, path: str, stat: Stat, known: KnownFile | None, batch: _Batch
-) -> None:
+def _take_note(vault: Vault, path: str, stat: Stat, known: KnownFile | None, batch: _Batch) -> None:
     """Read a note, remember it and add it to the batch unless these bytes are indexed."""
     try:
         data = read_file(vault.root, PurePosixPath(path))

@@ -164,16 +164,24 @@ class History:
         if not self.head().commit:
             return []
         keys = ("Vault-Event", "Agent-Id", "Session-Id")
-        trailers = "".join(
-            f"%x1f%(trailers:key={key},valueonly,separator=%x20)" for key in keys
-        )
+        trailers = "".join(f"%x1f%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
         only = ["--grep=^Vault-Event: "] if skip_other else []
         where = ["--", self.prefix] if self.prefix else []
         out = self._run(
             *("log", "-z", f"--max-count={limit}", *only, "--no-ext-diff", "--no-textconv"),
             *(f"--format=%H%x1f%cI%x1f%an%x1f%ae%x1f%s%x1f%b{trailers}", "HEAD", *where),
         )
-        names = ("commit", "time", "author", "email", "subject", "body", "event", "agent", "session")
+        names = (
+            "commit",
+            "time",
+            "author",
+            "email",
+            "subject",
+            "body",
+            "event",
+            "agent",
+            "session",
+        )
         return [
             dict(zip(names, (part.strip() for part in row.split("\x1f")), strict=False))
             for row in out.split("\0")
@@ -237,7 +245,9 @@ class History:
     def _move_head(self, commit: str, parent: str, subject: str) -> None:
         old = parent or "0" * 40
         try:
-            self._run("update-ref", "--create-reflog", "-m", f"vaultmem: {subject}", "HEAD", commit, old)
+            self._run(
+                "update-ref", "--create-reflog", "-m", f"vaultmem: {subject}", "HEAD", commit, old
+            )
         except VaultError as error:
             if self.head().commit != parent:
                 raise RefMovedError from error

@@ -43,7 +43,7 @@ class Manifest:
     def stats(self) -> dict[str, Stat]:
         """Return size and times of every file that was seen, by path."""
         rows = self._state.query("SELECT path, size, mtime, ctime, inode FROM files")
-        return {row[0]: row[1:] for row in rows}  # type: ignore[misc]
+        return {row[0]: row[1:] for row in rows}
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
         """Return what is known of these files, or of all."""
