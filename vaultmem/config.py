@@ -7,7 +7,7 @@ import fnmatch
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from vaultmem.core.frontmatter import read_frontmatter
+from vaultmem.core.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.property import Property
 from vaultmem.errors import VaultError
 
@@ -60,17 +60,31 @@ def parse_config(text: str) -> Config:
         VaultError: as for `read_config`.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines and lines[0].rstrip() == "---":  # YAML's own start of a document.
+        del lines[0]
     if not lines:
         return Config()
-    matter = read_frontmatter("---\n" + "\n".join(lines) + "\n---\n")
-    if matter.problem or not matter.body:
-        problem = matter.problem.replace("the frontmatter", "it") or "it is not `key: value` lines"
+    block = "\n".join(lines) + "\n"
+    matter = read_frontmatter(f"---\n{block}---\n")
+    if problem := _find_problem(matter, block):
         raise VaultError(f"{CONFIG_NAME}: {problem}; correct it or remove the file")
     values = {prop.name: _read_value(prop) for prop in matter.properties}
-    return Config(**values)  # type: ignore[arg-type]
+    given = {name: value for name, value in values.items() if value is not None}
+    return Config(**given)  # type: ignore[arg-type]
+
+
+def _find_problem(matter: Frontmatter, block: str) -> str:
+    """Return why a file's text is not read as settings, or the empty text."""
+    told = matter.problem or "; ".join(matter.warnings)
+    if told:
+        return told.replace("the frontmatter", "it").replace("the property", "the key")
+    if not matter.body:
+        return "it is not `key: value` lines"
+    return "" if matter.end == len("---\n" + block) else "it has more than one document"
 
 
 def _read_value(prop: Property) -> object:
+    """Return a key's value, None where it has none."""
     kinds = {field.name: field.type for field in fields(Config)}
     if prop.name not in kinds:
         near = difflib.get_close_matches(prop.name, kinds, n=1)
@@ -78,7 +92,11 @@ def _read_value(prop: Property) -> object:
         raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"; {hint}')
     wanted = str(kinds[prop.name])
     value = prop.value
+    if prop.kind == "null":
+        return None
     try:
+        if prop.kind == "map":
+            raise ValueError
         if wanted.startswith("tuple"):
             return value if isinstance(value, tuple) else (value,) if value else ()
         if isinstance(value, tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -11,10 +12,12 @@ import vaultmem
 from vaultmem.cli import finding, history, notes, vaults
 from vaultmem.cli.options import AgentOption, SessionOption, VaultOption, remember_globals
 from vaultmem.cli.output import warn
+from vaultmem.cli.plain import PlainGroup
 from vaultmem.errors import VaultError
 
 app = typer.Typer(
     name="vaultmem",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -53,6 +56,7 @@ for _module in (vaults, notes, finding, history):
 
 def main() -> None:
     """Run a command; an expected failure is one line on standard error and an exit code."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
     try:
         app()
     except VaultError as error:

@@ -17,6 +17,7 @@ from vaultmem.cli.options import (
     open_synced,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
     from vaultmem.core.hit import Hit
@@ -29,14 +30,17 @@ _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("recall")(recall_)
-    app.command("pack")(pack)
+    app.command("recall", cls=PlainCommand)(recall_)
+    app.command("pack", cls=PlainCommand)(pack)
 
 
 def recall_(
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
     limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", help="Sections at most.", min=1, max=1000)
+        int,
+        typer.Option(
+            "-n", "--limit", metavar="N", help="Sections at most; else 10.", show_default=False
+        ),
     ] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
     kind: KindOption = [],  # noqa: B006
@@ -72,7 +76,10 @@ def pack(
         list[str], typer.Argument(metavar="[QUERY]", help="What the pack is for.")
     ] = [],  # noqa: B006
     budget: Annotated[
-        int, typer.Option("--budget", metavar="TOKENS", help="Tokens at most.", min=0)
+        int,
+        typer.Option(
+            "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
+        ),
     ] = 0,
     vault: VaultOption = "",
     as_json: JsonOption = False,
@@ -91,10 +98,12 @@ def pack(
 
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
+    from vaultmem.core.excerpt import choose_excerpt
+
     say_painted(f"{number:>2}. {hit.name}", "bold")
     record = hit.record
     say(f"    {hit.address}   [{record.kind} | {record.state}]")
-    say(f"    {_excerpt(hit.text)}")
+    say(f"    {choose_excerpt(hit.text, [match.term for match in hit.matches])}")
     words = ", ".join(f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches)
     say_painted(f"    why: {words}", "dim", " and words in order" if hit.closeness else "")
     if explain:
@@ -103,11 +112,6 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
         say(f"      {hit.closeness:7.3f}  words side by side")
         say(f"      {hit.state_weight:7.3f}  times, for state {record.state}")
         say(f"      {hit.score:7.3f}  score")
-
-
-def _excerpt(text: str, width: int = 100) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= width else plain[:width].rsplit(" ", 1)[0] + " ..."
 
 
 def _hit_json(hit: Hit) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption, open_here
 from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
     from vaultmem.services.commit import CommitReport
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("checkpoint")(checkpoint)
-    app.command("promote")(promote)
-    app.command("log")(log)
+    app.command("checkpoint", cls=PlainCommand)(checkpoint)
+    app.command("promote", cls=PlainCommand)(promote)
+    app.command("log", cls=PlainCommand)(log)
 
 
 def checkpoint(
@@ -65,9 +66,7 @@ def promote(
 
 
 def log(
-    limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", help="Commits at most.", min=1)
-    ] = 20,
+    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Commits at most.")] = 20,
     everything: Annotated[
         bool, typer.Option("--all", help="Also commits that vaultmem did not make.")
     ] = False,

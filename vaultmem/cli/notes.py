@@ -21,7 +21,8 @@ from vaultmem.cli.options import (
     open_synced,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw
-from vaultmem.core.pack_text import one_line
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.record import NoteRecord
@@ -33,14 +34,14 @@ PathArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("remember")(remember_)
-    app.command("get")(get)
-    app.command("list")(list_)
-    app.command("edit")(edit)
-    app.command("forget")(forget)
-    app.command("pin")(pin)
-    app.command("unpin")(unpin)
-    app.command("tag")(tag_)
+    app.command("remember", cls=PlainCommand)(remember_)
+    app.command("get", cls=PlainCommand)(get)
+    app.command("list", cls=PlainCommand)(list_)
+    app.command("edit", cls=PlainCommand)(edit)
+    app.command("forget", cls=PlainCommand)(forget)
+    app.command("pin", cls=PlainCommand)(pin)
+    app.command("unpin", cls=PlainCommand)(unpin)
+    app.command("tag", cls=PlainCommand)(tag_)
 
 
 def remember_(

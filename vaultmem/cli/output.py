@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from vaultmem.core.pack_text import clean_text, one_line
+from vaultmem.core.plain_text import clean_text, one_line
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 

@@ -9,13 +9,14 @@ import typer
 
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption, open_here
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("init")(init)
-    app.command("sync")(sync)
-    app.command("trust")(trust)
+    app.command("init", cls=PlainCommand)(init)
+    app.command("sync", cls=PlainCommand)(sync)
+    app.command("trust", cls=PlainCommand)(trust)
 
 
 def init(

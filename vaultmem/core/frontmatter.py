@@ -25,6 +25,8 @@ MAX_DEPTH = 32
 MAX_EVENTS = 5_000
 
 _TAG = "tag:yaml.org,2002:"
+#: A line that looks like a property, which tells a broken block from prose between two rules.
+_NAMED_LINE = re.compile(r"^[ \t]*[\"']?\w[\w .-]{0,63}[\"']?[ \t]*:(?:\s|$)", re.MULTILINE)
 _KNOWN_TAGS = frozenset(
     _TAG + name
     for name in ["str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge", "value"]
@@ -62,7 +64,7 @@ def read_frontmatter(text: str) -> Frontmatter:
         return Frontmatter()
     start, end, body = span
     if body < 0:
-        looks = re.match(r"[\w-]+[ \t]*:(?:\s|$)", text[start:]) is not None
+        looks = _NAMED_LINE.match(text, start) is not None
         warning = ("the frontmatter is never closed; all of it was read as body",)
         return Frontmatter(warnings=warning if looks else ())
     block = text[start:end]
@@ -71,10 +73,12 @@ def read_frontmatter(text: str) -> Frontmatter:
     try:
         node = _compose(block)
     except _UnreadableError as problem:
-        return Frontmatter(start, end, body, problem=str(problem))
-    if node is None:
+        if _NAMED_LINE.search(block):
+            return Frontmatter(start, end, body, problem=str(problem))
+        return Frontmatter(warnings=(f"{problem}; all of it was read as body",))
+    if not block.strip():
         return Frontmatter(start, end, body)
-    if node.id != "mapping":
+    if node is None or node.id != "mapping":
         return Frontmatter()  # Two thematic breaks with text between them, not properties.
     properties, warnings = _read_mapping(node, block)
     return Frontmatter(start, end, body, properties, warnings=warnings)

@@ -10,7 +10,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.paths import PINNED_FILES
-from vaultmem.core.sections import Section, split_sections
+from vaultmem.core.sections import Section, find_fences, split_sections
 from vaultmem.core.values import PropertyReader
 
 #: Properties that vaultmem gives a meaning; all others are the person's own.
@@ -37,7 +37,7 @@ KNOWN_PROPERTIES = frozenset(
 )
 
 _INLINE_TAG = re.compile(r"(?<![^\s(,;])#([\w/-]*[^\W\d][\w/-]*)")
-_CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,17 @@ def _all_tags(declared: tuple[str, ...], text: str, body: int) -> tuple[str, ...
     """Return the declared and the inline tags, without `#`, each once, in order."""
     found = {tag.strip().lstrip("#"): None for tag in declared}
     if "#" in text:
-        prose = text[body:]
-        if "`" in prose or "~~~" in prose:
-            prose = _CODE.sub(" ", prose)
+        prose = _INLINE_CODE.sub(" ", _without_fences(text, body))
         found.update((tag.strip("/"), None) for tag in _INLINE_TAG.findall(prose))
     return tuple(tag for tag in found if tag)
+
+
+def _without_fences(text: str, body: int) -> str:
+    parts: list[str] = []
+    for start, end in find_fences(text, body):
+        parts.append(text[body:start])
+        body = end
+    return " ".join([*parts, text[body:]])
 
 
 def _all_warnings(matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:

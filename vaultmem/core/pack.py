@@ -23,17 +23,21 @@ MIN_BUDGET = 100
 
 #: Sections that share more than this of their distinct terms are told once.
 _SAME = 0.9
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A pack as text, with what it shows and what it cost in tokens."""
+    """A pack as text, with what it shows and what it cost in tokens.
+
+    `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
+    """
 
     text: str
     items: tuple[PackItem, ...]
     unshown: tuple[Hit, ...]
+    unnamed: int
     account: Account
 
 
@@ -48,9 +52,10 @@ def build_pack(
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
-    Pinned sections may take `pinned_share` of it; those that do not fit are named by link. A
-    relevant section that does not fit is shortened at a sentence, or left for a shorter one.
-    `trusted` are the documents whose promotion is on record; `flat_tokens` is the whole vault.
+    Pinned sections may take `pinned_share` of it; those that do not fit are named by link, and
+    counted where the links do not fit either. A relevant section that does not fit is shortened
+    at a sentence, or left for a shorter one. `trusted` are the documents whose promotion is on
+    record; `flat_tokens` is the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
@@ -58,21 +63,23 @@ def build_pack(
     if budget < MIN_BUDGET:
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
     empty = Account(0, 0, budget, budget, flat_tokens)
-    frame = count_tokens(render_pack([], [], source, empty)) + 12
+    frame = count_tokens(render_pack([], [], 0, source, empty)) + 12
     room = _Room(min(int(budget * pinned_share), budget - frame), trusted)
-    unshown = room.take_pinned(pinned)
+    unshown, unnamed = room.take_pinned(pinned)
     room.left += budget - frame - min(int(budget * pinned_share), budget - frame)
     room.take_relevant(relevant)
     items = room.items
     while True:
         count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
         account = Account(count, len(items) - count, 0, budget, flat_tokens)
-        text, account = _settle(items, unshown, source, account)
+        text, account = _settle(items, unshown, unnamed, source, account)
         if account.sent <= budget or not (items or unshown):
-            return Pack(text, tuple(items), tuple(unshown), account)
+            return Pack(text, tuple(items), tuple(unshown), unnamed, account)
         if items and not items[-1].pinned:
             items = items[:-1]
-        elif unshown:
+            continue
+        unnamed += 1
+        if unshown:
             unshown = unshown[:-1]
         else:
             items = items[:-1]
@@ -87,8 +94,11 @@ class _Room:
         self.items: list[PackItem] = []
         self._seen: list[frozenset[str]] = []
 
-    def take_pinned(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Take pinned sections while they fit; return the others, whose links were paid for."""
+    def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
+        """Take pinned sections while they fit.
+
+        Return those whose links were paid for instead, and the number of the rest.
+        """
         unshown: list[Hit] = []
         waiting: list[Hit] = []
         for hit in hits:
@@ -102,7 +112,7 @@ class _Room:
                 break
             self.left -= cost
             unshown.append(hit)
-        return unshown
+        return unshown, len(waiting) - len(unshown)
 
     def take_relevant(self, hits: Iterable[Hit]) -> None:
         """Take what is relevant in the order of rank."""
@@ -148,11 +158,15 @@ class _Room:
 
 
 def _settle(
-    items: Sequence[PackItem], unshown: Sequence[Hit], source: PackSource, account: Account
+    items: Sequence[PackItem],
+    unshown: Sequence[Hit],
+    unnamed: int,
+    source: PackSource,
+    account: Account,
 ) -> tuple[str, Account]:
     """Render until the account in the text is the text's own."""
-    for _ in range(4):
-        text = render_pack(items, unshown, source, account)
+    for _ in range(8):
+        text = render_pack(items, unshown, unnamed, source, account)
         sent = count_tokens(text)
         if sent == account.sent:
             break

@@ -7,13 +7,13 @@ cannot begin a line of the pack, so it can neither close its quote nor open a gr
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from vaultmem.core.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
+from vaultmem.core.plain_text import clean_text, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,28 @@ class Account:
 
 
 def render_pack(
-    items: Sequence[PackItem], unshown: Sequence[Hit], source: PackSource, account: Account
+    items: Sequence[PackItem],
+    unshown: Sequence[Hit],
+    unnamed: int,
+    source: PackSource,
+    account: Account,
 ) -> str:
-    """Return the pack in markdown, with its account in the last line."""
+    """Return the pack in markdown, with its account in the last line.
+
+    `unshown` are pinned sections that are named by link, `unnamed` how many more there are.
+    """
     blocks = [f"# Context  ({_describe_source(source)})"]
     for name, wanted in (("Instructions", True), ("Evidence", False)):
         group = [item for item in items if item.is_instruction is wanted]
         if group:
             blocks.append(f"## {name}")
             blocks.extend(render_item(item) for item in group)
-    if unshown:
-        blocks.append("\n".join(["## Pinned, not shown", *map(render_link, unshown)]))
-    if not items and not unshown:
+    links = [render_link(hit) for hit in unshown]
+    if unnamed:
+        links.append(f"- and {unnamed} more" if links else f"- {unnamed} sections")
+    if links:
+        blocks.append("\n".join(["## Pinned, not shown", *links]))
+    if not items and not links:
         blocks.append("Nothing in this vault answers that.")
     blocks.append(_describe_account(account))
     return "\n\n".join(blocks) + "\n"
@@ -89,40 +99,22 @@ def render_item(item: PackItem) -> str:
     if who := _describe_author(item.hit):
         facts.append(who)
     facts.append(changed_day(item.hit))
-    facts.append(f"{one_line(item.hit.address)}@{record.blob[:7]}")
+    facts.append(f"{item.hit.address}@{record.blob[:7]}")
     if item.shortened:
         facts.append("shortened")
     label = " | ".join(_plain(fact) for fact in facts)
-    return f"### {_plain(one_line(item.hit.name))[:120]}   [{label}]\n{quote(item.text)}"
+    return f"### {_plain(item.hit.name)[:120]}   [{label}]\n{quote(item.text)}"
 
 
 def render_link(hit: Hit) -> str:
     """Return the line that stands for a section that is not shown."""
-    return f"- {_plain(one_line(hit.name))[:120]}: {_plain(one_line(hit.address))}"
+    return f"- {_plain(hit.name)[:120]}: {_plain(hit.address)}"
 
 
 def quote(text: str) -> str:
     """Return text as a block quote, control characters and blank outer lines left out."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
     return "\n".join(f"> {clean_text(line)}".rstrip() for line in lines)
-
-
-def clean_text(text: str) -> str:
-    """Return text without control and bidirectional characters, tabs kept."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        mark for mark in text if mark == "\t" or unicodedata.category(mark) not in _UNSEEN
-    )
-
-
-def one_line(text: str) -> str:
-    """Return text in one line, with what cannot be seen shown as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(
-        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
-    )
 
 
 def changed_day(hit: Hit) -> str:
@@ -133,13 +125,12 @@ def changed_day(hit: Hit) -> str:
     return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
 
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-
-
 def _plain(text: str) -> str:
-    """Return text that cannot be taken for the marks of a label."""
-    return re.sub(r"\s+", " ", text.translate(_LABEL_MARKS)).strip().lstrip("#> ")
+    """Return text in one line that cannot be taken for the marks of a label."""
+    return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
+
+_MAX_BRANCH = 30
 
 _LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
 
@@ -153,15 +144,19 @@ def _describe_author(hit: Hit) -> str:
 
 
 def _describe_source(source: PackSource) -> str:
+    branch = _plain(source.branch)[:_MAX_BRANCH]
     if not source.commit:
-        return f"vault {source.branch or 'without git'}, no commit yet"
+        return f"vault {branch or 'without git'}, no commit yet"
     moment = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return f"vault {source.branch or 'detached'}@{source.commit[:7]}, {moment}"
+    return f"vault {branch or 'detached'}@{source.commit[:7]}, {moment}"
 
 
 def _describe_account(account: Account) -> str:
+    # Whole numbers for large ratios: the line must not grow shorter as `sent` grows, or there
+    # might be no `sent` that counts its own line right.
+    digits = 1 if account.ratio < 1000 else 0
     return (
         f"<!-- vaultmem: {account.pinned} pinned + {account.relevant} relevant, "
         f"{account.sent} of {account.budget} tokens, flat memory {account.flat}, "
-        f"{account.ratio:.1f}x -->"
+        f"{account.ratio:.{digits}f}x -->"
     )

@@ -17,8 +17,11 @@ NOT_NOTES = frozenset({"templates", "transcripts", "media"})
 #: Files at the vault's root that vaultmem generates.
 GENERATED = frozenset({"CONTEXT.md"})
 
-_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\\u202a-\u202e\u2066-\u2069]')
-_RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$")
+# What Windows and Obsidian forbid, control characters, line breaks and marks of direction.
+_FORBIDDEN = re.compile(
+    r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
+)
+_RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$")
 _TEMPORARY = re.compile(r"(?i)^(\.|~|#)|(~|\.tmp|\.swp|\.swx|\.part|\.crdownload)$|^4913$")
 _MAX_NAME_BYTES = 200
 
@@ -27,20 +30,25 @@ def parse_note_path(text: str) -> PurePosixPath:
     """Return `text` as a path inside the vault, for a note that may exist already.
 
     Raises:
-        RefusedError: absolute, leaves the vault, enters `.git`, or has control characters.
+        RefusedError: empty, absolute, leaves the vault, enters `.git`, or has a NUL.
     """
     if not text.strip() or "\0" in text:
-        raise RefusedError(f'"{text!r}" is not a path; name a note relative to the vault')
+        raise RefusedError(f"{text!r} is not a path; name a note relative to the vault")
     path = PurePosixPath(text)
     if path.is_absolute() or text.startswith("\\") or re.match(r"^[A-Za-z]:[\\/]", text):
         raise RefusedError(f'"{text}" is absolute; name the note relative to the vault')
-    for part in path.parts:
-        folded = unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
-        if part == ".." or "\\.." in part:
+    for part in re.split(r"[\\/]", text):
+        if part == "..":
             raise RefusedError(f'"{text}" leaves the vault; name a note inside it')
-        if folded in {".git", "git~1"}:
+        if _fold_as_disks_do(part) in {".git", "git~1"}:
             raise RefusedError(f'"{text}" is inside git\'s own folder; name a note')
     return path
+
+
+def _fold_as_disks_do(name: str) -> str:
+    """Return a name as HFS+ and NTFS compare it: no case, unseen marks, streams or final dots."""
+    seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
+    return unicodedata.normalize("NFKC", seen).casefold().partition(":")[0].rstrip(". ")
 
 
 def check_new_name(path: PurePosixPath) -> None:

@@ -12,10 +12,11 @@ from functools import lru_cache
 
 from vaultmem.core.property import Property
 
-_TEXT = r"[^\s*&!\[\]{}?|>@`%#,:'\"-](?:[^:#\t\n\r]|:(?=[^\s])|(?<=\S)#)*"
-_QUOTED = r"\"[^\"\\\n\r\t]*\"|'[^'\n\r\t]*'"
+_CONTROL = r"\x00-\x1f\x7f"
+_TEXT = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_CONTROL}](?:[^:#{_CONTROL}]|:(?=[^\s])|(?<=\S)#)*"
+_QUOTED = rf"\"[^\"\\{_CONTROL}]*\"|'[^'{_CONTROL}]*'"
 _LINE = re.compile(
-    rf"(?:(?P<name>[A-Za-z_][\w-]*):(?: +(?P<value>{_TEXT}|{_QUOTED}))? *"
+    rf"(?:(?P<name>[A-Za-z_][\w-]{{0,99}}):(?: +(?P<value>{_TEXT}|{_QUOTED}))? *"
     rf"|(?P<lead>(?: {{0,4}})-) +(?P<item>{_TEXT}|{_QUOTED}) *)?\r?\n"
 )
 _MAX_CHARS = 4096
@@ -26,9 +27,9 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
     if len(block) > _MAX_CHARS or not block.isascii() or not block.endswith("\n"):
         return None
     found: dict[str, Property] = {}
-    name = lead = ""
+    name = opened = lead = ""  # `opened` is the name that hyphen items would belong to.
     start = span = offset = line = 0
-    items: list[tuple[int, str, int]] = []
+    items: list[tuple[int, str]] = []
     while offset < len(block):
         match = _LINE.match(block, offset)
         if match is None:
@@ -41,14 +42,17 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
             if name in found:
                 return None
             if match["value"] is not None:
+                opened = ""
                 found[name] = _scalar(name, match["value"], line, match.start("value"))
             else:
+                opened = name
                 found[name] = Property(name, "", "null", line, line + 1, (span, span), (), 0)
         elif match["item"] is not None:
-            if not name or found[name].kind != "null" or match["lead"] != (lead or match["lead"]):
+            kind, item = _resolve(match["item"])
+            if not opened or kind == "null" or match["lead"] != (lead or match["lead"]):
                 return None
             lead = match["lead"]
-            items.append((line, _resolve(match["item"])[1], match.end("item")))
+            items.append((line, item))
         offset = match.end()
         line += 1
     if items:
@@ -62,9 +66,9 @@ def _scalar(name: str, text: str, line: int, start: int) -> Property:
     return Property(name, value, kind, line, line + 1, (start, end), (), 0)
 
 
-def _list_property(name: str, start: int, items: list[tuple[int, str, int]]) -> Property:
-    lines = tuple(line for line, _, _ in items)
-    values = tuple(value for _, value, _ in items)
+def _list_property(name: str, start: int, items: list[tuple[int, str]]) -> Property:
+    lines = tuple(line for line, _ in items)
+    values = tuple(value for _, value in items)
     return Property(name, values, "seq", start, lines[-1] + 1, (0, 0), lines, 0)
 
 

@@ -61,6 +61,8 @@ def remove_property(text: str, name: str) -> str:
 
 def format_property(name: str, value: PropertyValue) -> list[str]:
     """Return the lines of a property as Obsidian writes them, without line ends."""
+    if value == ():
+        return [f"{name}: []"]
     if isinstance(value, tuple):
         return [f"{name}:", *(f"  - {format_value(item)}" for item in value)]
     return [f"{name}: {format_value(value)}"]
@@ -90,6 +92,8 @@ def _editable(text: str) -> Frontmatter:
         raise RefusedError(f"{matter.problem}; mend it in an editor, it is never rewritten")
     if any("stands twice" in warning for warning in matter.warnings):
         raise RefusedError(f"{matter.warnings[0]}; mend it in an editor, it is never rewritten")
+    if matter.warnings and not matter.body:
+        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor first")
     return matter
 
 
@@ -108,12 +112,12 @@ def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
     start, end = prop.span
     lines = block.splitlines(keepends=True)
     if isinstance(value, tuple):
-        if prop.items and len(prop.items) == len(prop.value):
+        if _can_edit_items(prop, value):
             return _edit_items(lines, prop, value, eol)
         if block[start : start + 1] == "[" and block[end - 1 : end] == "]":
-            inside = ", ".join(_flow_item(item) for item in value)
+            inside = ", ".join(map(format_value, value))
             return f"{block[:start]}[{inside}]{block[end:]}"
-    elif prop.last == prop.first + 1 and prop.kind not in {"seq", "map"}:
+    elif prop.kind not in {"seq", "map"} and "\n" not in block[start:end]:
         gap = "" if block[start - 1 : start] in {" ", "\t"} else " "
         return f"{block[:start]}{gap}{format_value(value)}{block[end:]}"
     indent = " " * prop.indent
@@ -121,8 +125,12 @@ def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
     return "".join(lines[: prop.first] + fresh + lines[prop.last :])
 
 
-def _flow_item(item: str) -> str:
-    return format_value(item) if re.fullmatch(r"[\w/-]+", item) else json.dumps(item)
+def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
+    """Tell whether dropping lines and adding some behind gives exactly these items."""
+    if not value or not prop.items or len(prop.items) != len(prop.value):
+        return False
+    kept = [item for item in prop.value if item in value]
+    return [*kept, *(item for item in value if item not in prop.value)] == list(value)
 
 
 def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: str) -> str:

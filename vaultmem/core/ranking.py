@@ -90,13 +90,16 @@ def score_sections(
 
 
 def best_sections(total: Scores, limit: int) -> list[int]:
-    """Return the numbers of at most `limit` sections that score above 0, best first."""
-    found = int(np.count_nonzero(total))
-    limit = min(limit, found)
-    if limit == 0:
+    """Return the numbers of at most `limit` sections that score above 0, best first.
+
+    Of sections with the same score, those of lower number come first.
+    """
+    limit = min(limit, int(np.count_nonzero(total)))
+    if limit <= 0:
         return []
-    top = np.argpartition(-total, limit - 1)[:limit] if limit < len(total) else np.arange(limit)
-    return [int(number) for number in top[np.lexsort((top, -total[top]))]]
+    least = np.partition(total, len(total) - limit)[len(total) - limit]
+    top = np.flatnonzero(total >= least)
+    return [int(number) for number in top[np.lexsort((top, -total[top]))][:limit]]
 
 
 def measure_closeness(terms: Sequence[str], idf: Sequence[float], text: Sequence[str]) -> float:

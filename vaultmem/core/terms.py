@@ -163,16 +163,22 @@ STOP_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+")
+#: Combining marks of Latin, Greek and Cyrillic; those of other scripts are part of the letter.
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 _CJK_RANGE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _CJK = re.compile(rf"[{_CJK_RANGE}]")
 _CJK_OR_NOT = re.compile(rf"[{_CJK_RANGE}]+|[^{_CJK_RANGE}]+")
 
 
 class _Stems(dict[str, str]):
-    """Stem of each word seen so far; the empty string for a word that is not indexed."""
+    """Stem of each word seen so far, empty for one that is not indexed; forgets when large."""
 
     def __missing__(self, word: str) -> str:
-        stem = "" if word in STOP_WORDS or len(word) > MAX_TERM_LENGTH else _stemmer()(word)
+        if len(word) > MAX_TERM_LENGTH:
+            return ""
+        if len(self) > 500_000:
+            self.clear()
+        stem = "" if word in STOP_WORDS else _stemmer()(word)
         self[word] = stem
         return stem
 
@@ -192,8 +198,9 @@ def split_words(text: str) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(mark for mark in decomposed if not unicodedata.combining(mark))
-    return list(_split_cjk(_WORD.findall(unicodedata.normalize("NFKC", plain))))
+    plain = unicodedata.normalize("NFKC", _ACCENTS.sub("", decomposed))
+    words = _WORD.findall(plain)
+    return list(_split_cjk(words)) if _CJK.search(plain) else words
 
 
 def _split_cjk(words: Iterable[str]) -> Iterable[str]:

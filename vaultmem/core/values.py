@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import date, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
@@ -96,7 +96,9 @@ class PropertyReader:
         except ValueError:
             self.warnings.append(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
             return ""
-        return text if len(text) > 10 else moment.date().isoformat()
+        if len(text) <= 10:
+            return moment.date().isoformat()
+        return text if text.startswith(f"{moment.date()}T") else moment.isoformat()
 
     def unknown_text(self, known: frozenset[str]) -> str:
         """Return the values of properties that are not `known`, to be searched as text."""
@@ -133,8 +135,3 @@ def parse_moment(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def day_of(text: str) -> str:
-    """Return the date part of an ISO 8601 text, empty for an empty one."""
-    return date.fromisoformat(text[:10]).isoformat() if text else ""

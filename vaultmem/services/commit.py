@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
@@ -62,30 +63,38 @@ def commit_event(vault: Vault, event: Event) -> CommitReport:
         RefusedError: something looks like a credential; nothing was committed.
     """
     with vault.lock():
-        obstacle = vault.history.obstacle()
-        if obstacle:
+        try:
+            if obstacle := vault.history.obstacle():
+                raise PendingError(obstacle)
+            reports = []
+            for number, stored in vault.journal.pending():
+                reports.append(_commit_one(vault, _restore(stored)))
+                vault.journal.drop_pending(number)
+            reports.append(_commit_one(vault, event))
+        except PendingError as error:
             vault.journal.add_pending(asdict(event))
             raise PendingError(
-                f"not committed: {obstacle}; the notes are safe on disk and `{event.subject}` "
+                f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
                 "is committed with the next checkpoint or promote"
-            )
-        waiting = vault.journal.pending()
-        reports = []
-        for number, stored in waiting:
-            reports.append(_commit_one(vault, _restore(stored)))
-            vault.journal.drop_pending(number)
-        reports.append(_commit_one(vault, event))
+            ) from None
         commits = tuple(commit for report in reports for commit in report.commits)
         last = reports[-1]
         return CommitReport(commits, last.commit, last.paths, last.skipped)
 
 
 def commit_edits(vault: Vault) -> None:
-    """Commit what people edited by hand, before vaultmem edits the same notes."""
+    """Commit what people edited by hand, before vaultmem edits the same notes.
+
+    What cannot be committed now (another git is at work, a note with a credential) is left to
+    the next event.
+    """
     with vault.lock():
         if vault.config.edit_commits and not vault.history.obstacle():
-            groups = _group_changes(vault, _find_changes(vault)[0])
-            _commit_others(vault, {None: groups.get(None, {})})
+            edits = _group_changes(vault, _find_changes(vault)[0]).get(None, {})
+            places = _find_secrets(vault, edits)
+            clean = {path: file for path, file in edits.items() if path not in places}
+            with contextlib.suppress(PendingError):
+                _commit_others(vault, {None: clean})
 
 
 def _commit_one(vault: Vault, event: Event) -> CommitReport:
@@ -162,7 +171,7 @@ def _commit_others(
         files = groups[agent]
         if not files:
             continue
-        subject = f"edit: {len(files)} {'note' if len(files) == 1 else 'notes'}"
+        subject = f"edit: {_count_notes(files)}"
         author = Author(agent) if agent else None
         identity = _agent_identity(vault, author) if author else vault.history.person()
         event = Event("edit", subject, author or Author(""), intent="observe")
@@ -187,22 +196,28 @@ def _write(vault: Vault, files: dict[str, File], message: str, identity: Identit
                 vault.state.put("head", commit)
                 vault.state.put("head_time", str(at))
         return commit
-    raise PendingError("not committed: other commits keep coming in; try again")
+    raise PendingError("other commits keep coming in")
 
 
 def _refuse_secrets(vault: Vault, changes: Mapping[str, File]) -> None:
-    places = []
-    for path, file in changes.items():
-        if file is None or vault.config.allows_secrets(path):
-            continue
-        for found in find_secrets(file[1].decode("utf-8", "replace")):
-            places.append(f"{path}:{found.line}: {found.rule}")
+    places = [place for found in _find_secrets(vault, changes).values() for place in found]
     if places:
         raise RefusedError(
             "not committed, this looks like a credential: "
             + "; ".join(places)
             + ". Remove it, or list the note under allow_secrets in vaultmem.yaml"
         )
+
+
+def _find_secrets(vault: Vault, changes: Mapping[str, File]) -> dict[str, list[str]]:
+    """Return, by path, where something looks like a credential and what like."""
+    places: dict[str, list[str]] = {}
+    for path, file in changes.items():
+        if file is None or vault.config.allows_secrets(path):
+            continue
+        for found in find_secrets(file[1].decode("utf-8", "replace")):
+            places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
+    return places
 
 
 def _write_message(event: Event, body: tuple[str, ...]) -> str:
@@ -223,6 +238,12 @@ def _write_message(event: Event, body: tuple[str, ...]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _count_notes(files: Mapping[str, File]) -> str:
+    notes = sum(path.lower().endswith(".md") for path in files)
+    count, name = (notes, "note") if notes else (len(files), "file")
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
 def _describe_change(path: str, file: File) -> str:
     return f"{'removed' if file is None else 'wrote'} {path}"
 
@@ -233,7 +254,8 @@ def _one_line(text: str, limit: int) -> str:
 
 
 def _agent_identity(vault: Vault, author: Author) -> Identity:
-    name, _, email = vault.config.author.format(agent=author.agent).partition("<")
+    # Not str.format: the vault's own file would choose what it does.
+    name, _, email = vault.config.author.replace("{agent}", author.agent).partition("<")
     return Identity(name.strip(), email.rstrip("> ").strip())
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import vaultmem
+from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.services.commit import CommitReport, Event, commit_event
 from vaultmem.storage.files import create_file
@@ -84,6 +86,7 @@ def _add_missing(vault: Vault) -> Iterator[str]:
     for path, data in _template_files():
         if _exists(vault.root, path):
             continue
+        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
         try:
             create_file(vault.root, path, data)
         except ConflictError:
@@ -92,6 +95,7 @@ def _add_missing(vault: Vault) -> Iterator[str]:
 
 
 def _exists(root: Path, path: PurePosixPath) -> bool:
+    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
     folder = root
     for part in path.parts:
         try:
@@ -100,22 +104,26 @@ def _exists(root: Path, path: PurePosixPath) -> bool:
             return False
         if part.casefold() not in names:
             return False
+        if names[part.casefold()] != part:
+            return True
         folder = folder / names[part.casefold()]
     return True
 
 
 def _add_excludes(vault: Vault) -> Iterator[str]:
     """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    # Anchored, so that a project's own `src/media/` or `docs/CONTEXT.md` is not hidden from git.
     prefix = vault.history.prefix
     wanted = [
-        f"/{prefix}{line}" if line.rstrip("/").count("/") == 0 and prefix else line
+        line
         for line in (template_folder() / "gitignore").read_text().splitlines()
         if line.strip() and not line.startswith("#")
     ]
     here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
     file = vault.history.exclude_file()
     there = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    missing = [line for line in wanted if line not in here and line not in there]
+    anchored = {line: f"/{prefix}{line.lstrip('/')}" for line in wanted if line not in here}
+    missing = [line for line in anchored.values() if line not in there]
     if missing:
         file.parent.mkdir(exist_ok=True)
         gap = "" if not there or file.read_text(encoding="utf-8").endswith("\n") else "\n"

@@ -36,14 +36,17 @@ def select_notes(
 
     Raises:
         NoteNotFoundError: an address names no note.
-        RefusedError: nothing says which notes.
+        RefusedError: nothing says which notes, or an address names a section.
     """
     if not addresses and not tag and older_than is None:
         raise RefusedError("say which notes to forget: a path, --tag or --older-than")
     records = {record.path: record for record in vault.manifest.records()}
     chosen: dict[str, NoteRecord] = {}
     for address in addresses:
-        path = str(resolve_address(vault, address)[0])
+        found, heading = resolve_address(vault, address)
+        path = str(found)
+        if heading:
+            raise RefusedError(f"{address}: a section; forget the whole note, or edit it instead")
         if path not in records:
             raise RefusedError(f"{path}: not a note that vaultmem reads; remove it yourself")
         chosen[path] = records[path]

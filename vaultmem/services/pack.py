@@ -24,14 +24,15 @@ def make_pack(vault: Vault, text: str = "", budget: int | None = None) -> Pack:
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
     """
-    pinned = _pinned_sections(vault)
+    trusted = trusted_documents(vault)
+    pinned = _pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)
     relevant = recall(vault, query) if text.strip() else _recent_sections(vault)
     _, flat_tokens = vault.manifest.totals()
     return build_pack(
         pinned,
         relevant,
-        trusted_documents(vault),
+        trusted,
         pack_source(vault),
         budget if budget is not None else vault.config.budget,
         vault.config.pinned_share,
@@ -48,14 +49,17 @@ def pack_source(vault: Vault) -> PackSource:
     return PackSource(head.branch, head.commit, int(at or 0))
 
 
-def _pinned_sections(vault: Vault) -> list[Hit]:
+def _pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
+    """Return all pinned sections: policies that may instruct first, then by name."""
     visible = NoteFilter()
     records = [
         record
         for record in vault.manifest.records("d.pinned = 1")
         if visible.admits(record.kind, record.state, record.tags, record.context, True)
     ]
-    records.sort(key=lambda record: (_pin_rank(record.path), record.path))
+    records.sort(
+        key=lambda record: (record.document not in trusted, _pin_rank(record.path), record.path)
+    )
     return _all_sections(vault, records)
 
 

@@ -55,6 +55,7 @@ def remember(vault: Vault, memory: Memory) -> Remembered:
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name.
     """
+    _check_encoding(memory)
     title = _choose_title(memory)
     state = memory.state or _first_state(vault, memory.kind)
     data = _compose(vault, memory, title, state).encode("utf-8")
@@ -104,6 +105,17 @@ def _compose(vault: Vault, memory: Memory, title: str, state: State) -> str:
     return "\n".join([*lines, "---", "", memory.text.strip("\n"), ""])
 
 
+def _check_encoding(memory: Memory) -> None:
+    """Refuse bytes of an argument that were no UTF-8, which Python keeps as lone surrogates."""
+    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RefusedError(
+                f"the text is not UTF-8 (character {error.start + 1}); nothing was written"
+            ) from None
+
+
 def _check(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
     if not memory.text.strip():
         raise RefusedError("nothing to remember: the text is empty")
@@ -120,6 +132,11 @@ def _check(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
         for found in find_secrets(memory.text):
             raise RefusedError(
                 f"line {found.line} of the text looks like a credential ({found.rule}); "
+                "remember where it is kept, not the value"
+            )
+        for found in find_secrets("\n".join((memory.title, *memory.tags, *memory.refs))):
+            raise RefusedError(
+                f"the title, a tag or a ref looks like a credential ({found.rule}); "
                 "remember where it is kept, not the value"
             )
 

@@ -64,7 +64,11 @@ def create_file(root: Path, path: PurePosixPath, data: bytes) -> None:
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
     finally:
         _unlink(temporary)
-    sync_folder(target.parent)
+    try:
+        sync_folder(target.parent)
+    except OSError as error:
+        _unlink(target)
+        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
 def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
@@ -88,9 +92,12 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
         _unlink(temporary)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
     try:
-        _keep_foreign_bytes(temporary, target, path, expected, data)
-    finally:
         sync_folder(target.parent)
+    except OSError as error:
+        exchange_files(temporary, target)
+        _unlink(temporary)
+        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+    _keep_foreign_bytes(temporary, target, path, expected, data)
 
 
 def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
@@ -98,18 +105,27 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
 
     Raises:
         ConflictError: the file has other bytes by now; it is kept.
+        VaultError: the disk did not take it; the note is unchanged.
     """
     if blob_id(read_file(root, path)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
     target = root / path
     aside = target.with_name(_TEMPORARY.format(secrets.token_hex(6)))
-    os.rename(target, aside)
+    try:
+        os.rename(target, aside)
+    except OSError as error:
+        raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
     if blob_id(aside.read_bytes()) != expected:
         kept = _conflict_name(target)
         os.rename(aside, kept)
         raise ConflictError(f"{path}: somebody changed it meanwhile; kept as {kept.name}")
+    try:
+        sync_folder(target.parent)
+    except OSError as error:
+        os.link(aside, target, follow_symlinks=False)
+        _unlink(aside)
+        raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
     _unlink(aside)
-    sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -149,19 +165,26 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
     current = root
     for part in folder.parts:
         current = current / part
-        with contextlib.suppress(FileExistsError):
+        try:
             current.mkdir()
             sync_folder(current.parent)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise VaultError(f"{folder}: could not be made: {error.strerror}") from error
         if current.is_symlink() or not current.is_dir():
             raise RefusedError(f"{folder}: {part} is not a folder of the vault; choose another")
 
 
-def _write_temporary(folder: Path, data: bytes, mode: int = 0o644) -> Path:
+def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path:
+    """Write a new hidden file, durably; `mode` is that of the file whose place it takes."""
     temporary = folder / _TEMPORARY.format(secrets.token_hex(6))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(temporary, flags, mode)
+        descriptor = os.open(temporary, flags, 0o644)
         with os.fdopen(descriptor, "wb") as file:
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -197,5 +220,6 @@ def _conflict_name(target: Path) -> Path:
 
 
 def _unlink(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    """Remove a file; one that cannot be removed is hidden by its name and harms nothing."""
+    with contextlib.suppress(OSError):
         path.unlink()

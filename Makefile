@@ -1,0 +1,45 @@
+# Every target sets itself up from nothing but Python 3.11 or newer, git and make.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	&& echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long lint bench wheel-check clean
+
+demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+test: $(VENV)/installed-test  ## Run the whole test suite.
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
+	$(BIN)/python -m pytest -q -m long
+
+lint: $(VENV)/installed-test  ## Check style, types and the direction of imports.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/installed  ## Measure beside SQLite FTS5, plain Whoosh, ripgrep and git.
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+wheel-check: $(VENV)/installed-test  ## Build the wheel and use it in an empty environment.
+	sh tests/wheel_check.sh "$(BIN)/python"
+
+$(VENV)/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --upgrade pip
+	@$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@$(BIN)/python -m pip install -q --group test --group lint build
+	@touch $@
+
+clean:  ## Remove everything that the other targets made.
+	rm -rf $(VENV) .build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
