@@ -32,8 +32,8 @@ run vaultmem recall "how are refunds handled?" -n 3
 run vaultmem recall "what did we decide about session tokens?" -n 2 --explain
 run vaultmem recall "how do I roll back a deploy?" -n 3
 
-title "What an agent reads: a pack of at most 700 tokens instead of the whole vault"
-run vaultmem pack "what did we decide about session tokens?" --budget 900
+title "What an agent reads: a pack of at most 1,200 tokens instead of the whole vault"
+run vaultmem pack "what did we decide about session tokens?" --budget 1200
 
 title "An agent remembers something; a person edits a note in their editor"
 run vaultmem --agent claude --session s-0502 remember "Holmpay answers 429 above 120 refunds a minute; the queue waits 30 seconds and goes on." --title "Holmpay limits refunds to 120 a minute" --context payments --tag payments/refunds --confidence 0.9
@@ -49,4 +49,4 @@ run vaultmem --agent claude --session s-0502 checkpoint "before the winter timet
 title "Git is the audit log"
 run git log --format='%h  %an  %s'
 run git show --stat --format='%an <%ae>%n%n%B' HEAD
-run vaultmem pack "how many refunds a minute?" --budget 900
+run vaultmem pack "refunds a minute" --budget 1200

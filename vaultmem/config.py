@@ -18,7 +18,7 @@ CONFIG_NAME = "vaultmem.yaml"
 class Config:
     """What a vault's owner can set; `templates/vaultmem.yaml` documents each key."""
 
-    agent: str = "vaultmem"
+    agent: str = ""
     author: str = "{agent} <agent@localhost>"
     budget: int = 2000
     pinned_share: float = 0.5
@@ -107,9 +107,12 @@ def _read_value(prop: Property) -> object:
             return _positive(int(value))
         if wanted == "float":
             return _share(float(value))
-    except (ValueError, KeyError):
+        if prop.name == "author":
+            value.format(agent="")
+    except (ValueError, KeyError, IndexError, AttributeError):
+        takes = _describe("author" if prop.name == "author" else wanted)
         raise VaultError(
-            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
+            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {takes}'
         ) from None
     return value
 
@@ -127,7 +130,12 @@ def _share(number: float) -> float:
 
 
 def _describe(wanted: str) -> str:
-    names = {"bool": "true or false", "int": "a whole number above 0", "float": "0 to 1"}
+    names = {
+        "bool": "true or false",
+        "int": "a whole number above 0",
+        "float": "0 to 1",
+        "author": "text, with {agent} where the agent's name goes",
+    }
     return names.get(wanted, "text" if wanted == "str" else "a list of texts")
 
 

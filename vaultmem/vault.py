@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Vault:
     """A vault and its storage; `state_folder` is outside the vault and can be deleted.
 
-    `author` is who writes; `is_person` tells that nobody named an agent, so that a person gives
-    the commands.
+    `author` is who writes; its agent is empty where nobody named one, so that a person gives the
+    commands.
     """
 
     root: Path
@@ -38,7 +38,11 @@ class Vault:
     state_folder: Path
     trust: TrustStore
     author: Author
-    is_person: bool
+
+    @property
+    def is_person(self) -> bool:
+        """Tell whether a person gives the commands, not an agent."""
+        return not self.author.agent
 
     @cached_property
     def state(self) -> State:
@@ -97,7 +101,7 @@ def open_vault(
     """Open the vault at `path`, else at $VAULTMEM_VAULT, else the one around the current folder.
 
     `agent`, `session` and `tool_call` say who writes; $VAULTMEM_AGENT, $VAULTMEM_SESSION_ID and
-    vaultmem.yaml stand in for what is empty.
+    vaultmem.yaml stand in for what is empty. With no agent named, a person writes.
 
     Raises:
         NoVaultError: there is no vault there.
@@ -105,13 +109,13 @@ def open_vault(
     """
     root = _find_root(path)
     config = read_config(root)
-    named = agent or os.environ.get("VAULTMEM_AGENT", "")
+    agent = agent or os.environ.get("VAULTMEM_AGENT", "") or config.agent
     session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
-    author = Author(named or config.agent, session, tool_call)
+    author = Author(agent, session, tool_call)
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
     state_folder = _private_folder(_user_folder("state") / "vaults" / key)
-    return Vault(root, config, state_folder, trust, author, is_person=not named)
+    return Vault(root, config, state_folder, trust, author)
 
 
 def _find_root(path: str | Path | None) -> Path:

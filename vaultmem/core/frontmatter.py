@@ -187,10 +187,14 @@ def _read_property(key: Any, node: Any, length: int) -> Property:
     first = int(key.start_mark.line)
     span = (min(node.start_mark.index, length), min(node.end_mark.index, length))
     items: tuple[int, ...] = ()
-    if node.id == "sequence" and not node.flow_style:
+    if node.id == "sequence" and not node.flow_style and all(map(_is_one_line, node.value)):
         items = tuple(int(item.start_mark.line) for item in node.value)
     last = _last_line(node, first)
     return Property(str(key.value), content, kind, first, last, span, items, key.start_mark.column)
+
+
+def _is_one_line(node: Any) -> bool:
+    return bool(node.start_mark.line == node.end_mark.line)
 
 
 def _read_value(node: Any) -> tuple[str, str | tuple[str, ...]]:

@@ -130,7 +130,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
 
-_MAX_BRANCH = 30
+_MAX_BRANCH = 24
 
 _LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
 

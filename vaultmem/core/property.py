@@ -11,8 +11,9 @@ class Property:
 
     `kind` is one of str, int, float, bool, null, timestamp, seq, map; `first` and `last` are the
     0-based lines of the block that it occupies, `last` exclusive; `span` is where the value itself
-    stands (character offsets in the block); `items` are the lines on which the items of a hyphen
-    list stand, empty for anything else; `indent` is the column of the name.
+    stands (character offsets in the block; 0, 0 for a hyphen list that was read the fast way);
+    `items` are the lines of a hyphen list's items, empty where one has more lines than one and
+    for anything else; `indent` is the column of the name.
     """
 
     name: str

@@ -115,7 +115,7 @@ def _commit_one(vault: Vault, event: Event) -> CommitReport:
     message = _write_message(event, body)
     if own or not event.only:
         commits.append(
-            (_write(vault, own, message, _agent_identity(vault, event.author)), event.subject)
+            (_write(vault, own, message, _identity(vault, event.author)), event.subject)
         )
         commit = commits[-1][0]
     else:
@@ -172,11 +172,10 @@ def _commit_others(
         if not files:
             continue
         subject = f"edit: {_count_notes(files)}"
-        author = Author(agent) if agent else None
-        identity = _agent_identity(vault, author) if author else vault.history.person()
-        event = Event("edit", subject, author or Author(""), intent="observe")
+        event = Event("edit", subject, Author(agent or ""), intent="observe")
         body = tuple(_describe_change(path, file) for path, file in sorted(files.items()))
-        commits.append((_write(vault, files, _write_message(event, body), identity), subject))
+        message = _write_message(event, body)
+        commits.append((_write(vault, files, message, _identity(vault, event.author)), subject))
     return commits
 
 
@@ -253,8 +252,10 @@ def _one_line(text: str, limit: int) -> str:
     return plain[:limit]
 
 
-def _agent_identity(vault: Vault, author: Author) -> Identity:
-    # Not str.format: the vault's own file would choose what it does.
+def _identity(vault: Vault, author: Author) -> Identity:
+    """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
+    if not author.agent:
+        return vault.history.person()
     name, _, email = vault.config.author.replace("{agent}", author.agent).partition("<")
     return Identity(name.strip(), email.rstrip("> ").strip())
 

@@ -112,9 +112,12 @@ class History:
         """Return those of the paths that git is told to ignore."""
         if not paths:
             return set()
-        asked = "".join(f"{self.prefix}{path}\0" for path in paths).encode()
-        out = self._run("check-ignore", "-z", "--stdin", "--no-index", stdin=asked, check=False)
-        return {path.removeprefix(self.prefix) for path in out.split("\0") if path}
+        # check-ignore refuses --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
+        lead = f"./{self.prefix}"
+        asked = "".join(f"{lead}{path}\0" for path in paths).encode()
+        command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
+        out = self._run(*command, stdin=asked, fine=(0, 1))
+        return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
         """Return when each (path, blob) of the vault first came into a commit.
@@ -266,12 +269,19 @@ class History:
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         check: bool = True,
+        fine: tuple[int, ...] = (0,),
     ) -> str:
-        """Run git and return what it printed, one trailing line end less."""
+        """Run git and return what it printed, one trailing line end less.
+
+        Raises:
+            VaultError: git ended with another status than those in `fine`, and `check` is set.
+        """
         options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
         command = ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
         places = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.work_tree)}
         places |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        # A repository may name a "remote" that is a command, to be run when an object is missing.
+        places |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
         with _clean_environment(), _as_stream(stdin) as stream:
             status, out, err = self._git.execute(
                 command,
@@ -281,9 +291,12 @@ class History:
                 stdout_as_string=False,
                 env={**places, **(env or {})},
             )
-        if status != 0 and check:
+        if status not in fine and check:
             message = err if isinstance(err, str) else err.decode(errors="replace")
-            raise VaultError(f"git {arguments[0]} failed: {message.strip().splitlines()[-1:]}")
+            name = next(word for word in arguments if not word.startswith("-"))
+            raise VaultError(
+                f"git {name} failed: {_first_complaint(message) or f'status {status}'}"
+            )
         raw = out if isinstance(out, bytes) else str(out).encode()
         return raw.decode("utf-8", "surrogateescape").removesuffix("\n")
 
@@ -296,6 +309,13 @@ def init_repository(root: Path, scratch: Path) -> History:
         Git(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
     (root / ".git" / "info").mkdir(exist_ok=True)
     return History(root, scratch)
+
+
+def _first_complaint(message: str) -> str:
+    """Return the line in which git says what is wrong; hints stand around it."""
+    lines = message.strip().splitlines()
+    told = (line for line in lines if line.startswith(("fatal: ", "error: ")))
+    return next(told, lines[0] if lines else "")
 
 
 def _author_environment(author: Identity) -> dict[str, str]:

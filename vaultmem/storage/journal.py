@@ -14,7 +14,7 @@ REMOVED = ""
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who is writing: an agent, and if known its session and the call it made."""
+    """Who is writing: an agent ("" for the person), and if known its session and call."""
 
     agent: str
     session: str = ""

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Build the wheel, install it in an empty environment, and use it: init, remember, recall, pack.
+# Usage: tests/wheel_check.sh PYTHON   (a Python that has `build`)
+set -eu
+python=$1
+folder=$(mktemp -d "${TMPDIR:-/tmp}/vaultmem-wheel.XXXXXX")
+trap 'rm -rf "$folder"' EXIT INT TERM
+"$python" -m build --wheel --outdir "$folder/dist" . > "$folder/build.log" 2>&1 || {
+    cat "$folder/build.log"
+    exit 1
+}
+"$python" -m venv "$folder/venv"
+"$folder/venv/bin/python" -m pip install -q "$folder"/dist/vaultmem-*.whl
+export HOME="$folder/home" XDG_STATE_HOME="$folder/state" XDG_CONFIG_HOME="$folder/config"
+mkdir -p "$HOME"
+cd "$folder" # Away from the checkout, so that only the installed package can be imported.
+vaultmem() { "$folder/venv/bin/vaultmem" "$@"; }
+vaultmem init vault
+cd vault
+test -f MEMORY.md && test -f templates/decision.md && test -f .gitignore
+vaultmem remember "The wheel was installed in an empty environment." --context build
+vaultmem recall "empty environment" | grep -q "notes/build/"
+vaultmem pack "which environment?" | grep -q "empty environment"
+vaultmem checkpoint "the wheel works"
+test -z "$(git status --porcelain)"
+echo "The wheel installs and works."
