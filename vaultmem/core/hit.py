@@ -44,4 +44,4 @@ class Hit:
     def name(self) -> str:
         """The note's title, and the heading where that says something else."""
         title, heading = self.record.title, self.section.heading
-        return title if not heading or heading == title else f"{title} > {heading}"
+        return title if heading.casefold() in title.casefold() else f"{title} > {heading}"

@@ -1,0 +1,70 @@
+"""The README's session is what the commands really print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+_BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+
+
+def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
+    text = README.read_text(encoding="utf-8")
+    fresh = run_session(text, tmp_path)
+    if os.environ.get("UPDATE_GOLDEN"):
+        README.write_text(fresh, encoding="utf-8")
+        text = fresh
+    blocks = zip(_BLOCK.findall(text), _BLOCK.findall(fresh), strict=True)
+    for written, printed in blocks:
+        assert steady(written) == steady(printed)
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    from vaultmem.cli.app import app
+
+    text = README.read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        assert re.search(rf"\b{command.name}\b", text), command.name
+
+
+def run_session(text: str, folder: Path) -> str:
+    """Return the README with the output of each `$ command` as it is here and now."""
+    vault = folder / "ferrylane"
+    shutil.copytree(ROOT / "sample-vault", vault)
+    home = folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = Maren\n\temail = maren@example.com\n")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("VAULTMEM")}
+    environment = {
+        **kept,
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    def run(command: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=vault, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return f"$ {command}\n{done.stdout}"
+
+    def refresh(block: re.Match[str]) -> str:
+        commands = [line[2:] for line in block[1].splitlines() if line.startswith("$ ")]
+        return "```console\n" + "".join(map(run, commands)) + "```"
+
+    return _BLOCK.sub(refresh, text).replace(str(vault), "/home/maren/ferrylane")
+
+
+def steady(text: str) -> str:
+    """Return text without what differs from run to run: ids, dates, and the tokens they count."""
+    text = re.sub(r"\d+ of (\d+) tokens, flat memory \d+, [\d.]+x", r"0 of \1 tokens", text)
+    text = re.sub(r"\b[0-9a-f]{7}\b", "0000000", text)
+    return re.sub(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}Z)?", "2026-01-01", text)
