@@ -114,9 +114,7 @@ def _commit_one(vault: Vault, event: Event) -> CommitReport:
     body = event.body or tuple(_describe_change(path, file) for path, file in sorted(own.items()))
     message = _write_message(event, body)
     if own or not event.only:
-        commits.append(
-            (_write(vault, own, message, _identity(vault, event.author)), event.subject)
-        )
+        commits.append((_write(vault, own, message, _identity(vault, event.author)), event.subject))
         commit = commits[-1][0]
     else:
         commit = ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -53,7 +55,7 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     scan = scan_vault(vault.root, vault.config.ignores)
     report = SyncReport()
     if _find_changes(vault, scan) or _is_index_behind(vault):
-        with vault.lock():
+        with vault.lock(), _no_collection():
             _apply(vault, scan, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
@@ -77,6 +79,18 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
             vault.manifest.drop_files(gone)
             _finish_view(vault)
         batch.write()
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let Python look for reference cycles later: a batch makes none, and many objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _find_changes(vault: Vault, scan: Scan) -> bool:

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from vaultmem.errors import VaultError
 
-_held: dict[Path, int] = {}
+#: How often a thread holds a lock; threads lock each other out like processes do.
+_held: dict[tuple[Path, int], int] = {}
 
 
 @contextlib.contextmanager
 def hold_lock(path: Path, timeout: float = 60.0) -> Iterator[None]:
-    """Hold the lock of this process on `path`; nested uses in one process are one lock.
+    """Hold the lock of this thread on `path`; nested uses in one thread are one lock.
 
     Raises:
-        VaultError: another process held it for `timeout` seconds.
+        VaultError: somebody else held it for `timeout` seconds, or its file cannot be made.
     """
-    if _held.get(path):
-        _held[path] += 1
+    key = (path, threading.get_ident())
+    if key in _held:
+        _held[key] += 1
         try:
             yield
         finally:
-            _held[path] -= 1
+            _held[key] -= 1
         return
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise VaultError(f"{path}: the lock cannot be made ({error.strerror})") from error
     try:
         _acquire(descriptor, path, timeout)
-        _held[path] = 1
+        _held[key] = 1
         yield
     finally:
-        _held[path] = 0
+        _held.pop(key, None)
         os.close(descriptor)
 
 

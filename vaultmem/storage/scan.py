@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -66,19 +66,21 @@ def _sort_entry(
         return
     if path in GENERATED:
         return
-    is_note = name[-3:].lower() == ".md" and not _outside_notes(path)
+    is_note = name[-3:].lower() == ".md" and not (prefix and path.split("/", 1)[0] in NOT_NOTES)
     if not entry.is_file(follow_symlinks=False):
-        if is_note:
-            link = entry.is_symlink()
-            scan.unsafe[path] = "it is a symbolic link" if link else "it is not a regular file"
+        if entry.is_symlink():
+            scan.unsafe[path] = "it is a symbolic link"
+        elif is_note:
+            scan.unsafe[path] = "it is not a regular file"
         return
     _take_file(entry, path, is_note, scan)
 
 
 def _take_file(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
     try:
-        path.encode("utf-8")
         status = entry.stat(follow_symlinks=False)
+        if not path.isascii():
+            path.encode("utf-8")
     except UnicodeEncodeError:
         scan.unsafe[path] = "its name is not UTF-8"
         return
@@ -92,7 +94,3 @@ def _take_file(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) ->
         scan.others[path] = stat
     else:
         scan.notes[path] = stat
-
-
-def _outside_notes(path: str) -> bool:
-    return PurePosixPath(path).parts[0] in NOT_NOTES if "/" in path else False
