@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from vaultmem.core.property import Property
 from vaultmem.errors import VaultError
 
 CONFIG_NAME = "vaultmem.yaml"
+
+#: A line that means the same to YAML and to anybody: a key and a number or a few words.
+_PLAIN_LINE = re.compile(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,26 @@ def parse_config(text: str) -> Config:
         del lines[0]
     if not lines:
         return Config()
+    values = {prop.name: _read_value(prop) for prop in _read_properties(lines)}
+    given = {name: value for name, value in values.items() if value is not None}
+    return Config(**given)  # type: ignore[arg-type]
+
+
+def _read_properties(lines: list[str]) -> list[Property]:
+    """Return the keys as properties; YAML is not even imported where each line is plain."""
+    plain = [_PLAIN_LINE.fullmatch(line) for line in lines]
+    names = [match[1] for match in plain if match]
+    if all(plain) and len(set(names)) == len(names):
+        texts = [match[2] for match in plain if match]
+        return [
+            Property(name, text, "str", 0, 1, (0, 0), (), 0)
+            for name, text in zip(names, texts, strict=True)
+        ]
     block = "\n".join(lines) + "\n"
     matter = read_frontmatter(f"---\n{block}---\n")
     if problem := _find_problem(matter, block):
         raise VaultError(f"{CONFIG_NAME}: {problem}; correct it or remove the file")
-    values = {prop.name: _read_value(prop) for prop in matter.properties}
-    given = {name: value for name, value in values.items() if value is not None}
-    return Config(**given)  # type: ignore[arg-type]
+    return list(matter.properties)
 
 
 def _find_problem(matter: Frontmatter, block: str) -> str:
