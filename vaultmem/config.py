@@ -124,12 +124,9 @@ def _read_value(prop: Property) -> object:
             return _positive(int(value))
         if wanted == "float":
             return _share(float(value))
-        if prop.name == "author":
-            value.format(agent="")
-    except (ValueError, KeyError, IndexError, AttributeError):
-        takes = _describe("author" if prop.name == "author" else wanted)
+    except (ValueError, KeyError):
         raise VaultError(
-            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {takes}'
+            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
         ) from None
     return value
 
@@ -147,12 +144,7 @@ def _share(number: float) -> float:
 
 
 def _describe(wanted: str) -> str:
-    names = {
-        "bool": "true or false",
-        "int": "a whole number above 0",
-        "float": "0 to 1",
-        "author": "text, with {agent} where the agent's name goes",
-    }
+    names = {"bool": "true or false", "int": "a whole number above 0", "float": "0 to 1"}
     return names.get(wanted, "text" if wanted == "str" else "a list of texts")
 
 

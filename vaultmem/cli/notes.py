@@ -251,11 +251,15 @@ def tag_(
 
 
 def _set_pinned(path: str, pinned: bool, vault: str, agent: str, as_json: bool) -> None:
+    from vaultmem.core.paths import PINNED_FILES
+    from vaultmem.errors import RefusedError
     from vaultmem.services.edit import set_note_property
     from vaultmem.services.read import resolve_address
 
     opened = open_synced(vault, agent)
     found, _ = resolve_address(opened, path)
+    if str(found) in PINNED_FILES and not pinned:
+        raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
     blob = set_note_property(opened, found, "pinned", True if pinned else None)
     if as_json:
         emit_json({"path": str(found), "blob": blob, "pinned": pinned})

@@ -33,7 +33,7 @@ def init(
     from vaultmem.services.sync import sync_vault
 
     created = create_vault(folder, agent)
-    report = sync_vault(created.vault, ProgressLine("reading notes"))
+    sync_vault(created.vault, ProgressLine("reading notes"))
     notes, _ = created.vault.manifest.totals()
     if as_json:
         emit_json(
@@ -44,7 +44,7 @@ def init(
                 "new_repository": created.new_repository,
                 "commit": created.report.commit or None,
                 "notes": notes,
-                "problems": report.problems,
+                "problems": _problems_json(created.vault.manifest.problems()),
             }
         )
         return
@@ -57,7 +57,7 @@ def init(
     if created.report.commit:
         say(f"Committed as {created.report.commit[:7]}.")
     say(f"{notes:,} notes in {created.vault.root}.")
-    _say_problems(report.problems)
+    _say_problems(created.vault.manifest.problems())
 
 
 def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
@@ -69,7 +69,6 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     opened = open_here(vault)
     report = sync_vault(opened, ProgressLine("reading notes"))
-    problems = dict(opened.manifest.problems())
     notes, tokens = opened.manifest.totals()
     if as_json:
         emit_json(
@@ -80,7 +79,7 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
                 "changed": report.changed,
                 "removed": report.removed,
                 "seconds": round(report.seconds, 3),
-                "problems": opened.manifest.problems(),
+                "problems": _problems_json(opened.manifest.problems()),
             }
         )
         return
@@ -88,7 +87,7 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
         f"{notes:,} notes, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
     )
-    _say_problems(problems)
+    _say_problems(opened.manifest.problems())
 
 
 def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
@@ -107,9 +106,14 @@ def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     say(f"{len(paths)} active policies and skills stand under Instructions from now on.")
 
 
-def _say_problems(problems: dict[str, str]) -> None:
+def _problems_json(problems: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "problem": problem} for path, problem in problems]
+
+
+def _say_problems(problems: list[tuple[str, str]]) -> None:
     if not problems:
         return
-    say(f"\n{len(problems):,} files were not read, or not fully (none was changed):")
-    for path, problem in problems.items():
+    files = len({path for path, _ in problems})
+    say(f"\n{files:,} files were not read, or not fully (none was changed):")
+    for path, problem in problems:
         say_painted(f"  {path}", "yellow", f": {problem}")

@@ -55,10 +55,12 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     """Return the query that a text asks; operators, wildcards and quotes are plain marks.
 
     Raises:
-        RefusedError: the text is longer than 1,000 characters.
+        RefusedError: the text is longer than 1,000 characters, or the limit under 1.
     """
     if len(text) > MAX_QUERY_CHARS:
         raise RefusedError(
             f"the query has {len(text):,} characters; ask with {MAX_QUERY_CHARS:,} at most"
         )
+    if limit < 1:
+        raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
     return RecallQuery(text, tuple(term_sequence(text)), limit, note_filter or NoteFilter())

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
-from vaultmem.services.sync import sync_vault
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
-from vaultmem.storage.history import Identity, RefMovedError, TreeEntry
-from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.pending import File, Pending, Whose, find_leaks, find_pending, is_pending
+from vaultmem.storage.history import Identity, RefMovedError
+from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
-
-#: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
-_HIDDEN_FILES = (".gitignore", ".gitattributes")
 
 _ATTEMPTS = 10
 
-File = tuple[str, bytes] | None
+#: A commit that was made: its id and its subject.
+Made = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ class CommitReport:
     `skipped` are files that were left out, with the reason.
     """
 
-    commits: tuple[tuple[str, str], ...] = ()
+    commits: tuple[Made, ...] = ()
     commit: str = ""
     paths: tuple[str, ...] = ()
     skipped: dict[str, str] = field(default_factory=dict)
@@ -62,122 +58,118 @@ def commit_event(vault: Vault, event: Event) -> CommitReport:
         PendingError: git cannot take a commit now; the event is kept and committed later.
         RefusedError: something looks like a credential; nothing was committed.
     """
+    if find_secrets("\n".join((event.subject, *event.body))):
+        raise RefusedError("not committed: the message itself looks like a credential; reword it")
     with vault.lock():
+        made: list[Made] = []
         try:
             if obstacle := vault.history.obstacle():
                 raise PendingError(obstacle)
-            reports = []
             for number, stored in vault.journal.pending():
-                reports.append(_commit_one(vault, _restore(stored)))
+                made += _commit_one(vault, _restore(stored)).commits
                 vault.journal.drop_pending(number)
-            reports.append(_commit_one(vault, event))
+            report = _commit_one(vault, event, even_if_clean=bool(made))
         except PendingError as error:
             vault.journal.add_pending(asdict(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
                 "is committed with the next checkpoint or promote"
             ) from None
-        commits = tuple(commit for report in reports for commit in report.commits)
-        last = reports[-1]
-        return CommitReport(commits, last.commit, last.paths, last.skipped)
+        return replace(report, commits=(*made, *report.commits))
 
 
-def commit_edits(vault: Vault) -> None:
-    """Commit what people edited by hand, before vaultmem edits the same notes.
+def commit_earlier(
+    vault: Vault, notes: Mapping[str, str], whose: Whose = Whose.OTHERS
+) -> list[Made]:
+    """Commit these notes (path to blob id) as they are, before vaultmem changes them.
 
-    What cannot be committed now (another git is at work, a note with a credential) is left to
-    the next event.
+    So the change that follows never takes somebody else's words under its own author, and what
+    is removed can be had back from git. What cannot be committed now (another git is at work, a
+    note with a credential) is left to the next event.
     """
+    wanted = {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
+    if not wanted or vault.head() is None or not vault.config.edit_commits:
+        return []
     with vault.lock():
-        if vault.config.edit_commits and not vault.history.obstacle():
-            edits = _group_changes(vault, _find_changes(vault)[0]).get(None, {})
-            places = _find_secrets(vault, edits)
-            clean = {path: file for path, file in edits.items() if path not in places}
-            with contextlib.suppress(PendingError):
-                _commit_others(vault, {None: clean})
-
-
-def _commit_one(vault: Vault, event: Event) -> CommitReport:
-    changes, skipped = _find_changes(vault)
-    if not changes:
-        return CommitReport(skipped=skipped)
-    _refuse_secrets(vault, changes)
-    groups = _group_changes(vault, changes)
-    own = groups.pop(event.author.agent, {})
-    if not vault.config.edit_commits:
-        own |= groups.pop(None, {})
-    if event.only:
-        groups = {author: files for author, files in groups.items() if author is None}
-        own = {path: file for path, file in changes.items() if path in event.only}
-        groups[None] = {p: f for p, f in groups.get(None, {}).items() if p not in own}
-    commits = _commit_others(vault, groups)
-    body = event.body or tuple(_describe_change(path, file) for path, file in sorted(own.items()))
-    message = _write_message(event, body)
-    if own or not event.only:
-        commits.append((_write(vault, own, message, _identity(vault, event.author)), event.subject))
-        commit = commits[-1][0]
-    else:
-        commit = ""
-    return CommitReport(tuple(commits), commit, tuple(sorted(own)), skipped)
-
-
-def _find_changes(vault: Vault) -> tuple[dict[str, File], dict[str, str]]:
-    """Return the files that differ from HEAD, with their bytes, and what was left out."""
-    sync_vault(vault)
-    tree = vault.history.tree(vault.history.head().commit)
-    known = vault.manifest.files()
-    changes: dict[str, File] = {}
-    skipped: dict[str, str] = {}
-    suspects = [path for path in _HIDDEN_FILES if (vault.root / path).is_file()]
-    suspects += [path for path, file in known.items() if file.blob != _blob_in(tree, path)]
-    ignored = vault.history.ignored([path for path in suspects if path not in tree])
-    for path in suspects:
-        if path in ignored:
-            continue
+        if vault.history.obstacle():
+            return []
+        pending = find_pending(vault)
+        clean = wanted - find_leaks(vault, pending.files).keys()
         try:
-            data = read_file(vault.root, PurePosixPath(path))
-        except NoteNotFoundError:
-            continue
-        except UnsafeFileError as error:
-            if "larger" in str(error):
-                skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
-            continue
-        if blob_id(data) != _blob_in(tree, path):
-            changes[path] = (_mode_of(vault, tree, path), data)
-    for path in tree.keys() - known.keys() - set(_HIDDEN_FILES):
-        if not (vault.root / path).is_symlink() and not (vault.root / path).exists():
-            changes[path] = None
-    return changes, skipped
+            return _commit_each_author(vault, pending, clean)
+        except PendingError:
+            return []
 
 
-def _group_changes(vault: Vault, changes: Mapping[str, File]) -> dict[str | None, dict[str, File]]:
-    """Return the changes by the agent that wrote them; None for what a person edited."""
-    groups: dict[str | None, dict[str, File]] = {}
-    for path, file in changes.items():
-        blob = REMOVED if file is None else blob_id(file[1])
-        author = vault.journal.find_author(path, blob)
-        groups.setdefault(author.agent if author else None, {})[path] = file
-    return groups
+def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
+    pending = find_pending(vault)
+    skipped = dict(pending.skipped)
+    if not pending.files and not even_if_clean:
+        return CommitReport(skipped=skipped)
+    own = _own_paths(vault, event, pending)
+    others = pending.files.keys() - own
+    leaks = find_leaks(vault, pending.files)
+    if event.only:
+        others = {path for path in others if _is_hand_edit(vault, pending, path)}
+        skipped |= {
+            path: f"looks like a credential ({leaks[path][0]})" for path in leaks.keys() & others
+        }
+        others -= leaks.keys()
+        leaks = {path: places for path, places in leaks.items() if path in own}
+    _refuse_leaks(leaks)
+    made = _commit_each_author(vault, pending, others)
+    if not own and event.only:
+        return CommitReport(tuple(made), skipped=skipped)
+    files = pending.of(own)
+    event = replace(event, author=_with_session(event.author, pending, own))
+    commit = _write(vault, files, event)
+    return CommitReport((*made, (commit, event.subject)), commit, tuple(files), skipped)
 
 
-def _commit_others(
-    vault: Vault, groups: Mapping[str | None, dict[str, File]]
-) -> list[tuple[str, str]]:
+def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
+    """Return the paths of the event's own commit."""
+    if event.only:
+        return pending.files.keys() & set(event.only)
+    own = set()
+    for path, author in pending.authors.items():
+        if author is None:
+            if not vault.config.edit_commits:
+                own.add(path)
+        elif author.agent == event.author.agent:
+            own.add(path)
+    return own
+
+
+def _is_hand_edit(vault: Vault, pending: Pending, path: str) -> bool:
+    return vault.config.edit_commits and pending.authors[path] is None
+
+
+def _with_session(author: Author, pending: Pending, own: Iterable[str]) -> Author:
+    """Name the session that wrote everything, where the event itself names none."""
+    sessions = {written.session for path in own if (written := pending.authors.get(path))}
+    if author.session or len(sessions) != 1:
+        return author
+    return replace(author, session=sessions.pop())
+
+
+def _commit_each_author(vault: Vault, pending: Pending, paths: Iterable[str]) -> list[Made]:
     """Commit each author's files; the person's under the identity that git knows."""
-    commits = []
-    for agent in sorted(groups, key=lambda name: name or ""):
-        files = groups[agent]
-        if not files:
-            continue
-        subject = f"edit: {_count_notes(files)}"
-        event = Event("edit", subject, Author(agent or ""), intent="observe")
-        body = tuple(_describe_change(path, file) for path, file in sorted(files.items()))
-        message = _write_message(event, body)
-        commits.append((_write(vault, files, message, _identity(vault, event.author)), subject))
-    return commits
+    groups: dict[Author, list[str]] = {}
+    for path in sorted(paths):
+        written = pending.authors.get(path) or Author("")
+        groups.setdefault(replace(written, tool_call=""), []).append(path)
+    made = []
+    for author in sorted(groups, key=lambda each: (each.agent, each.session)):
+        files = pending.of(groups[author])
+        if files:
+            event = Event("edit", f"edit: {_count_notes(files)}", author, intent="observe")
+            made.append((_write(vault, files, event), event.subject))
+    return made
 
 
-def _write(vault: Vault, files: dict[str, File], message: str, identity: Identity) -> str:
+def _write(vault: Vault, files: dict[str, File], event: Event) -> str:
+    message = _write_message(event, event.body or tuple(map(_describe_change, files.items())))
+    identity = _identity(vault, event.author)
     for _ in range(_ATTEMPTS):
         parent = vault.history.head().commit
         try:
@@ -196,25 +188,12 @@ def _write(vault: Vault, files: dict[str, File], message: str, identity: Identit
     raise PendingError("other commits keep coming in")
 
 
-def _refuse_secrets(vault: Vault, changes: Mapping[str, File]) -> None:
-    places = [place for found in _find_secrets(vault, changes).values() for place in found]
-    if places:
+def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
+    if places := [place for found in leaks.values() for place in found]:
         raise RefusedError(
-            "not committed, this looks like a credential: "
-            + "; ".join(places)
-            + ". Remove it, or list the note under allow_secrets in vaultmem.yaml"
+            f"not committed, this looks like a credential: {'; '.join(places)}. "
+            "Remove it, or list the note under allow_secrets in vaultmem.yaml"
         )
-
-
-def _find_secrets(vault: Vault, changes: Mapping[str, File]) -> dict[str, list[str]]:
-    """Return, by path, where something looks like a credential and what like."""
-    places: dict[str, list[str]] = {}
-    for path, file in changes.items():
-        if file is None or vault.config.allows_secrets(path):
-            continue
-        for found in find_secrets(file[1].decode("utf-8", "replace")):
-            places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
-    return places
 
 
 def _write_message(event: Event, body: tuple[str, ...]) -> str:
@@ -241,7 +220,8 @@ def _count_notes(files: Mapping[str, File]) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
-def _describe_change(path: str, file: File) -> str:
+def _describe_change(change: tuple[str, File]) -> str:
+    path, file = change
     return f"{'removed' if file is None else 'wrote'} {path}"
 
 
@@ -258,20 +238,7 @@ def _identity(vault: Vault, author: Author) -> Identity:
     return Identity(name.strip(), email.rstrip("> ").strip())
 
 
-def _blob_in(tree: Mapping[str, TreeEntry], path: str) -> str:
-    return tree[path].blob if path in tree else "-"
-
-
-def _mode_of(vault: Vault, tree: Mapping[str, TreeEntry], path: str) -> str:
-    if path in tree:
-        return tree[path].mode
-    return "100755" if (vault.root / path).stat().st_mode & 0o100 else "100644"
-
-
-def _restore(stored: dict[str, object]) -> Event:
-    values = dict(stored)
-    author = Author(**values.pop("author"))  # type: ignore[arg-type]
-    lists: dict[str, Callable[[object], object]] = {"body": tuple, "only": tuple}  # type: ignore[dict-item]
-    for name, convert in lists.items():
-        values[name] = convert(values[name])
-    return Event(author=author, **values)  # type: ignore[arg-type]
+def _restore(stored: dict[str, Any]) -> Event:
+    """Return an event as it was kept in the journal, where tuples became lists."""
+    lists = {name: tuple(stored[name]) for name in ("body", "only")}
+    return Event(**{**stored, **lists, "author": Author(**stored["author"])})

@@ -12,6 +12,7 @@ from vaultmem.core.note import Note
 from vaultmem.core.properties import PropertyValue, remove_property, set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.commit import commit_earlier
 from vaultmem.services.read import read_note
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import replace_file
@@ -36,6 +37,7 @@ def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) 
             blob = blob_id(data)
             if blob == note.blob:
                 return blob
+            commit_earlier(vault, {str(path): note.blob})
             vault.journal.record(str(path), blob, vault.author, time.time())
             try:
                 replace_file(vault.root, path, note.blob, data)

@@ -11,7 +11,8 @@ from vaultmem.core.note import has_tag
 from vaultmem.core.record import NoteRecord
 from vaultmem.core.values import parse_moment
 from vaultmem.errors import RefusedError
-from vaultmem.services.commit import commit_edits
+from vaultmem.services.commit import commit_earlier
+from vaultmem.services.pending import Whose
 from vaultmem.services.read import resolve_address
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import remove_file
@@ -64,15 +65,14 @@ def select_notes(
 
 
 def forget_notes(vault: Vault, records: Sequence[NoteRecord]) -> list[str]:
-    """Remove these notes and return their paths; what people wrote is committed before.
+    """Remove these notes and return their paths; what is in no commit yet is committed before.
 
     Raises:
         ConflictError: a note has changed since it was selected; it stays.
     """
     forgotten = []
     with vault.lock():
-        if vault.head() is not None:
-            commit_edits(vault)
+        commit_earlier(vault, {note.path: note.blob for note in records}, Whose.ANYBODY)
         for record in records:
             path = PurePosixPath(record.path)
             vault.journal.record(record.path, REMOVED, vault.author, time.time())

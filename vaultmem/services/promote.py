@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
-from vaultmem.services.commit import CommitReport, Event, commit_edits, commit_event
+from vaultmem.core.note import Note
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import RefusedError
+from vaultmem.services.commit import CommitReport, Event, commit_earlier, commit_event
 from vaultmem.services.edit import set_note_property
+from vaultmem.services.pending import Whose
 from vaultmem.services.read import read_note, resolve_address
 from vaultmem.storage.manifest import body_digest
 from vaultmem.vault import Vault
@@ -35,9 +39,12 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """
     paths = [resolve_address(vault, address)[0] for address in addresses]
     with vault.lock():
-        before = [(path, _check(vault, path)) for path in paths]
-        if vault.head() is not None:
-            commit_edits(vault)
+        notes = [read_note(vault, path) for path in paths]
+        for note in notes:
+            _check(vault, note)
+        blobs = {str(note.path): note.blob for note in notes}
+        earlier = commit_earlier(vault, blobs, Whose.OTHERS_AND_EDITS)
+        before = [(note.path, note.state) for note in notes]
         for path, state in before:
             if state != State.ACTIVE:
                 set_note_property(vault, path, "state", State.ACTIVE.value)
@@ -51,13 +58,18 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
             only=tuple(str(path) for path in paths),
         )
         report = commit_event(vault, event)
+        report = replace(report, commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
 
 
-def _check(vault: Vault, path: PurePosixPath) -> State:
-    note = read_note(vault, path)
-    check_promotion(str(path), note.state)
-    return note.state
+def _check(vault: Vault, note: Note) -> None:
+    check_promotion(str(note.path), note.state)
+    leaks = () if vault.config.allows_secrets(str(note.path)) else find_secrets(note.text)
+    for leak in leaks:
+        raise RefusedError(
+            f"{note.path}:{leak.line}: this looks like a credential ({leak.rule}); "
+            "remove it before you promote the note"
+        )
 
 
 def _record_trust(vault: Vault, paths: Sequence[PurePosixPath]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from vaultmem.core.note import Note, UnreadableNoteError, parse_note
-from vaultmem.core.paths import parse_note_path
+from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.core.query import NoteFilter
 from vaultmem.core.record import NoteRecord
 from vaultmem.core.sections import Section
@@ -97,4 +97,5 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
 
 def _is_file(vault: Vault, address: str) -> bool:
     path = parse_note_path(address)
-    return (vault.root / path).is_file() and not (vault.root / path).is_symlink()
+    file = vault.root / path
+    return is_note_path(path) and file.is_file() and not file.is_symlink()

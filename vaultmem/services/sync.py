@@ -6,7 +6,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
@@ -43,7 +43,6 @@ class SyncReport:
     changed: int = 0
     removed: int = 0
     seconds: float = 0.0
-    problems: dict[str, str] = field(default_factory=dict)
 
 
 def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
@@ -140,7 +139,6 @@ def _apply(vault: Vault, scan: Scan, report: SyncReport, progress: Progress | No
     report.added = sum(path not in known for path in changed)
     report.changed = len(changed) - report.added
     report.removed = sum(known[path].document is not None for path in gone)
-    report.problems = dict(vault.manifest.problems())
 
 
 class _Batch:
@@ -177,7 +175,7 @@ def _take_note(vault: Vault, path: str, stat: Stat, known: KnownFile | None, bat
         vault.manifest.put_file(path, KnownFile("", stat, None, problem))
         return
     if time.time_ns() - max(stat[1], stat[2]) < _RACY_NS:
-        stat = _NO_STAT
+        stat = (stat[0], stat[1], 0, stat[3])
     blob = blob_id(data)
     if known is not None and known.blob == blob and not known.problem:
         vault.manifest.put_file(path, KnownFile(blob, stat, known.document, ""))
@@ -219,7 +217,9 @@ def _repair_index(vault: Vault) -> None:
 
 
 def _finish_view(vault: Vault) -> None:
+    """End a change of the view; until the index is written too, it counts as behind."""
     vault.manifest.drop_unused_documents()
+    vault.state.put("index", "")
     vault.state.put("view", str(time.time_ns()))
 
 

@@ -124,7 +124,8 @@ class History:
 
         Only commits of `commit` that are not in `since` are read; seconds since the epoch.
         """
-        span = [commit, f"^{since}"] if since else [commit]
+        known = since and self._run("cat-file", "-t", since, check=False) == "commit"
+        span = [commit, f"^{since}"] if known else [commit]
         where = ["--", self.prefix] if self.prefix else []
         out = self._run(
             *("log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z", "-m", "--root"),
@@ -226,11 +227,27 @@ class History:
         if not lines:
             return
         try:
-            self._run("update-index", "-z", "--index-info", stdin="".join(lines).encode())
+            stdin = "".join(lines).encode()
+            self._run("update-index", "-z", "--index-info", stdin=stdin, env=self._no_filters())
         except VaultError as error:
             if "index.lock" in str(error):
                 raise PendingError(self.obstacle() or "another git is at work") from error
             raise
+
+    def _no_filters(self) -> dict[str, str]:
+        """Return settings that switch off every filter which the repository's attributes name.
+
+        Git compares files that changed within the index's own tick when it writes the index, and
+        would run their filters. Keys go through the environment: `-c` ends a name at its first =.
+        """
+        pattern = r"^filter\..*\.(clean|smudge|process|required)$"
+        found = self._run("config", "-z", "--name-only", "--get-regexp", pattern, check=False)
+        names = sorted(set(filter(None, found.split("\0"))))
+        settings = {"GIT_CONFIG_COUNT": str(len(names))}
+        for number, name in enumerate(names):
+            settings[f"GIT_CONFIG_KEY_{number}"] = name
+            settings[f"GIT_CONFIG_VALUE_{number}"] = ""
+        return settings
 
     def _tree_entries(self, commit: str, paths: Mapping[str, TreeEntry]) -> dict[str, str]:
         """Return mode, blob and stage 0 of these paths in a commit, as `ls-files -s` says it."""

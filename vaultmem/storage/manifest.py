@@ -164,6 +164,16 @@ class Manifest:
         notes, tokens = self._state.query(sql)[0]
         return int(notes), int(tokens)
 
+    def set_blob(self, path: str, blob: str) -> None:
+        """Remember the blob of a file that is no note, now that it was read."""
+        sql = "UPDATE files SET blob = ? WHERE path = ? AND blob = ''"
+        self._state.execute(sql, (blob, path))
+
+    def is_committed(self, path: str, blob: str) -> bool:
+        """Tell whether some commit brought these bytes to this path."""
+        sql = "SELECT 1 FROM committed WHERE path = ? AND blob = ?"
+        return bool(self._state.query(sql, (path, blob)))
+
     def put_commit_dates(self, dates: Mapping[tuple[str, str], int]) -> None:
         """Remember since when (seconds since the epoch) git has had a path with these bytes."""
         rows = ((path, blob, at) for (path, blob), at in dates.items())

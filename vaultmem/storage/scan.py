@@ -19,18 +19,17 @@ class Scan:
     """What a walk found: notes and other files by path, and why anything was passed over.
 
     Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be
-    read, `hidden` the names of folders and files that were not entered.
+    read.
     """
 
     notes: dict[str, Stat]
     others: dict[str, Stat]
     unsafe: dict[str, str]
-    hidden: list[str]
 
 
 def scan_vault(root: Path, ignored: Callable[[str], bool]) -> Scan:
     """Walk the vault without following any link; `ignored` tells paths to pass over."""
-    scan = Scan({}, {}, {}, [])
+    scan = Scan({}, {}, {})
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
@@ -52,11 +51,7 @@ def _sort_entry(
 ) -> None:
     name = entry.name
     path = prefix + name
-    if is_hidden(name):
-        if name not in {".git", ".obsidian"}:
-            scan.hidden.append(path)
-        return
-    if ignored(path):
+    if is_hidden(name) or ignored(path):
         return
     if entry.is_dir(follow_symlinks=False):
         if os.path.lexists(os.path.join(entry.path, ".git")):

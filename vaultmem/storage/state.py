@@ -127,6 +127,9 @@ class State:
             if version != _SCHEMA_VERSION:
                 connection.executescript(_create_script(connection))
             connection.execute("SELECT count(*) FROM meta")
+            page = connection.execute("PRAGMA page_size").fetchone()[0]
+            if self._path.stat().st_size % page:  # SQLite reads what was cut off as zeros.
+                raise sqlite3.DatabaseError("the file was cut off")
         except BaseException:
             connection.close()
             raise

@@ -1,0 +1,143 @@
+"""Fixtures that many tests share: a home of the test's own, vaults, git and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import git, write_notes
+
+from vaultmem.services.create import create_vault
+from vaultmem.vault import Vault, open_vault
+
+PERSON = ("Maren Person", "maren@example.org")
+
+_GITCONFIG = f"""[user]
+\tname = {PERSON[0]}
+\temail = {PERSON[1]}
+[init]
+\tdefaultBranch = main
+[commit]
+\tgpgSign = false
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test away from the home, settings and repositories of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        _isolate(patch, tmp_path_factory.mktemp("home"))
+        yield
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the test a home of its own, with its own state and configuration folders."""
+    folder = tmp_path / "home"
+    _isolate(monkeypatch, folder)
+    return folder
+
+
+def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "VAULTMEM_", "XDG_")) or name in {"EDITOR", "VISUAL"}:
+            patch.delenv(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitconfig").write_text(_GITCONFIG)
+    patch.setenv("HOME", str(folder))
+    patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    patch.setenv("NO_COLOR", "1")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Read the output strictly: NaN and the like are not JSON."""
+
+        def refuse(name: str) -> None:
+            raise ValueError(f"{name} is not JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+
+RunCli = Callable[..., Result]
+
+
+@pytest.fixture
+def run_cli(home: Path) -> RunCli:
+    """Return a function that runs `vaultmem` as a process of its own.
+
+    A run that prints a traceback, or takes longer than `timeout` seconds, fails the test.
+    """
+
+    def run(
+        *arguments: str | os.PathLike[str],
+        cwd: Path | None = None,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout: float = 30,
+    ) -> Result:
+        done = subprocess.run(
+            [sys.executable, "-m", "vaultmem", *arguments],
+            cwd=cwd,
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        err = done.stderr.decode("utf-8", "replace")
+        assert "Traceback" not in err, err
+        return Result(done.returncode, done.stdout.decode("utf-8"), err)
+
+    return run
+
+
+MakeVault = Callable[..., Path]
+
+
+@pytest.fixture
+def make_vault(home: Path, tmp_path: Path) -> MakeVault:
+    """Return a function that makes a committed vault with the given notes (path to text)."""
+
+    def make(notes: Mapping[str, str | bytes] | None = None, name: str = "vault") -> Path:
+        root = tmp_path / name
+        created = create_vault(root)
+        created.vault.close()
+        write_notes(root, notes or {})
+        if notes:
+            git(root, "add", "--all")
+            git(root, "commit", "-q", "-m", "notes")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def opened(home: Path) -> Iterator[Callable[..., Vault]]:
+    """Return a function that opens a vault; all are closed at the end of the test."""
+    vaults: list[Vault] = []
+
+    def open_one(root: Path, **who: str) -> Vault:
+        vaults.append(open_vault(root, **who))
+        return vaults[-1]
+
+    yield open_one
+    for vault in vaults:
+        vault.close()

@@ -1,0 +1,535 @@
+"""Events as commits: what is in them, who made them, and that git agrees."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import git, hash_tree, write_notes
+
+from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.checkpoint import save_checkpoint
+from vaultmem.services.create import create_vault
+from vaultmem.services.promote import promote_notes
+from vaultmem.services.remember import Memory, remember
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+
+def _trailers(root: Path, commit: str) -> dict[str, str]:
+    message = git(root, "show", "-s", "--format=%B", commit)
+    lines = git(root, "interpret-trailers", "--parse", stdin=message).splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def _files(root: Path, commit: str) -> list[str]:
+    return git(root, "show", "--format=", "--name-status", commit).split("\n")
+
+
+def test_a_checkpoint_has_subject_body_and_trailers_as_git_reads_them(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    vault = opened(root, agent="claude", session="s-0412", tool_call="call_7")
+    remember(vault, Memory("Tokens are RS256.", title="tokens", context="auth"))
+
+    report = save_checkpoint(vault, "auth  is\nunderstood")
+
+    assert git(root, "rev-parse", "HEAD") == report.commit
+    assert git(root, "show", "-s", "--format=%s") == "checkpoint: auth is understood"
+    assert git(root, "show", "-s", "--format=%an <%ae>") == "claude <agent@localhost>"
+    assert "wrote notes/auth/tokens.md" in git(root, "show", "-s", "--format=%b")
+    assert _trailers(root, "HEAD") == {
+        "Agent-Id": "claude",
+        "Session-Id": "s-0412",
+        "Intent": "checkpoint",
+        "Tool-Call": "call_7",
+        "Vault-Event": "checkpoint",
+    }
+    assert report.paths == ("notes/auth/tokens.md",)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_note_of_the_checkpoint_cannot_forge_a_trailer(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    vault = opened(root, agent="x\nVault-Event: promote", session="s\n\nIntent: forged")
+    remember(vault, Memory("text"))
+
+    save_checkpoint(vault, "done\n\nAgent-Id: somebody-else\nVault-Event: promote")
+
+    trailers = _trailers(root, "HEAD")
+    assert trailers["Vault-Event"] == "checkpoint"
+    assert trailers["Intent"] == "checkpoint"
+    assert git(root, "show", "-s", "--format=%B").count("\nVault-Event:") == 1
+
+
+def test_a_clean_tree_makes_no_commit(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    head = git(root, "rev-parse", "HEAD")
+
+    report = save_checkpoint(opened(root), "nothing new")
+
+    assert report.commits == ()
+    assert git(root, "rev-parse", "HEAD") == head
+
+
+def test_a_persons_edit_precedes_in_a_commit_under_their_own_name(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    write_notes(root, {"notes/a.md": "two\n"})
+    vault = opened(root, agent="claude")
+    done = remember(vault, Memory("text", title="by agent"))
+
+    report = save_checkpoint(vault, "both")
+
+    assert [subject for _, subject in report.commits] == ["edit: 1 note", "checkpoint: both"]
+    assert git(root, "log", "-2", "--format=%an <%ae>|%s").splitlines() == [
+        "claude <agent@localhost>|checkpoint: both",
+        "Maren Person <maren@example.org>|edit: 1 note",
+    ]
+    assert _files(root, "HEAD~1") == ["M\tnotes/a.md"]
+    assert _files(root, "HEAD") == [f"A\t{done.path}"]
+
+
+def test_another_agents_memories_are_committed_under_that_agents_name(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    remember(opened(root, agent="alice"), Memory("from alice", title="a"))
+    bob = opened(root, agent="bob")
+    remember(bob, Memory("from bob", title="b"))
+
+    save_checkpoint(bob, "mine")
+
+    assert git(root, "log", "-2", "--format=%an").splitlines() == ["bob", "alice"]
+    assert _files(root, "HEAD") == ["A\tnotes/inbox/b.md"]
+    assert _files(root, "HEAD~1") == ["A\tnotes/inbox/a.md"]
+
+
+def test_an_agents_note_that_a_person_changed_counts_as_the_persons(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    vault = opened(root, agent="claude")
+    done = remember(vault, Memory("draft", title="n"))
+    (root / done.path).write_text("rewritten by hand\n")
+
+    save_checkpoint(vault, "x")
+
+    author = git(root, "log", "--format=%an", "--diff-filter=A", "--", done.path)
+    assert author == "Maren Person"
+
+
+def test_promote_commits_only_the_promoted_note(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/c.md": "---\nstate: candidate\n---\nfact\n"})
+    vault = opened(root, agent="claude")
+    other = remember(vault, Memory("not promoted", title="other"))
+    sync_vault(vault)
+
+    done = promote_notes(vault, ["c"])
+
+    assert done.notes == (("notes/c.md", "candidate"),)
+    assert git(root, "show", "-s", "--format=%s|%an") == "promote|claude"
+    assert git(root, "show", "-s", "--format=%b").startswith("notes/c.md: candidate to active")
+    assert _files(root, "HEAD") == ["M\tnotes/c.md"]
+    assert _trailers(root, "HEAD")["Vault-Event"] == "promote"
+    assert git(root, "status", "--porcelain", "-uall") == f"?? {other.path}"
+    assert (root / "notes/c.md").read_text() == "---\nstate: active\n---\nfact\n"
+
+
+def test_a_person_edit_of_the_promoted_note_is_committed_as_theirs_first(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/c.md": "---\nstate: candidate\n---\nfact\n"})
+    (root / "notes/c.md").write_text("---\nstate: candidate\n---\nbetter fact\n")
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+
+    promote_notes(vault, ["c"])
+
+    assert git(root, "show", "HEAD~1:notes/c.md").endswith("better fact")
+    assert git(root, "log", "-2", "--format=%an|%s").splitlines() == [
+        "claude|promote",
+        "Maren Person|edit: 1 note",
+    ]
+    assert git(root, "show", "--format=", "--numstat", "HEAD") == "1\t1\tnotes/c.md"
+
+
+def test_a_note_that_may_not_be_promoted_changes_nothing(make_vault: Make, opened: Open) -> None:
+    notes = {
+        "notes/a.md": "---\nstate: candidate\n---\n",
+        "notes/q.md": "---\nstate: quarantined\n---\n",
+    }
+    root = make_vault(notes)
+    vault = opened(root)
+    sync_vault(vault)
+    before = hash_tree(root)
+
+    with pytest.raises(RefusedError, match="quarantined"):
+        promote_notes(vault, ["a", "q"])
+
+    assert hash_tree(root) == before
+
+
+def test_what_a_person_staged_outside_the_vault_survives_byte_for_byte(
+    home: Path, tmp_path: Path, opened: Open
+) -> None:
+    root = tmp_path / "repo"
+    write_notes(root, {"src/app.py": "one\n", "src/old.py": "x\n", "memory/notes/a.md": "a\n"})
+    git(tmp_path, "init", "-q", str(root))
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "first")
+    write_notes(root, {"src/app.py": "two\n", "src/new.py": "new\n"})
+    git(root, "add", "--all")
+    git(root, "rm", "-q", "--cached", "src/old.py")
+    write_notes(root, {"src/app.py": "three, not staged\n"})
+    create_vault(root / "memory").vault.close()
+    staged, entries = git(root, "diff", "--cached", "--binary"), git(root, "ls-files", "-s", "src")
+    vault = opened(root / "memory", agent="claude")
+    remember(vault, Memory("text", title="n"))
+
+    save_checkpoint(vault, "memory")
+
+    assert staged
+    assert git(root, "diff", "--cached", "--binary") == staged
+    assert git(root, "ls-files", "-s", "src") == entries
+    assert (root / "src/app.py").read_text() == "three, not staged\n"
+
+
+def test_a_staged_version_that_differs_from_the_work_tree_stays_staged(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n", "notes/kept.md": "kept\n"})
+    write_notes(root, {"notes/a.md": "staged\n"})
+    git(root, "add", "notes/a.md")
+    git(root, "rm", "-q", "--cached", "notes/kept.md")
+    write_notes(root, {"notes/a.md": "newer\n"})
+    vault = opened(root, agent="claude")
+
+    save_checkpoint(vault, "x")
+
+    assert git(root, "show", ":notes/a.md") == "staged"
+    assert git(root, "show", "HEAD:notes/a.md") == "newer"
+    assert git(root, "diff", "--cached", "--name-status", "--", "notes/kept.md").startswith("D")
+
+
+def test_the_persons_next_commit_does_not_revert_the_agents_note(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "---\nstate: candidate\n---\n", "notes/mine.md": "1\n"})
+    vault = opened(root, agent="claude")
+    remember(vault, Memory("new", title="new"))
+    sync_vault(vault)
+    promote_notes(vault, ["notes/a.md"])
+    save_checkpoint(vault, "x")
+    write_notes(root, {"notes/mine.md": "2\n"})
+    git(root, "add", "notes/mine.md")
+
+    git(root, "commit", "-q", "-m", "mine")
+
+    assert _files(root, "HEAD") == ["M\tnotes/mine.md"]
+
+
+def test_a_deleted_note_is_committed_as_a_removal(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/a.md": "a\n", "notes/b.md": "b\n"})
+    (root / "notes/a.md").unlink()
+
+    save_checkpoint(opened(root), "gone")
+
+    assert git(root, "log", "--diff-filter=D", "--name-only", "--format=") == "notes/a.md"
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_files_over_a_mebibyte_are_left_out_and_named(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    size = 1024 * 1024
+    write_notes(root, {"big.bin": b"x" * (size + 1), "fits.bin": b"x" * size})
+    write_notes(root, {"notes/big.md": b"x" * (size + 1)})
+
+    report = save_checkpoint(opened(root), "x")
+
+    assert set(report.skipped) == {"big.bin", "notes/big.md"}
+    assert all("larger than 1 MiB" in reason for reason in report.skipped.values())
+    assert "fits.bin" in git(root, "ls-files").split()
+    status = git(root, "status", "--porcelain", "-uall")
+    assert status.splitlines() == ["?? big.bin", "?? notes/big.md"]
+
+
+def test_other_files_are_committed_with_their_bytes_and_mode(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    write_notes(
+        root, {"pic.png": b"\x89PNG\r\n\0\xff", "tool.sh": "#!/bin/sh\n", "crlf.txt": "a\r\n"}
+    )
+    (root / "tool.sh").chmod(0o755)
+    git(root, "config", "core.autocrlf", "true")
+
+    save_checkpoint(opened(root), "x")
+
+    listed = git(root, "ls-tree", "HEAD", "pic.png", "tool.sh", "crlf.txt")
+    assert [line.split()[0] for line in listed.splitlines()] == ["100644", "100644", "100755"]
+    assert git(root, "cat-file", "-s", "HEAD:pic.png") == "8"
+    assert git(root, "cat-file", "-s", "HEAD:crlf.txt") == "3"
+
+
+def test_ignored_files_are_not_committed(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    write_notes(root, {".gitignore": "*.secret\n/private/\n", ".git/info/exclude": "local.md\n"})
+    write_notes(root, {"x.secret": "s", "private/n.md": "p", "local.md": "l", "seen.md": "v"})
+
+    save_checkpoint(opened(root), "x")
+
+    listed = git(root, "ls-files").split()
+    assert "seen.md" in listed
+    assert not {"x.secret", "private/n.md", "local.md"} & set(listed)
+
+
+def test_a_vault_in_a_subfolder_commits_only_its_own_folder(
+    home: Path, tmp_path: Path, opened: Open
+) -> None:
+    root = tmp_path / "repo"
+    write_notes(root, {"app.py": "1\n", "memory/notes/a.md": "a\n", "memory-2/b.md": "b\n"})
+    git(tmp_path, "init", "-q", str(root))
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "first")
+    write_notes(root, {"app.py": "2\n", "new.py": "\n", "memory/notes/a.md": "b\n"})
+    (root / "memory-2/b.md").unlink()
+
+    save_checkpoint(opened(root / "memory"), "x")
+
+    paths = git(root, "log", "--format=", "--name-only", "HEAD~1..HEAD").split()
+    assert "memory/notes/a.md" in git(root, "log", "-2", "--format=", "--name-only").split()
+    assert all(path.startswith("memory/") for path in paths)
+    status = git(root, "status", "--porcelain").splitlines()
+    assert sorted(status) == [" D memory-2/b.md", " M app.py", "?? new.py"]
+
+
+def test_row_24_a_credential_is_not_committed_and_its_place_is_named(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    write_notes(root, {"notes/leak.md": f"# a\n\nkey {key}\n"})
+    head = git(root, "rev-parse", "HEAD")
+
+    with pytest.raises(RefusedError, match=r"notes/leak\.md:3: AWS") as refusal:
+        save_checkpoint(opened(root), "x")
+
+    assert key not in str(refusal.value)
+    assert git(root, "rev-parse", "HEAD") == head
+
+
+def test_row_24_a_promote_never_commits_a_credential_that_lies_elsewhere(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/c.md": "---\nstate: candidate\n---\nfact\n"})
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    write_notes(root, {"notes/leak.md": key})
+    vault = opened(root)
+    sync_vault(vault)
+
+    done = promote_notes(vault, ["c"])
+
+    assert "AWS access key" in done.report.skipped["notes/leak.md"]
+    assert key not in str(done.report.skipped)
+    assert git(root, "log", "--all", "-S", key, "--format=%h") == ""
+
+
+def test_row_24_a_note_with_a_credential_is_not_promoted(make_vault: Make, opened: Open) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    root = make_vault({"notes/c.md": f"---\nstate: candidate\n---\n{key}\n"})
+
+    with pytest.raises(RefusedError):
+        promote_notes(opened(root), ["notes/c.md"])
+
+    assert "state: candidate" in (root / "notes/c.md").read_text()
+
+
+def test_a_file_that_became_a_folder_and_a_folder_that_became_a_file_are_committed(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"auth": "file\n", "deploy/a.md": "a\n"})
+    (root / "auth").unlink()
+    (root / "deploy/a.md").unlink()
+    (root / "deploy").rmdir()
+    write_notes(root, {"auth/a.md": "a\n", "deploy": "file\n"})
+
+    save_checkpoint(opened(root), "x")
+
+    assert {"auth/a.md", "deploy"} <= set(git(root, "ls-files").split())
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_the_author_line_is_text_with_the_agents_name_and_nothing_else(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"vaultmem.yaml": 'author: "{agent} of us <bot@example.org>"\n'})
+    vault = opened(root, agent="claude")
+    remember(vault, Memory("text"))
+
+    save_checkpoint(vault, "x")
+
+    assert git(root, "show", "-s", "--format=%an|%ae") == "claude of us|bot@example.org"
+
+
+def _start_merge(root: Path) -> None:
+    git(root, "switch", "-q", "-c", "side")
+    write_notes(root, {"notes/a.md": "side\n"})
+    git(root, "commit", "-q", "-am", "side")
+    git(root, "switch", "-q", "main")
+    write_notes(root, {"notes/a.md": "main\n"})
+    git(root, "commit", "-q", "-am", "main")
+    git(root, "merge", "side", check=False)
+
+
+def _start_rebase(root: Path) -> None:
+    _start_merge(root)
+    git(root, "merge", "--abort")
+    git(root, "rebase", "side", check=False)
+
+
+def _start_bisect(root: Path) -> None:
+    write_notes(root, {"notes/a.md": "more\n"})
+    git(root, "commit", "-q", "-am", "more")
+    git(root, "bisect", "start")
+
+
+OBSTACLES = {
+    "merge": (_start_merge, lambda root: git(root, "merge", "--abort")),
+    "rebase": (_start_rebase, lambda root: git(root, "rebase", "--abort")),
+    "detached": (
+        lambda root: git(root, "switch", "-q", "--detach"),
+        lambda root: git(root, "switch", "-q", "main"),
+    ),
+    "bisect": (_start_bisect, lambda root: git(root, "bisect", "reset")),
+    "index.lock": (
+        lambda root: (root / ".git/index.lock").write_text("theirs"),
+        lambda root: (root / ".git/index.lock").unlink(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_row_21_an_event_waits_while_git_is_busy_and_is_committed_with_the_next(
+    make_vault: Make, opened: Open, name: str
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    start, finish = OBSTACLES[name]
+    start(root)
+    vault = opened(root, agent="claude")
+    done = remember(vault, Memory("safe", title="safe"))
+    before = hash_tree(root)
+    heads = git(root, "for-each-ref")
+
+    with pytest.raises(PendingError) as pending:
+        save_checkpoint(vault, "first")
+
+    assert pending.value.exit_code == 7
+    assert hash_tree(root) == before
+    assert git(root, "for-each-ref") == heads
+    assert (root / done.path).is_file()
+    finish(root)
+    second = remember(vault, Memory("later", title="later"))
+    save_checkpoint(vault, "second")
+    subjects = git(root, "log", "--format=%s", "--grep=^Vault-Event: checkpoint").splitlines()
+    assert "checkpoint: first" in subjects
+    assert {done.path, second.path} <= set(git(root, "ls-files").split())
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wait(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault()
+    vault = opened(root, agent="claude")
+    remember(vault, Memory("safe", title="safe"))
+    head = git(root, "rev-parse", "HEAD")
+    lock = root / ".git/index.lock"
+    _on_git_call(monkeypatch, "commit-tree", lambda: lock.write_text("theirs"))
+
+    with pytest.raises(PendingError):
+        save_checkpoint(vault, "first")
+
+    assert lock.read_text() == "theirs"
+    assert git(root, "rev-parse", "HEAD") == head
+    lock.unlink()
+    monkeypatch.undo()
+    assert [number for number, _ in vault.journal.pending()] == [1]
+
+
+def _on_git_call(patch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:
+    """Do something once, just before git is started with this command."""
+    import git as gitpython
+
+    original = gitpython.Git.execute
+
+    def execute(self: object, arguments: list[str], *rest: object, **named: object) -> object:
+        if command in arguments:
+            act()
+        return original(self, arguments, *rest, **named)
+
+    patch.setattr(gitpython.Git, "execute", execute)
+
+
+def test_a_commit_that_somebody_makes_in_between_is_built_upon(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    vault = opened(root, agent="claude")
+    done = remember(vault, Memory("mine", title="mine"))
+    made: list[str] = []
+
+    def commit_between() -> None:
+        if not made:
+            write_notes(root, {"notes/a.md": "theirs\n"})
+            git(root, "commit", "-q", "-m", "between", "--only", "notes/a.md")
+            made.append(git(root, "rev-parse", "HEAD"))
+
+    _on_git_call(monkeypatch, "update-ref", commit_between)
+
+    report = save_checkpoint(vault, "x")
+
+    assert git(root, "rev-parse", "HEAD~1") == made[0]
+    assert git(root, "rev-parse", "HEAD") == report.commit
+    assert git(root, "show", "HEAD:notes/a.md") == "theirs"
+    assert _files(root, "HEAD") == [f"A\t{done.path}"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_the_commits_mode_of_a_note_is_that_of_the_file(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    (root / "notes/a.md").write_text("b\n")
+    assert not (root / "notes/a.md").stat().st_mode & stat.S_IXUSR
+
+    save_checkpoint(opened(root), "x")
+
+    assert git(root, "ls-tree", "HEAD", "notes/a.md").startswith("100644 ")
+
+
+def test_a_checkpoint_without_a_note_is_refused(make_vault: Make, opened: Open) -> None:
+    with pytest.raises(RefusedError):
+        save_checkpoint(opened(make_vault()), " \n ")
+
+
+def test_events_are_logged_newest_first(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/c.md": "---\nstate: candidate\n---\nfact\n"})
+    vault = opened(root, agent="claude", session="s-1")
+    sync_vault(vault)
+    promote_notes(vault, ["c"])
+    remember(vault, Memory("x"))
+    save_checkpoint(vault, "done")
+
+    events = vault.history.log(10)
+
+    shown = [(event["event"], event["agent"], event["session"]) for event in events]
+    assert shown[:2] == [("checkpoint", "claude", "s-1"), ("promote", "claude", "s-1")]
+    assert [event["commit"] for event in events[:2]] == git(
+        root, "log", "-2", "--format=%H"
+    ).splitlines()

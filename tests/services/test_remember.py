@@ -1,0 +1,256 @@
+"""`remember`: what is written, under which name, and what is refused."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from support import hash_tree, write_notes
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.note import parse_note
+from vaultmem.core.query import parse_query
+from vaultmem.errors import RefusedError
+from vaultmem.services.recall import recall
+from vaultmem.services.remember import Memory, remember
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
+AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
+
+
+def test_a_memory_is_a_note_with_the_properties_that_were_given(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    vault = opened(root, agent="claude", session="s-1", tool_call="t-9")
+    memory = Memory(
+        "Tokens are RS256.",
+        title="Auth: tokens",
+        context="auth",
+        kind=Kind.DECISION,
+        tags=("auth/tokens", "rs256"),
+        pinned=True,
+        confidence=0.75,
+        refs=("https://example.org/rfc#4", "src/auth.py"),
+    )
+
+    done = remember(vault, memory)
+
+    data = (root / done.path).read_bytes()
+    note = parse_note(PurePosixPath(done.path), data)
+    assert done.path == "notes/auth/auth-tokens.md"
+    assert done.blob == blob_id(data)
+    assert note.warnings == ()
+    assert (note.title, note.kind, note.state) == ("Auth: tokens", Kind.DECISION, State.ACTIVE)
+    assert (note.tags, note.pinned, note.confidence) == (("auth/tokens", "rs256"), True, 0.75)
+    assert note.refs == memory.refs
+    assert (note.agent, note.session, note.source) == ("claude", "s-1", "agent")
+    assert note.matter.get("tool_call").value == "t-9"
+    assert note.body.strip() == "Tokens are RS256."
+
+
+def test_a_memory_is_found_at_once_without_a_sync(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+
+    done = remember(vault, Memory("The ferry to Holm leaves at noon."))
+
+    assert [hit.record.path for hit in recall(vault, parse_query("ferry noon"))] == [done.path]
+
+
+def test_equal_titles_get_the_numbers_2_and_3(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+
+    paths = [remember(vault, Memory(f"text {n}", title="Same name")).path for n in range(3)]
+
+    names = ["same-name.md", "same-name-2.md", "same-name-3.md"]
+    assert paths == [f"notes/inbox/{name}" for name in names]
+    texts = [(vault.root / path).read_text().rsplit("\n\n", 1)[1] for path in paths]
+    assert texts == ["text 0\n", "text 1\n", "text 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("there", "title"),
+    [
+        (unicodedata.normalize("NFD", "café.md"), unicodedata.normalize("NFC", "Café")),
+        (unicodedata.normalize("NFC", "café.md"), unicodedata.normalize("NFD", "Café")),
+        ("Tokens.MD", "tokens"),
+        ("TOKENS.md", "Tokens"),
+    ],
+)
+def test_row_17_a_twin_in_case_or_normal_form_is_never_created(
+    make_vault: Make, opened: Open, there: str, title: str
+) -> None:
+    root = make_vault({f"notes/inbox/{there}": "theirs\n"})
+
+    done = remember(opened(root), Memory("mine", title=title))
+
+    assert done.path.endswith("-2.md")
+    assert (root / "notes/inbox" / there).read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize("title", ["CON", "nul", "com1", "Aux.", " .hidden ", 'a/b\\c:d*?"<>|'])
+def test_row_18_a_title_never_becomes_a_name_that_windows_forbids(
+    make_vault: Make, opened: Open, title: str
+) -> None:
+    done = remember(opened(make_vault()), Memory("text", title=title))
+
+    stem = PurePosixPath(done.path).stem
+    assert stem.casefold() not in {"con", "nul", "com1", "aux"}
+    assert not set(stem) & set('<>:"/\\|?*')
+    assert stem == stem.strip(". ")
+
+
+@pytest.mark.parametrize(
+    "context", ["CON", "a/NUL", "dots.", "space ", "a:b", "x\ny", ".hidden", "a" * 201]
+)
+def test_row_18_a_context_that_windows_forbids_is_refused(
+    make_vault: Make, opened: Open, context: str
+) -> None:
+    root = make_vault()
+    before = hash_tree(root)
+
+    with pytest.raises(RefusedError):
+        remember(opened(root), Memory("text", context=context))
+
+    assert hash_tree(root) == before
+
+
+@pytest.mark.parametrize(
+    "context", ["../../etc", "..", "a/../../b", "../.git/hooks", ".git", "x/.GIT", "a\\..\\b", "\0"]
+)
+def test_row_15_a_context_outside_the_notes_is_refused(
+    make_vault: Make, opened: Open, context: str
+) -> None:
+    root = make_vault()
+    before = hash_tree(root.parent, skip=("home",))
+
+    with pytest.raises(RefusedError):
+        remember(opened(root), Memory("text", context=context))
+
+    assert hash_tree(root.parent, skip=("home",)) == before
+
+
+def test_row_14_a_context_that_is_a_link_out_of_the_vault_is_refused(
+    make_vault: Make, opened: Open, tmp_path: Path
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    (tmp_path / "outside").mkdir()
+    (root / "notes/linked").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(RefusedError):
+        remember(opened(root), Memory("text", context="linked"))
+
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        Memory(f"the key is {AWS_KEY} ok"),
+        Memory(PRIVATE_KEY),
+        Memory("text", title=f"Key {AWS_KEY}"),
+        Memory("text", refs=("https://maren:hunter2secret@example.org/x",)),
+        Memory("text", tags=(AWS_KEY,)),
+    ],
+    ids=["text", "pem", "title", "ref", "tag"],
+)
+def test_row_24_a_credential_is_refused_without_being_echoed(
+    make_vault: Make, opened: Open, memory: Memory
+) -> None:
+    root = make_vault()
+    before = hash_tree(root)
+
+    with pytest.raises(RefusedError, match="credential") as refusal:
+        remember(opened(root), memory)
+
+    assert AWS_KEY not in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)
+    assert hash_tree(root) == before
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        Memory(" \n "),
+        Memory("a\0b"),
+        Memory("x" * (1024 * 1024)),
+        Memory("x", confidence=1.5),
+        Memory("x", confidence=float("nan")),
+        Memory("x", tags=("two words",)),
+        Memory("x", tags=("",)),
+        Memory("lone \udce9 surrogate"),
+        Memory("x", title="lone \udce9 surrogate"),
+    ],
+    ids=["empty", "nul", "large", "above 1", "nan", "spaced tag", "no tag", "bytes", "title bytes"],
+)
+def test_what_cannot_be_a_note_is_refused_and_nothing_is_written(
+    make_vault: Make, opened: Open, memory: Memory
+) -> None:
+    root = make_vault()
+    before = hash_tree(root)
+
+    with pytest.raises(RefusedError):
+        remember(opened(root), memory)
+
+    assert hash_tree(root) == before
+
+
+def test_a_policy_by_an_agent_starts_as_a_candidate_and_by_a_person_as_active(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    rule = Memory("Run the linters.", kind=Kind.POLICY_RULE)
+
+    by_agent = remember(opened(root, agent="claude"), rule)
+    by_person = remember(opened(root), rule)
+
+    assert (by_agent.state, by_person.state) == ("candidate", "active")
+
+
+def test_no_temporary_file_is_left(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+
+    remember(opened(root), Memory("text"))
+
+    assert not [name for name in hash_tree(root) if ".tmp" in name]
+
+
+def test_text_that_looks_like_frontmatter_is_kept_as_text(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+    text = "---\nstate: archived\n---\nbody"
+
+    done = remember(vault, Memory(text, title="t"))
+
+    note = parse_note(PurePosixPath(done.path), (vault.root / done.path).read_bytes())
+    assert note.state == State.ACTIVE
+    assert note.body.strip() == text
+
+
+def test_two_notes_of_one_name_in_different_folders_are_both_found(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault())
+
+    paths = {remember(vault, Memory("gangway rust", context=name)).path for name in ("a", "b/c")}
+
+    assert {hit.record.path for hit in recall(vault, parse_query("gangway"))} == paths
+
+
+def test_a_note_that_appeared_by_hand_does_not_lose_to_a_new_one(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    vault = opened(root)
+    write_notes(root, {"notes/inbox/plan.md": "by hand\n"})
+
+    remember(vault, Memory("by agent", title="plan"))
+
+    assert (root / "notes/inbox/plan.md").read_text() == "by hand\n"
+    assert "by agent" in (root / "notes/inbox/plan-2.md").read_text()

@@ -1,0 +1,50 @@
+"""What tests do to a vault from outside: as an editor, as git, as somebody who looks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_notes(root: Path, notes: Mapping[str, str | bytes]) -> None:
+    """Write files as an editor would, folders included."""
+    for path, text in notes.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def git(root: Path, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
+    """Run git as the person would and return its output."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, input=stdin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 or not check, f"git {arguments}: {done.stderr}"
+    return done.stdout.removesuffix("\n")
+
+
+def hash_tree(root: Path, skip: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return a digest of every file below a folder, with its mode; names in `skip` left out."""
+    found = {}
+    for file in sorted(root.rglob("*")):
+        name = file.relative_to(root).as_posix()
+        if name.split("/")[0] in skip or file.is_dir():
+            continue
+        mode = file.lstat().st_mode
+        data = os.readlink(file).encode() if file.is_symlink() else file.read_bytes()
+        found[name] = f"{mode:o} {hashlib.sha256(data).hexdigest()}"
+    return found
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20) -> Any:
+    """Return the condition's first true value; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+    return value
