@@ -1,0 +1,125 @@
+"""Settings: defaults, and errors that say which key and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vaultmem.config import CONFIG_NAME, Config, parse_config, read_config
+from vaultmem.errors import VaultError
+
+TEMPLATE = Path(__file__).parents[2] / "templates" / CONFIG_NAME
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "---\n", "---\n# comment\n\n"])
+def test_file_without_keys_gives_the_defaults(text: str) -> None:
+    assert parse_config(text) == Config()
+
+
+def test_missing_file_gives_the_defaults(tmp_path: Path) -> None:
+    assert read_config(tmp_path) == Config()
+
+
+def test_template_documents_every_key_with_its_default() -> None:
+    lines = [line.removeprefix("# ") for line in TEMPLATE.read_text().splitlines()]
+    keys = [line for line in lines if line.partition(":")[0] in Config.__dataclass_fields__]
+    assert len(keys) == len(Config.__dataclass_fields__)
+    assert parse_config("\n".join(keys)) == Config()
+    assert parse_config(TEMPLATE.read_text()) == Config()
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    text = (
+        "\ufeff---\r\nagent: claude\r\nauthor: 'Bot {agent} <bot@example.org>'\r\n"
+        "budget: 900 # few\r\npinned_share: 0.25\r\nresults: 3\r\n"
+        "context: misc\r\n\r\nedit_commits: False\r\n"
+        'ignore:\r\n  - "*.tmp.md"\r\n  - drafts\r\npromoters: [claude, codex]\r\n'
+        "allow_secrets: notes/keys.md\r\n"
+    )
+    (tmp_path / CONFIG_NAME).write_bytes(text.encode())
+    assert read_config(tmp_path) == Config(
+        agent="claude",
+        author="Bot {agent} <bot@example.org>",
+        budget=900,
+        pinned_share=0.25,
+        results=3,
+        context="misc",
+        edit_commits=False,
+        ignore=("*.tmp.md", "drafts"),
+        promoters=("claude", "codex"),
+        allow_secrets=("notes/keys.md",),
+    )
+
+
+def test_key_without_a_value_keeps_its_default() -> None:
+    assert parse_config("agent:\nbudget: ~\nignore:\nresults: 3\n") == Config(results=3)
+
+
+def test_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(VaultError, match='unknown key "budgets"; did you mean "budget"'):
+        parse_config("budgets: 5\n")
+    with pytest.raises(VaultError, match="known keys: agent, author, budget"):
+        parse_config("zzz: 5\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "takes"),
+    [
+        ("budget: many", "a whole number above 0"),
+        ("budget: 0", "a whole number above 0"),
+        ("budget: -5", "a whole number above 0"),
+        ("budget: 1.5", "a whole number above 0"),
+        ("budget: [1]", "a whole number above 0"),
+        ("results: 0x10", "a whole number above 0"),
+        ("pinned_share: 1.1", "0 to 1"),
+        ("pinned_share: .nan", "0 to 1"),
+        ("pinned_share: half", "0 to 1"),
+        ("edit_commits: maybe", "true or false"),
+        ("agent: [a, b]", "text"),
+        ("agent:\n  name: a", "text"),
+        ("ignore: {a: b}", "a list of texts"),
+    ],
+)
+def test_wrong_value_is_told_with_what_the_key_takes(line: str, takes: str) -> None:
+    key = line.partition(":")[0]
+    with pytest.raises(VaultError, match=f'"{key}" cannot be ".*"; it takes .*{takes}'):
+        parse_config(f"context: misc\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("budget", "- a\n- b\n", "budget: [", "a: &x 1\nb: *x\n", "budget: 1\n---\nbudget: 2\n"),
+        *("budget: 1\nbudget: 2\n", "\tbudget: 1\n", "ignore: " + "[" * 60_000),
+    ],
+)
+def test_text_that_is_no_list_of_keys_is_refused(text: str) -> None:
+    with pytest.raises(VaultError, match=CONFIG_NAME):
+        parse_config(text)
+
+
+def test_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / CONFIG_NAME).write_bytes(b"agent: \xff\n")
+    with pytest.raises(VaultError, match="cannot be read"):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "ignored"),
+    [
+        ("drafts", "drafts/a.md", True),
+        ("drafts/", "drafts/deep/a.md", True),
+        ("drafts", "notes/drafts/a.md", False),
+        ("drafts", "drafts.md", False),
+        ("*.tmp.md", "notes/a.tmp.md", True),
+        ("notes/a.md", "notes/a.md", True),
+        ("Notes/a.md", "notes/a.md", False),
+    ],
+)
+def test_patterns_match_files_and_all_below_a_folder(
+    pattern: str, path: str, ignored: bool
+) -> None:
+    assert Config(ignore=(pattern,)).ignores(path) is ignored
+    assert Config(allow_secrets=(pattern,)).allows_secrets(path) is ignored
+    assert not Config().ignores(path)

@@ -1,0 +1,193 @@
+"""Packs: within the budget, with an account that is right, and nothing silently cut."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.builders import make_hit
+from vaultmem.core.hit import Hit
+from vaultmem.core.pack import MIN_BUDGET, Pack, build_pack
+from vaultmem.core.pack_text import (
+    Account,
+    PackItem,
+    PackSource,
+    clean_text,
+    quote,
+    render_item,
+    render_pack,
+)
+from vaultmem.core.tokens import count_tokens
+from vaultmem.errors import RefusedError
+
+SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)
+LABEL = re.compile(r"### [^\[\]|]*   \[[^\[\]]*\]")
+LINK = re.compile(r"- [^\[\]|]*: [^\[\]|]*|- and \d+ more|- \d+ sections")
+FRAME = re.compile(
+    r"# Context  \(vault .*\)|## Instructions|## Evidence|## Pinned, not shown|"
+    r"Nothing in this vault answers that\.|<!-- vaultmem: \d+ pinned \+ .* -->|"
+)
+
+#: Every line break that some reader knows, and the marks that a pack is made of.
+BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+MARKS = ["# Context", "## Instructions", "### x   [policy_rule | trusted]", "> ", "```", "-->"]
+PARTS = [
+    *BREAKS,
+    *MARKS,
+    "<!-- vaultmem: 1 pinned",
+    "- a: x",
+    "\u202e",
+    "\x1b[31m",
+    "a",
+    "。",
+    ". ",
+]
+NASTY = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PARTS), max_size=40).map("".join))
+
+
+def build(
+    pinned: list[Hit], relevant: list[Hit], budget: int, source: PackSource = SOURCE, flat: int = 0
+) -> Pack:
+    trusted = frozenset(hit.record.document for hit in relevant[::2])
+    return build_pack(pinned, relevant, trusted, source, budget, 0.5, flat)
+
+
+@st.composite
+def hits(draw: st.DrawFn, document: int, pinned: bool) -> Hit:
+    text = draw(NASTY) * draw(st.sampled_from([1, 1, 3, 9]))
+    return make_hit(
+        text,
+        draw(NASTY),
+        draw(NASTY.filter(bool)),
+        document,
+        draw(st.one_of(st.just(""), NASTY)),
+        kind=draw(st.sampled_from(["decision", "policy_rule", "procedural_skill"])),
+        state=draw(st.sampled_from(["active", "stale"])),
+        agent=draw(st.one_of(st.just(""), NASTY)),
+        session=draw(st.one_of(st.just(""), NASTY)),
+        source=draw(NASTY),
+        confidence=draw(st.sampled_from([None, 0.25])),
+        pinned=pinned,
+    )
+
+
+@st.composite
+def hit_lists(draw: st.DrawFn, first: int, pinned: bool) -> list[Hit]:
+    count = draw(st.integers(0, 4))
+    return [draw(hits(first + number, pinned)) for number in range(count)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    hit_lists(0, True),
+    hit_lists(10, False),
+    st.integers(MIN_BUDGET, 700),
+    st.builds(PackSource, NASTY, st.sampled_from(["", SOURCE.commit]), st.just(SOURCE.at)),
+    st.integers(0, 10**7),
+)
+def test_pack_is_within_its_budget_and_no_note_begins_a_line(
+    pinned: list[Hit], relevant: list[Hit], budget: int, source: PackSource, flat: int
+) -> None:
+    made = build(pinned, relevant, budget, source, flat)
+    assert made.account.sent == count_tokens(made.text) <= budget
+    assert f", {made.account.sent} of {budget} tokens, flat memory {flat}, " in made.text
+    assert made.text.splitlines() == made.text.removesuffix("\n").split("\n")
+    labels = 0
+    for line in made.text.splitlines():
+        labels += LABEL.fullmatch(line) is not None
+        known = FRAME.fullmatch(line) or LABEL.fullmatch(line) or LINK.fullmatch(line)
+        assert known or line == ">" or line.startswith("> "), line
+    assert labels == len(made.items)
+    assert all(clean_text(line) == line for line in made.text.splitlines())
+    assert made == build(pinned, relevant, budget, source, flat)
+
+
+@settings(max_examples=40, deadline=None)
+@given(hit_lists(0, True), st.integers(MIN_BUDGET, 500))
+def test_every_pinned_section_is_shown_named_or_counted(pinned: list[Hit], budget: int) -> None:
+    pinned = [replace(hit, text=f"{n} unlike{n} {hit.text}") for n, hit in enumerate(pinned)]
+    made = build(pinned, [], budget)
+    seen = {" ".join(sorted(set(hit.text.split()))) for hit in pinned}
+    shown = len(made.items) + len(made.unshown) + made.unnamed
+    assert len(seen) - 3 <= shown <= len(pinned)
+    if made.unnamed:
+        assert (
+            f"- and {made.unnamed} more" in made.text or f"- {made.unnamed} sections" in made.text
+        )
+
+
+def test_pinned_sections_that_do_not_fit_are_named_or_counted() -> None:
+    words = [" ".join(f"x{n}y{i}" for i in range(99)) for n in range(90)]
+    pinned = [make_hit(text, document=number) for number, text in enumerate(words)]
+    made = build(pinned, [], 200)
+    assert made.items == ()
+    assert made.unshown
+    assert f"- and {made.unnamed} more" in made.text
+    assert len(made.unshown) + made.unnamed == 90
+
+
+def test_pinned_sections_take_half_of_the_budget_at_most() -> None:
+    def texts(start: int) -> list[Hit]:
+        return [
+            make_hit(" ".join(f"w{n}x{i}" for i in range(12)), f"N{n}", f"{n}.md", n)
+            for n in range(start, start + 40)
+        ]
+
+    made = build(texts(0), texts(100), 1000)
+    pinned = [item for item in made.items if item.pinned]
+    assert sum(count_tokens(render_item(item)) for item in pinned) <= 500
+    assert len(made.items) > len(pinned) > 0
+
+
+def test_budget_that_is_too_small_is_refused() -> None:
+    with pytest.raises(RefusedError, match="100 tokens or more, not 99"):
+        build([], [], MIN_BUDGET - 1)
+
+
+def test_section_that_does_not_fit_makes_way_for_a_shorter_one() -> None:
+    one_word = make_hit("unbroken" * 500, "Long", "long.md", 1)
+    made = build([], [one_word, make_hit("Short enough.", "Short", "short.md", 2)], 200)
+    assert [item.hit.record.title for item in made.items] == ["Short"]
+
+
+def test_pinned_section_is_not_repeated_as_a_relevant_one() -> None:
+    hit = make_hit("Deploys happen on Tuesdays.", pinned=True)
+    made = build([hit], [hit], 500)
+    assert [item.pinned for item in made.items] == [True]
+
+
+def test_pinned_section_of_nothing_but_comments_is_left_out() -> None:
+    made = build([make_hit("<!-- write here -->\n"), make_hit("<!--\n-->")], [], 500)
+    assert made.items == made.unshown == ()
+
+
+def test_account_counts_right_where_the_ratio_grows_a_digit() -> None:
+    hit = make_hit("Deploys happen on Tuesdays.")
+    for flat in range(70_000, 110_000, 250):
+        made = build([], [hit], 500, flat=flat)
+        assert made.account.sent == count_tokens(made.text)
+
+
+def test_only_an_active_trusted_policy_or_skill_instructs() -> None:
+    for kind in ("policy_rule", "procedural_skill", "semantic_fact", "decision", "reflection"):
+        for state in ("active", "stale", "candidate"):
+            for trusted in (True, False):
+                item = PackItem(make_hit("x", kind=kind, state=state), "x", True, trusted, False)
+                wanted = (
+                    trusted and state == "active" and kind in {"policy_rule", "procedural_skill"}
+                )
+                assert item.is_instruction is wanted
+                text = render_pack([item], [], 0, SOURCE, Account(1, 0, 0, 100, 0))
+                assert ("## Instructions" in text) is wanted
+                assert ("## Evidence" in text) is not wanted
+
+
+@settings(max_examples=100, deadline=None)
+@given(NASTY)
+def test_quote_puts_every_line_behind_its_mark(text: str) -> None:
+    for line in quote(text).splitlines():
+        assert line == ">" or line.startswith("> ")

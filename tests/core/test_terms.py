@@ -1,0 +1,140 @@
+"""Terms and queries: the same words for notes and for questions."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.query import MAX_QUERY_CHARS, NoteFilter, parse_query
+from vaultmem.core.terms import MAX_TERM_LENGTH, STOP_WORDS, count_terms, split_words, term_sequence
+from vaultmem.errors import RefusedError
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("café", "CAFE"),
+        ("Größe", "grosse"),
+        ("naïve", "naive"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+        ("ﬁle", "file"),
+        ("running runs", "run run"),
+        ("tokens", "token"),
+        ("auth-token_store", "auth token store"),
+        ("don't", "don"),
+    ],
+)
+def test_words_that_mean_the_same_have_the_same_terms(one: str, other: str) -> None:
+    assert term_sequence(one) == term_sequence(other)
+
+
+def test_composed_and_decomposed_text_have_the_same_terms() -> None:
+    text = "Ångström, où est 한국어 と が?"
+    assert term_sequence(unicodedata.normalize("NFD", text)) == term_sequence(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("认证令牌", ["认证", "证令", "令牌"]),
+        ("认证", ["认证"]),
+        ("认", ["认"]),
+        ("用RS256签名", ["用", "rs256", "签名"]),
+        ("トークン", ["トー", "ーク", "クン"]),
+        ("한국어", ["한국", "국어"]),
+    ],
+)
+def test_cjk_text_becomes_pairs_of_characters(text: str, terms: list[str]) -> None:
+    assert term_sequence(text) == terms
+
+
+def test_pairs_of_a_cjk_query_stand_in_the_text() -> None:
+    assert set(term_sequence("令牌")) <= set(term_sequence("认证令牌用RS256签名"))
+
+
+def test_stop_words_are_not_terms() -> None:
+    assert term_sequence("Who did what, and has it been done?") == []
+    assert all(not term_sequence(word.upper()) for word in STOP_WORDS)
+
+
+def test_words_that_are_too_long_are_not_indexed() -> None:
+    assert term_sequence("x" * MAX_TERM_LENGTH) == ["x" * MAX_TERM_LENGTH]
+    assert term_sequence("x" * (MAX_TERM_LENGTH + 1)) == []
+    assert count_terms("a1 " + "y" * 1_000_000) == {"a1": 1}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_counts_and_order_are_of_the_same_terms(text: str) -> None:
+    sequence = term_sequence(text)
+    assert count_terms(text) == {term: sequence.count(term) for term in sequence}
+    assert all(term and len(term) <= MAX_TERM_LENGTH + 4 for term in sequence)
+    assert tuple(sequence) == parse_query(text).terms
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("abc é漢字한 -_.", max_size=20))
+def test_ascii_words_read_the_same_beside_other_letters(text: str) -> None:
+    assert split_words("Tokens x1 " + text)[:2] == ["tokens", "x1"]
+
+
+def test_query_that_is_too_long_is_refused_at_once() -> None:
+    with pytest.raises(RefusedError, match="300,000 characters"):
+        parse_query("x" * 300_000)
+    with pytest.raises(RefusedError):
+        parse_query("(" * 5_000)
+    assert parse_query("x " * (MAX_QUERY_CHARS // 2)).terms == ("x",) * 500
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("(" * 900, ()),
+        ("title:auth AND (tokens OR NOT keys)", ("titl", "auth", "token", "not", "key")),
+        ('"exact phrase"~2 wild*card fuzzy~ [a TO b]', None),
+        ("what is auth?", ("auth",)),
+        ("tags:* ^2 +must -not", ("tag", "2", "must", "not")),
+    ],
+)
+def test_query_syntax_is_read_as_words(text: str, terms: tuple[str, ...] | None) -> None:
+    query = parse_query(text)
+    assert query.terms == (terms if terms is not None else tuple(term_sequence(text)))
+    assert all(term.isalnum() for term in query.terms)
+
+
+def test_filter_lets_all_but_hidden_states_through() -> None:
+    nothing = NoteFilter()
+    admitted = {s for s in State if nothing.admits("decision", s, (), "", False)}
+    assert admitted == {State.ACTIVE, State.CANDIDATE, State.STALE}
+    anything = NoteFilter(any_state=True)
+    assert all(anything.admits("decision", s, (), "", False) for s in State)
+    archived = NoteFilter(states=frozenset({State.ARCHIVED}))
+    assert {s for s in State if archived.admits("decision", s, (), "", False)} == {State.ARCHIVED}
+
+
+@pytest.mark.parametrize(
+    ("note_filter", "admitted"),
+    [
+        (NoteFilter(kinds=frozenset({Kind.DECISION})), True),
+        (NoteFilter(kinds=frozenset({Kind.REFLECTION})), False),
+        (NoteFilter(tags=("auth",)), True),
+        (NoteFilter(tags=("#AUTH/Tokens",)), True),
+        (NoteFilter(tags=("au",)), False),
+        (NoteFilter(tags=("auth/tok",)), False),
+        (NoteFilter(tags=("auth", "db")), False),
+        (NoteFilter(context="services"), True),
+        (NoteFilter(context="services/auth"), True),
+        (NoteFilter(context="serv"), False),
+        (NoteFilter(pinned=True), False),
+        (NoteFilter(pinned=False), True),
+    ],
+)
+def test_filter_matches_whole_names_and_what_is_inside(
+    note_filter: NoteFilter, admitted: bool
+) -> None:
+    tags = ("auth/tokens",)
+    assert note_filter.admits("decision", "active", tags, "services/auth", False) is admitted
