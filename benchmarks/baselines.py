@@ -1,0 +1,109 @@
+"""What vaultmem is compared with: SQLite FTS5, plain Whoosh, ripgrep and git."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from measure import run_command
+
+#: Plain Whoosh takes minutes for more notes, and its rate falls little with their number.
+WHOOSH_SAMPLE = 2_000
+
+
+def list_notes(folder: Path) -> list[Path]:
+    """Return the folder's markdown files in a fixed order that mixes folders."""
+    return sorted(folder.rglob("*.md"), key=lambda path: (path.stem[::-1], str(path)))
+
+
+class Fts5:
+    """Whole notes in an FTS5 table with Porter stemming, in a database file."""
+
+    def __init__(self, database: Path) -> None:
+        self._connection = sqlite3.connect(database)
+
+    def build(self, folder: Path) -> int:
+        """Index all notes in one transaction and return their number."""
+        self._connection.execute(
+            "CREATE VIRTUAL TABLE notes USING fts5"
+            "(path UNINDEXED, body, tokenize = 'porter unicode61')"
+        )
+        notes = list_notes(folder)
+        rows = ((str(note), note.read_text("utf-8", errors="replace")) for note in notes)
+        with self._connection:
+            self._connection.executemany("INSERT INTO notes VALUES (?, ?)", rows)
+        return len(notes)
+
+    def search(self, words: Sequence[str]) -> list[str]:
+        """Return the paths of the best ten notes with any of the words."""
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        sql = "SELECT path FROM notes WHERE notes MATCH ? ORDER BY bm25(notes) LIMIT 10"
+        return [row[0] for row in self._connection.execute(sql, (wanted,))]
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+
+class PlainWhoosh:
+    """Whole notes in Whoosh as its documentation has it: a stemmed text field, note by note."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._searcher: Any = None
+
+    def build(self, folder: Path, limit: int = WHOOSH_SAMPLE) -> int:
+        """Index the first `limit` notes and return their number."""
+        from whoosh.analysis import StemmingAnalyzer
+        from whoosh.fields import ID, TEXT, Schema
+        from whoosh.index import create_in
+
+        self._folder.mkdir(parents=True)
+        schema = Schema(path=ID(stored=True), body=TEXT(analyzer=StemmingAnalyzer()))
+        writer = create_in(str(self._folder), schema).writer()
+        notes = list_notes(folder)[:limit]
+        for note in notes:
+            writer.add_document(path=str(note), body=note.read_text("utf-8", errors="replace"))
+        writer.commit()
+        return len(notes)
+
+    def search(self, words: Sequence[str]) -> list[str]:
+        """Return the paths of the best ten notes with any of the words."""
+        from whoosh.index import open_dir
+        from whoosh.qparser import OrGroup, QueryParser
+
+        if self._searcher is None:
+            self._searcher = open_dir(str(self._folder)).searcher()
+        parser = QueryParser("body", self._searcher.schema, group=OrGroup)
+        return [hit["path"] for hit in self._searcher.search(parser.parse(" ".join(words)))]
+
+    def close(self) -> None:
+        """Close the index."""
+        if self._searcher is not None:
+            self._searcher.close()
+
+
+def find_ripgrep() -> str | None:
+    """Return ripgrep's program, None where it is not installed."""
+    return shutil.which("rg")
+
+
+def search_ripgrep(program: str, folder: Path, words: Sequence[str]) -> None:
+    """Count the lines of each file that have any of the words."""
+    patterns = [part for word in words for part in ("-e", word)]
+    run_command([program, "-c", "-i", *patterns, folder])
+
+
+def init_repository(folder: Path) -> None:
+    """Put all that is in a folder under git, in one commit."""
+    run_command(["git", "init", "-q", "-b", "main"], folder)
+    commit_all(folder, "all notes")
+
+
+def commit_all(folder: Path, subject: str) -> None:
+    """Commit all changes as a person would."""
+    run_command(["git", "add", "-A"], folder)
+    run_command(["git", "commit", "-q", "-m", subject], folder)

@@ -1,0 +1,90 @@
+"""Rows on finding: questions in a process that is warm."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from baselines import Fts5, PlainWhoosh, find_ripgrep, search_ripgrep
+from indexing import Bench, whoosh_label
+from measure import Row, percentile
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+_RIPGREP_QUERIES = 15
+
+
+def measure_recall(bench: Bench, vault: Vault) -> list[Row]:
+    """Ask the questions of each engine in turns; the warm-up asks other questions.
+
+    The others get the words that vaultmem keeps: they know fewer stop words or none, and a
+    question with "the" would make them look at every note.
+    """
+    from vaultmem.core.query import parse_query
+    from vaultmem.services.recall import recall
+
+    table, index = Fts5(bench.database), PlainWhoosh(bench.whoosh)
+    engines: dict[str, Callable[[str], object]] = {
+        "vaultmem": lambda query: recall(vault, parse_query(query)),
+        "SQLite FTS5": lambda query: table.search(content_of(query)),
+        "plain Whoosh": lambda query: index.search(content_of(query)),
+    }
+    warm = len(bench.queries) // 5
+    _ask_in_turns(engines, bench.queries[:warm])
+    taken = _ask_in_turns(engines, bench.queries[warm:])
+    table.close()
+    index.close()
+    rows = [
+        _row("warm recall, median", taken, "SQLite FTS5", 0.5),
+        _row("warm recall, 95 of 100", taken, "SQLite FTS5", 0.95),
+        _row("warm recall, median", taken, "plain Whoosh", 0.5, whoosh_label(bench)),
+    ]
+    return rows + _measure_ripgrep(bench, engines["vaultmem"], warm)
+
+
+def content_of(query: str) -> list[str]:
+    """Return a question's words without stop words."""
+    from vaultmem.core.terms import STOP_WORDS, split_words
+
+    return [word for word in split_words(query) if word not in STOP_WORDS]
+
+
+def _measure_ripgrep(bench: Bench, ours: Callable[[str], object], warm: int) -> list[Row]:
+    program = find_ripgrep()
+    if program is None:
+        return []
+
+    def search(query: str) -> None:
+        search_ripgrep(program, bench.vault, content_of(query))
+
+    queries = bench.queries[warm : warm + _RIPGREP_QUERIES]
+    taken = _ask_in_turns({"vaultmem": ours, "ripgrep (process)": search}, queries)
+    return [_row("recall, asked again", taken, "ripgrep (process)", 0.5)]
+
+
+def _ask_in_turns(
+    engines: dict[str, Callable[[str], object]], queries: list[str]
+) -> dict[str, list[float]]:
+    """Return the milliseconds of each engine's answers, question by question."""
+    taken: dict[str, list[float]] = {name: [] for name in engines}
+    for query in queries:
+        for name, ask in engines.items():
+            started = time.perf_counter()
+            ask(query)
+            taken[name].append((time.perf_counter() - started) * 1_000)
+    return taken
+
+
+def _row(
+    what: str, taken: dict[str, list[float]], versus: str, share: float, label: str = ""
+) -> Row:
+    ours, theirs = taken["vaultmem"], taken[versus]
+    both = {"vaultmem": ours, versus: theirs}
+    if share == 0.5:
+        figures = statistics.median(ours), statistics.median(theirs)
+    else:
+        figures = percentile(ours, share), percentile(theirs, share)
+    return Row(what, "ms", figures[0], label or versus, figures[1], both)

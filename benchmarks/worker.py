@@ -1,0 +1,62 @@
+"""One full index in a process of its own; prints seconds, notes and peak memory as JSON.
+
+Started by run.py: the memory of a process is its own only if nothing else ran in it. Imports are
+done before the clock starts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from baselines import Fts5, PlainWhoosh
+from measure import peak_memory
+
+
+def index_vaultmem(vault: Path) -> Callable[[], int]:
+    """Prepare a sync of a vault that has no state yet."""
+    from vaultmem.services.sync import sync_vault
+    from vaultmem.vault import open_vault
+
+    opened = open_vault(vault)
+    return lambda: sync_vault(opened).added
+
+
+def index_fts5(vault: Path, database: Path) -> Callable[[], int]:
+    """Prepare an FTS5 table of the vault's notes."""
+    table = Fts5(database)
+    return lambda: table.build(vault)
+
+
+def index_whoosh(vault: Path, folder: Path) -> Callable[[], int]:
+    """Prepare a plain Whoosh index of a sample of the vault's notes."""
+    import whoosh.analysis
+    import whoosh.fields
+    import whoosh.index  # noqa: F401
+
+    index = PlainWhoosh(folder)
+    return lambda: index.build(vault)
+
+
+_TASKS: dict[str, Callable[..., Callable[[], int]]] = {
+    "vaultmem": index_vaultmem,
+    "fts5": index_fts5,
+    "whoosh": index_whoosh,
+}
+
+
+def main() -> None:
+    """Run the task that the command line names."""
+    task, *arguments = sys.argv[1:]
+    action = _TASKS[task](*map(Path, arguments))
+    started = time.perf_counter()
+    notes = action()
+    seconds = time.perf_counter() - started
+    print(json.dumps({"seconds": seconds, "notes": notes, "memory": peak_memory()}))
+
+
+if __name__ == "__main__":
+    main()
