@@ -533,3 +533,33 @@ def test_events_are_logged_newest_first(make_vault: Make, opened: Open) -> None:
     assert [event["commit"] for event in events[:2]] == git(
         root, "log", "-2", "--format=%H"
     ).splitlines()
+
+
+@pytest.mark.parametrize("after", ["changed", "removed", "as before"])
+def test_row_26_a_kill_after_the_index_moved_and_before_head_did_leaves_nothing_staged(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    vault = opened(root, agent="claude")
+    write_notes(root, {"notes/a.md": "two\n", "notes/b.md": "new\n"})
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    _on_git_call(monkeypatch, "update-ref", stop)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(vault, "killed")
+    monkeypatch.undo()
+    assert git(root, "diff", "--cached", "--name-only") == "notes/a.md\nnotes/b.md"
+    if after == "changed":
+        write_notes(root, {"notes/a.md": "three\n", "notes/b.md": "newer\n"})
+    else:
+        (root / "notes/b.md").unlink()
+        write_notes(root, {"notes/a.md": "one\n", "notes/c.md": "c\n"})
+        if after == "removed":
+            (root / "notes/a.md").unlink()
+
+    save_checkpoint(vault, "again")
+
+    assert git(root, "status", "--porcelain") == ""
+    assert "error" not in git(root, "fsck", "--no-dangling", "--no-progress")

@@ -44,7 +44,7 @@ def _settled(vault: Vault) -> Vault:
 
     def young() -> bool:
         sync_vault(vault)
-        return any(stat[3] == 0 for stat in vault.manifest.stats().values())
+        return any(0 in stat[2:] for stat in vault.manifest.stats().values())
 
     for _ in range(200):
         if not young():

@@ -36,7 +36,8 @@ KNOWN_PROPERTIES = frozenset(
     ]
 )
 
-_INLINE_TAG = re.compile(r"(?<![^\s(,;])#([\w/-]*[^\W\d][\w/-]*)")
+#: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
+_INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -45,9 +46,8 @@ def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
     lengths = {name: snapshot.column(f"{name}_length") for name in weights.fields}
     scoring = score_sections(postings, lengths, eligible, weights)
     numbers = best_sections(scoring.total, max(query.limit, _REREAD) + 8)
-    hits = _make_hits(vault, query, terms, snapshot, scoring, numbers)
-    hits.sort(key=lambda hit: (-round(hit.score, 5), hit.record.path, hit.section.ordinal))
-    return hits[: query.limit]
+    candidates = _rank_candidates(vault, query, terms, snapshot, scoring, numbers)
+    return _make_hits(vault, query, terms, snapshot, scoring, candidates)
 
 
 def read_sections(
@@ -107,45 +107,78 @@ def _eligible_sections(
     return eligible
 
 
-def _make_hits(
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    number: int
+    record: NoteRecord
+    section: SectionRecord
+    score: float
+    closeness: float
+    state_weight: float
+
+
+def _rank_candidates(
     vault: Vault,
     query: RecallQuery,
     terms: list[str],
     snapshot: Snapshot,
     scoring: Scoring,
     numbers: list[int],
-) -> list[Hit]:
+) -> list[_Candidate]:
+    """Order the best sections again, now with their state and the order of their words."""
     documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
     found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
     records = vault.manifest.records_of({document for document, _ in found})
     sections = vault.manifest.sections_of({document for document, _ in found})
-    places = [
-        (records[key[0]], sections[key]) for key in found if key in sections and key[0] in records
-    ]
     idf = dict(zip(terms, scoring.idf, strict=True))
-    hits = []
-    for record, section, text in read_sections(vault, places):
-        number = found[section.document, section.ordinal]
-        matches = _explain(terms, snapshot, scoring, number)
-        bonus = _closeness(query, idf, record, section, text)
+    shares = dict(zip(terms, scoring.shares, strict=True))
+    pairs = [(shares[a], shares[b]) for a, b in pairwise(query.terms)]
+    candidates = []
+    for key, number in found.items():
+        if key not in sections or key[0] not in records:
+            continue
+        record, section, bonus = records[key[0]], sections[key], 0.0
+        if any(a[number] > 0 and b[number] > 0 for a, b in pairs):
+            bonus = _closeness(vault, query, idf, record, section)
         weight = STATE_WEIGHT.get(State(record.state), 1.0)
         score = (float(scoring.total[number]) + bonus) * weight
-        hits.append(Hit(record, section, text, score, matches, bonus, weight))
+        candidates.append(_Candidate(number, record, section, score, bonus, weight))
+    candidates.sort(key=lambda c: (-round(c.score, 5), c.record.path, c.section.ordinal))
+    return candidates
+
+
+def _make_hits(
+    vault: Vault,
+    query: RecallQuery,
+    terms: list[str],
+    snapshot: Snapshot,
+    scoring: Scoring,
+    candidates: list[_Candidate],
+) -> list[Hit]:
+    """Read the texts of the best candidates; one whose note changed meanwhile is left out."""
+    hits: list[Hit] = []
+    for each in candidates:
+        if len(hits) == query.limit:
+            break
+        for record, section, text in read_sections(vault, [(each.record, each.section)]):
+            matches = _explain(terms, snapshot, scoring, each.number)
+            parts = (each.score, matches, each.closeness, each.state_weight)
+            hits.append(Hit(record, section, text, *parts))
     return hits
 
 
 def _closeness(
+    vault: Vault,
     query: RecallQuery,
     idf: dict[str, float],
     record: NoteRecord,
     section: SectionRecord,
-    text: str,
 ) -> float:
     from vaultmem.core.ranking import measure_closeness
 
-    if len(query.terms) < 2:
-        return 0.0
-    sequence = term_sequence("\n".join([record.title, *section.parents, section.heading, text]))
+    text = _read_text(vault.root, record.path, record.blob) or ""
+    body = text[section.start : section.end]
+    sequence = term_sequence("\n".join([record.title, *section.parents, section.heading, body]))
     return measure_closeness(query.terms, [idf[term] for term in query.terms], sequence)
 
 

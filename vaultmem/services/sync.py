@@ -51,11 +51,12 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     Nothing is written where nothing changed.
     """
     started = time.monotonic()
-    scan = scan_vault(vault.root, vault.config.ignores)
     report = SyncReport()
-    if _find_changes(vault, scan) or _is_index_behind(vault):
+    scan = scan_vault(vault.root, vault.config.ignores)
+    if _compare(vault, scan) or _is_index_behind(vault):
         with vault.lock(), _no_collection():
-            _apply(vault, scan, report, progress)
+            _repair_index(vault)
+            _apply(vault, scan, _compare(vault, scan), report, progress)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
             _learn_commit_dates(vault)
@@ -76,7 +77,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
                 else:
                     _take_note(vault, str(path), stat, known.get(str(path)), batch)
             vault.manifest.drop_files(gone)
-            _finish_view(vault)
+            _finish_view(vault, known.values())
         batch.write()
 
 
@@ -92,53 +93,63 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _find_changes(vault: Vault, scan: Scan) -> bool:
+@dataclass(slots=True)
+class _Difference:
+    """Paths at which the folder and the manifest differ."""
+
+    notes: list[str]
+    others: list[str]
+    unsafe: list[str]
+    gone: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.notes or self.others or self.unsafe or self.gone)
+
+
+def _compare(vault: Vault, scan: Scan) -> _Difference:
     known = vault.manifest.stats()
+    notes = [path for path, stat in scan.notes.items() if known.get(path) != stat]
+    others = [path for path, stat in scan.others.items() if known.get(path) != stat]
+    unsafe = [path for path in scan.unsafe if path not in known and path not in scan.others]
     files = len(scan.notes) + len(scan.others) + len(scan.unsafe.keys() - scan.others.keys())
-    if len(known) != files:
-        return True
-    for found in (scan.notes, scan.others):
-        for path, stat in found.items():
-            if known.get(path) != stat:
-                return True
-    return any(path not in known for path in scan.unsafe)
+    gone: list[str] = []
+    if len(known) + sum(path not in known for path in (*notes, *others)) + len(unsafe) != files:
+        gone = [*(known.keys() - scan.notes.keys() - scan.others.keys() - scan.unsafe.keys())]
+    return _Difference(notes, others, unsafe, gone)
 
 
 def _is_index_behind(vault: Vault) -> bool:
     return vault.state.get("index") != vault.index.stamp()
 
 
-def _apply(vault: Vault, scan: Scan, report: SyncReport, progress: Progress | None) -> None:
-    _repair_index(vault)
-    known = vault.manifest.files()
-    changed = [
-        path
-        for path, stat in scan.notes.items()
-        if path not in known or known[path].stat != stat or known[path].problem
-    ]
-    gone = known.keys() - scan.notes.keys() - scan.others.keys() - scan.unsafe.keys()
+def _apply(
+    vault: Vault, scan: Scan, found: _Difference, report: SyncReport, progress: Progress | None
+) -> None:
+    known = vault.manifest.files([*found.notes, *found.gone])
     with vault.state.transaction():
-        vault.manifest.drop_files(gone)
-        _take_others(vault, scan, known)
-    for start in range(0, len(changed), BATCH_SIZE):
+        vault.manifest.drop_files(found.gone)
+        for path in (*found.others, *found.unsafe):
+            stat = scan.others.get(path, _NO_STAT)
+            vault.manifest.put_file(path, KnownFile("", stat, None, scan.unsafe.get(path, "")))
+        _finish_view(vault, (known[path] for path in found.gone))
+    for start in range(0, len(found.notes), BATCH_SIZE):
+        paths = found.notes[start : start + BATCH_SIZE]
         batch = _Batch(vault)
         with vault.state.transaction():
-            for number, path in enumerate(changed[start : start + BATCH_SIZE], start):
+            for number, path in enumerate(paths, start):
                 if progress is not None and number % 100 == 0:
-                    progress(number, len(changed))
+                    progress(number, len(found.notes))
                 _take_note(vault, path, scan.notes[path], known.get(path), batch)
-            _finish_view(vault)
+            _finish_view(vault, (known[path] for path in paths if path in known))
         batch.write()
-    if not changed:
-        with vault.state.transaction():
-            _finish_view(vault)
+    if not found.notes:
         _remember_index(vault)
     if progress is not None:
-        progress(len(changed), len(changed))
-    report.read = len(changed)
-    report.added = sum(path not in known for path in changed)
-    report.changed = len(changed) - report.added
-    report.removed = sum(known[path].document is not None for path in gone)
+        progress(len(found.notes), len(found.notes))
+    report.read = len(found.notes)
+    report.added = sum(path not in known for path in found.notes)
+    report.changed = len(found.notes) - report.added
+    report.removed = sum(known[path].document is not None for path in found.gone)
 
 
 class _Batch:
@@ -191,18 +202,6 @@ def _take_note(vault: Vault, path: str, stat: Stat, known: KnownFile | None, bat
         vault.manifest.put_file(path, KnownFile(blob, stat, None, str(error)))
 
 
-def _take_others(vault: Vault, scan: Scan, known: dict[str, KnownFile]) -> None:
-    """Remember files that are no notes: their bytes are read only when they are committed."""
-    for path, stat in scan.others.items():
-        before = known.get(path)
-        problem = scan.unsafe.get(path, "")
-        if before is None or before.stat != stat or before.problem != problem:
-            vault.manifest.put_file(path, KnownFile("", stat, None, problem))
-    for path, problem in scan.unsafe.items():
-        if path not in scan.others:
-            vault.manifest.put_file(path, KnownFile("", _NO_STAT, None, problem))
-
-
 def _repair_index(vault: Vault) -> None:
     """Index again what the database knows and the index does not hold (it was interrupted)."""
     if not _is_index_behind(vault):
@@ -213,12 +212,13 @@ def _repair_index(vault: Vault) -> None:
         return
     with vault.state.transaction():
         vault.manifest.drop_files([record.path for record in lost])
-        vault.manifest.drop_unused_documents()
+        vault.manifest.drop_documents([record.document for record in lost])
 
 
-def _finish_view(vault: Vault) -> None:
+def _finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
     """End a change of the view; until the index is written too, it counts as behind."""
-    vault.manifest.drop_unused_documents()
+    documents = [file.document for file in replaced if file.document is not None]
+    vault.manifest.drop_documents(documents)
     vault.state.put("index", "")
     vault.state.put("view", str(time.time_ns()))
 

@@ -37,8 +37,12 @@ def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> b
             raise UnsafeFileError(f"{path}: it is not a regular file")
         if status.st_size > limit:
             raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
+        data = os.read(descriptor, status.st_size + 1)
+        while len(data) > 0 and len(data) != status.st_size and len(data) <= limit:
+            more = os.read(descriptor, limit + 1)  # It grew, or a signal cut the read short.
+            if not more:
+                break
+            data += more
     finally:
         os.close(descriptor)
     if len(data) > limit:

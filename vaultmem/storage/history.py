@@ -7,9 +7,10 @@ index makes the tree, and `update-ref` moves the branch only from where it was r
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,9 @@ _SETTINGS = {
     "maintenance.auto": "false",
 }
 _ATTEMPTS = 10
+
+#: Removes an entry from an index.
+_NOTHING = "0 0000000000000000000000000000000000000000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,7 @@ class History:
         commit = self._run("commit-tree", tree, *parents, stdin=message.encode(), env=who)
         self._follow_index(entries, parent)
         self._move_head(commit, parent, message.partition("\n")[0])
+        self._intent.unlink(missing_ok=True)
         return commit
 
     def log(self, limit: int, skip_other: bool = True) -> list[dict[str, Any]]:
@@ -212,20 +217,31 @@ class History:
         return entries
 
     def _follow_index(self, entries: Mapping[str, TreeEntry], parent: str) -> None:
-        before = self._tree_entries(parent, entries)
-        staged = self._run("ls-files", "-s", "-z")
+        """Put the entries into the person's index, but for those that the person staged.
+
+        What is put there is written down until HEAD has moved: after a crash in between, these
+        entries are known as our own, and not taken for the person's.
+        """
+        left = self._read_intent()
+        paths = entries.keys() | left.keys()
+        before = self._tree_entries(parent, paths)
         current: dict[str, str] = {}
-        for line in filter(None, staged.split("\0")):
+        for line in filter(None, self._run("ls-files", "-s", "-z").split("\0")):
             meta, _, path = line.partition("\t")
-            if path in entries:
+            if path in paths:
                 current[path] = " ".join(meta.split())
-        lines = [
-            f"{entry.mode} {entry.blob}\t{path}\0"
-            for path, entry in entries.items()
-            if current.get(path, "") == before.get(path, "")
-        ]
-        if not lines:
+        wanted: dict[str, str] = {}
+        for path in paths:
+            held, old = current.get(path, ""), before.get(path, "")
+            if held not in {old, left.get(path, old)}:
+                continue  # The person staged it.
+            value = _index_value(entries[path]) if path in entries else old
+            if value != held:
+                wanted[path] = value
+        if not wanted:
             return
+        self._intent.write_text(json.dumps({**left, **wanted}), encoding="utf-8")
+        lines = (f"{value or _NOTHING}\t{path}\0" for path, value in wanted.items())
         try:
             stdin = "".join(lines).encode()
             self._run("update-index", "-z", "--index-info", stdin=stdin, env=self._no_filters())
@@ -233,6 +249,17 @@ class History:
             if "index.lock" in str(error):
                 raise PendingError(self.obstacle() or "another git is at work") from error
             raise
+
+    @property
+    def _intent(self) -> Path:
+        return self._scratch / "index-entries.json"
+
+    def _read_intent(self) -> dict[str, str]:
+        """Return what an interrupted commit put into the person's index: "" is a removal."""
+        try:
+            return dict(json.loads(self._intent.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
 
     def _no_filters(self) -> dict[str, str]:
         """Return settings that switch off every filter which the repository's attributes name.
@@ -249,7 +276,7 @@ class History:
             settings[f"GIT_CONFIG_VALUE_{number}"] = ""
         return settings
 
-    def _tree_entries(self, commit: str, paths: Mapping[str, TreeEntry]) -> dict[str, str]:
+    def _tree_entries(self, commit: str, paths: Set[str]) -> dict[str, str]:
         """Return mode, blob and stage 0 of these paths in a commit, as `ls-files -s` says it."""
         if not commit:
             return {}
@@ -326,6 +353,11 @@ def init_repository(root: Path, scratch: Path) -> History:
         Git(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
     (root / ".git" / "info").mkdir(exist_ok=True)
     return History(root, scratch)
+
+
+def _index_value(entry: TreeEntry) -> str:
+    """Return an entry as `ls-files -s` says it, empty for one that is removed."""
+    return "" if entry.mode == "0" else f"{entry.mode} {entry.blob} 0"
 
 
 def _first_complaint(message: str) -> str:

@@ -46,9 +46,9 @@ class Manifest:
         return {row[0]: row[1:] for row in rows}
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
-        """Return what is known of these files, or of all."""
+        """Return what is known of these files (of others too where they are many), or of all."""
         sql = "SELECT path, blob, size, mtime, ctime, inode, document, problem FROM files"
-        if paths is None:
+        if paths is None or len(paths) > 1_000:
             rows = self._state.query(sql)
         else:
             rows = []
@@ -69,11 +69,14 @@ class Manifest:
         """Forget files that are gone."""
         self._state.execute_many("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
 
-    def drop_unused_documents(self) -> None:
-        """Forget documents that no view uses any more."""
-        unused = "SELECT id FROM documents EXCEPT SELECT document FROM files"
-        self._state.execute(f"DELETE FROM sections WHERE document IN ({unused})")
-        self._state.execute(f"DELETE FROM documents WHERE id IN ({unused})")
+    def drop_documents(self, documents: Iterable[int]) -> None:
+        """Forget those of the documents that no view uses any more."""
+        unused = "? AND NOT EXISTS (SELECT 1 FROM files f WHERE f.document = "
+        rows = [(document,) for document in documents]
+        self._state.execute_many(
+            f"DELETE FROM sections WHERE document = {unused} sections.document)", rows
+        )
+        self._state.execute_many(f"DELETE FROM documents WHERE id = {unused} documents.id)", rows)
 
     def find_document(self, path: str, blob: str) -> int | None:
         """Return the number of a document that was seen before."""

@@ -162,7 +162,7 @@ def read_column(reader: Any, name: str) -> array[int]:
     """Return one number for each section of a segment's reader."""
     values = array("I")
     count = reader.doc_count_all()
-    column = reader.column_reader(name, NumericColumn("I"))
+    column = reader.column_reader(name, NumericColumn("I"), translate=False)
     try:
         stored = min(column._count, count)
         values.frombytes(column._dbfile.get(column._basepos, stored * 4))

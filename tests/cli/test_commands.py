@@ -1,0 +1,335 @@
+"""Every command as a process: what it prints, what it leaves, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import git, hash_tree, write_notes
+
+Run = Callable[..., Any]
+Make = Callable[..., Path]
+
+NOTES = {
+    "notes/auth/tokens.md": "---\ntags: [auth]\nkind: decision\n---\n# Tokens\n\nRS256 tokens.\n\n"
+    "## Rotation\n\nKeys rotate weekly.\n",
+    "notes/deploy/ferry.md": "---\nstate: archived\n---\nThe ferry gangway.\n",
+    "notes/deploy/gangway.md": "---\npinned: true\n---\nGangway rules.\n",
+    "sessions/tokens.md": "# Session\n\nTalked about tokens.\n",
+}
+
+
+@pytest.fixture
+def root(make_vault: Make) -> Path:
+    return make_vault(NOTES)
+
+
+def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
+    run_cli: Run, tmp_path: Path
+) -> None:
+    first = run_cli("init", "v", cwd=tmp_path)
+    before = hash_tree(tmp_path / "v")
+    second = run_cli("init", "v", cwd=tmp_path)
+    made = run_cli("init", "w", "--json", cwd=tmp_path).json
+
+    assert (first.code, second.code) == (0, 0)
+    assert "added  MEMORY.md" in first.out
+    assert "is a vault already; nothing changed." in second.out
+    assert hash_tree(tmp_path / "v") == before
+    assert made["commit"] == git(tmp_path / "w", "rev-parse", "HEAD")
+    assert made["new_repository"] is True
+    assert made["notes"] == 2
+
+
+def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
+    run_cli: Run, root: Path
+) -> None:
+    done = run_cli("remember", "Crew", "sign", "in", "by", "code", "--json", cwd=root).json
+
+    assert done["path"] == "notes/inbox/crew-sign-in-by-code.md"
+    assert done["blob"] == git(root, "hash-object", done["path"])
+    hits = run_cli("recall", "crew code", "-n", "5", "--json", cwd=root).json["hits"]
+    assert hits[0]["path"] == done["path"]
+
+
+def test_remember_reads_standard_input_and_every_option(run_cli: Run, root: Path) -> None:
+    options = ["--title", "T: x", "--context", "a/b", "--kind", "policy_rule", "--tag", "one"]
+    options += ["--tag", "two", "--confidence", "0.5", "--ref", "src/x.py", "--pin"]
+    options += ["--agent", "claude", "--session", "s-9", "--json"]
+
+    done = run_cli("remember", "-", *options, cwd=root, stdin="\ufeffline one\n\nline two — ✓\n")
+
+    note = run_cli("get", done.json["path"], "--json", cwd=root).json
+    assert done.json["state"] == note["state"] == "candidate"
+    assert done.json["path"] == "notes/a/b/t-x.md"
+    assert note["tags"] == ["one", "two"]
+    assert note["pinned"] is True
+    assert note["properties"]["confidence"] == 0.5
+    assert note["properties"]["session"] == "s-9"
+    assert note["text"].endswith("\n\nline one\n\nline two — ✓\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code"),
+    [
+        (["-"], b"caf\xe9", 5),
+        ([b"caf\xe9"], b"", 5),
+        (["-"], b"  \n", 5),
+        (["x", "--kind", "opinion"], b"", 5),
+        (["x", "--state", "dne"], b"", 5),
+        (["x", "--confidence", "2"], b"", 5),
+        (["x", "--confidence", "high"], b"", 2),
+        (["x", "--context", "../.."], b"", 5),
+        ([], b"", 2),
+    ],
+)
+def test_remember_refuses_what_is_wrong_with_one_line_and_writes_nothing(
+    run_cli: Run, root: Path, arguments: list[Any], stdin: bytes, code: int
+) -> None:
+    before = hash_tree(root)
+
+    done = run_cli("remember", *arguments, cwd=root, stdin=stdin)
+
+    assert done.code == code
+    assert done.out == ""
+    if code == 5:
+        assert done.err.startswith("vaultmem: error: ")
+        assert done.err.count("\n") == 1
+    assert hash_tree(root) == before
+
+
+def test_get_finds_a_note_by_path_name_and_heading(run_cli: Run, root: Path) -> None:
+    whole = NOTES["notes/auth/tokens.md"]
+
+    assert run_cli("get", "notes/auth/tokens.md", cwd=root).out == whole
+    assert run_cli("get", "auth/tokens", cwd=root).out == whole
+    assert run_cli("get", "Ferry", cwd=root).out == NOTES["notes/deploy/ferry.md"]
+    assert run_cli("get", "auth/tokens#rotation", cwd=root).out == "Keys rotate weekly.\n"
+    ambiguous = run_cli("get", "tokens", cwd=root)
+    assert ambiguous.code == 4
+    assert "notes/auth/tokens.md, sessions/tokens.md" in ambiguous.err
+    assert run_cli("get", "nothing", cwd=root).code == 4
+    no_heading = run_cli("get", "auth/tokens#No", cwd=root)
+    assert no_heading.code == 4
+    assert "Tokens, Rotation" in no_heading.err
+
+
+def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: Run, root: Path) -> None:
+    data = "\ufeffa\r\n\x1b[31mred\x1b[0m \u202e\nno end".encode()
+    write_notes(root, {"notes/raw.md": data})
+
+    assert run_cli("get", "notes/raw.md", cwd=root).out.encode() == data
+
+
+def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: Run, root: Path) -> None:
+    def paths(*options: str) -> set[str]:
+        listed = run_cli("list", *options, "--json", cwd=root).json["notes"]
+        return {note["path"] for note in listed}
+
+    assert set(NOTES) < paths()
+    assert paths("--kind", "decision") == {"notes/auth/tokens.md"}
+    assert paths("--state", "archived") == {"notes/deploy/ferry.md"}
+    assert paths("--tag", "auth") == {"notes/auth/tokens.md"}
+    assert paths("--tag", "au") == set()
+    assert paths("--context", "deploy") == {"notes/deploy/ferry.md", "notes/deploy/gangway.md"}
+    assert paths("--pinned") == {"MEMORY.md", "USER.md", "notes/deploy/gangway.md"}
+    assert run_cli("list", "--kind", "x", cwd=root).code == 5
+    assert "6 notes" in run_cli("list", cwd=root).out
+
+
+def test_edit_opens_the_editor_and_checks_the_note_afterwards(
+    run_cli: Run, root: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import sys\n"
+        "path = sys.argv[-1]\n"
+        "text = open(path).read().replace('RS256', 'EdDSA').replace('decision', 'choice')\n"
+        "open(path, 'w').write(text)\n"
+    )
+    editor = {"EDITOR": f"{sys.executable} '{script}' --flag"}
+
+    done = run_cli("edit", "auth/tokens", cwd=root, env=editor)
+
+    assert done.code == 0
+    assert 'unknown kind "choice"' in done.out
+    hits = run_cli("recall", "eddsa", "-n", "5", "--json", cwd=root).json["hits"]
+    assert [hit["path"] for hit in hits] == ["notes/auth/tokens.md"]
+    assert "unchanged" in run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "true"}).out
+    assert run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "false"}).code == 1
+    assert run_cli("edit", "Ferry", cwd=root).code == 1
+
+
+def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root: Path) -> None:
+    write_notes(root, {f"notes/old/{n}.md": "---\ntags: [old]\n---\n" for n in range(3)})
+    before = hash_tree(root)
+
+    shown = run_cli("forget", "--tag", "old", cwd=root)
+    assert "would forget" in shown.out
+    assert "--yes" in shown.out
+    assert run_cli("forget", "Ferry", "--dry-run", cwd=root).code == 0
+    assert hash_tree(root) == before
+    one = run_cli("forget", "deploy/ferry", "--json", cwd=root).json
+    assert one["forgotten"] == ["notes/deploy/ferry.md"]
+    several = run_cli("forget", "--tag", "old", "--yes", "--json", cwd=root).json
+    assert several["forgotten"] == [f"notes/old/{n}.md" for n in range(3)]
+    assert not (root / "notes/deploy/ferry.md").exists()
+    assert list((root / "notes/old").iterdir()) == []
+    assert run_cli("forget", cwd=root).code == 5
+    assert run_cli("forget", "--older-than", "soon", cwd=root).code == 5
+
+
+def test_forget_by_age_keeps_young_and_pinned_notes(run_cli: Run, root: Path) -> None:
+    dated = "---\ncreated: 2020-01-01\npinned: {}\n---\nx\n"
+    write_notes(root, {"notes/o.md": dated.format("false"), "notes/p.md": dated.format("true")})
+
+    done = run_cli("forget", "--older-than", "90d", "--yes", "--json", cwd=root).json
+
+    assert done == {"forgotten": ["notes/o.md"], "kept_pinned": ["notes/p.md"]}
+
+
+def test_pin_unpin_and_tag_change_their_lines_only(run_cli: Run, root: Path) -> None:
+    text = NOTES["notes/auth/tokens.md"]
+    file = root / "notes/auth/tokens.md"
+
+    assert run_cli("pin", "auth/tokens", "--json", cwd=root).json["pinned"] is True
+    assert file.read_text() == text.replace("decision\n", "decision\npinned: true\n")
+    assert run_cli("unpin", "auth/tokens", cwd=root).code == 0
+    assert file.read_text() == text
+    tagged = run_cli("tag", "auth/tokens", "b/c", "--remove", "auth", "--json", cwd=root).json
+    assert tagged["tags"] == ["b/c"]
+    assert file.read_text() == text.replace("[auth]", "[b/c]")
+
+
+def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
+    hits = run_cli("recall", "weekly", "rotation", "-n", "5", "--json", cwd=root).json["hits"]
+    best = hits[0]
+    assert (best["path"], best["heading"]) == ("notes/auth/tokens.md", "Rotation")
+    parts = sum(match["score"] for match in best["why"]["matches"]) + best["why"]["closeness"]
+    assert best["score"] == pytest.approx(parts * best["why"]["state_weight"], rel=1e-3)
+
+    shown = run_cli("recall", "weekly rotation", "-n", "5", "--explain", cwd=root).out
+    assert "notes/auth/tokens.md#Rotation" in shown
+    assert "score" in shown
+    nothing = run_cli("recall", "zzz", "-n", "5", cwd=root)
+    assert (nothing.code, nothing.out) == (0, "Nothing in this vault answers that.\n")
+
+
+def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:
+    done = run_cli("recall", "tokens", cwd=root)
+
+    assert done.code == 0
+    assert "notes/auth/tokens.md" in done.out
+
+
+def test_recall_leaves_out_archived_notes_unless_asked(run_cli: Run, root: Path) -> None:
+    def paths(*options: str) -> set[str]:
+        hits = run_cli("recall", "gangway", "-n", "5", *options, "--json", cwd=root).json["hits"]
+        return {hit["path"] for hit in hits}
+
+    assert paths() == {"notes/deploy/gangway.md"}
+    assert paths("--include-archived") == {"notes/deploy/gangway.md", "notes/deploy/ferry.md"}
+    assert paths("--state", "archived") == {"notes/deploy/ferry.md"}
+    assert paths("--context", "auth") == set()
+
+
+def test_a_pack_has_the_same_bytes_twice_after_a_rebuild_and_from_elsewhere(
+    run_cli: Run, root: Path, tmp_path: Path
+) -> None:
+    query = ["pack", "tokens rotation gangway", "--budget", "800", "--vault", str(root)]
+    run_cli("checkpoint", "x", cwd=root)
+    first = run_cli(*query, cwd=tmp_path)
+
+    again = run_cli(*query, cwd=root, env={"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"})
+    shutil.rmtree(os.environ["XDG_STATE_HOME"])
+    rebuilt = run_cli(*query, cwd=root)
+    fresh = run_cli(*query, cwd=root, env={"XDG_STATE_HOME": str(tmp_path / "other")})
+
+    assert first.code == 0
+    assert "RS256 tokens." in first.out
+    assert first.out == again.out == rebuilt.out == fresh.out
+
+
+def test_a_pack_without_a_query_holds_what_is_pinned_and_what_is_recent(
+    run_cli: Run, root: Path
+) -> None:
+    made = run_cli("pack", "--json", cwd=root).json
+
+    shown = [item["path"] for item in made["items"]]
+    assert shown[0] == "notes/deploy/gangway.md"
+    assert "notes/deploy/ferry.md" not in shown
+    assert made["tokens"]["sent"] <= made["tokens"]["budget"] == 2000
+    assert run_cli("pack", "x", "--budget", "50", cwd=root).code == 5
+
+
+def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> None:
+    write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
+    done = run_cli("remember", "x", "--agent", "claude", "--session", "s-1", "--json", cwd=root)
+
+    promoted = run_cli("promote", "notes/rule.md", "--json", cwd=root).json
+    saved = run_cli("checkpoint", "the", "end", "--agent", "claude", "--json", cwd=root).json
+    events = run_cli("log", "--json", cwd=root).json["commits"]
+
+    assert promoted["promoted"] == [{"path": "notes/rule.md", "from": "candidate", "to": "active"}]
+    assert promoted["trusted"] == ["notes/rule.md"]
+    assert saved["commit"] == git(root, "rev-parse", "HEAD")
+    assert saved["paths"] == [done.json["path"]]
+    assert [event["subject"] for event in events][:2] == ["checkpoint: the end", "promote"]
+    assert events[0]["commit"] == saved["commit"]
+    clean = run_cli("checkpoint", "again", cwd=root)
+    assert clean.code == 0
+    assert git(root, "rev-parse", "HEAD") == saved["commit"]
+    assert "checkpoint: the end" in run_cli("log", cwd=root).out
+
+
+def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: Path) -> None:
+    write_notes(root, {"notes/rule.md": "---\nkind: policy_rule\nstate: candidate\n---\nLint.\n"})
+
+    assert "## Instructions" not in run_cli("pack", "lint", cwd=root).out
+    run_cli("promote", "notes/rule.md", cwd=root)
+    assert "## Instructions" in run_cli("pack", "lint", cwd=root).out
+    (root / "notes/rule.md").write_text("---\nkind: policy_rule\n---\nNever lint.\n")
+    assert "## Instructions" not in run_cli("pack", "lint", cwd=root).out
+
+
+def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> None:
+    write_notes(root, {"notes/bad.md": b"\xff", "notes/tab.md": "---\n\tx: 1\n---\nbody\n"})
+
+    done = run_cli("sync", "--json", cwd=root)
+    shown = run_cli("sync", cwd=root)
+
+    problems = done.json["problems"]
+    assert "notes/bad.md" in json.dumps(problems)
+    assert "notes/tab.md" in json.dumps(problems)
+    assert "2 files were not read" in shown.out
+
+
+def test_the_vault_is_found_from_below_by_option_and_by_variable(
+    run_cli: Run, root: Path, tmp_path: Path
+) -> None:
+    below = run_cli("get", "Ferry", cwd=root / "notes/auth")
+    option = run_cli("get", "Ferry", "--vault", str(root), cwd=tmp_path)
+    before = run_cli("--vault", str(root), "get", "Ferry", cwd=tmp_path)
+    variable = run_cli("get", "Ferry", cwd=tmp_path, env={"VAULTMEM_VAULT": str(root)})
+    nowhere = run_cli("get", "Ferry", cwd=tmp_path)
+
+    outputs = {result.out for result in (below, option, before, variable)}
+    assert outputs == {NOTES["notes/deploy/ferry.md"]}
+    assert nowhere.code == 3
+    assert "vaultmem init" in nowhere.err
+    assert run_cli("list", "--vault", str(tmp_path / "no"), cwd=tmp_path).code == 3
+
+
+def test_a_wrong_configuration_names_the_nearest_key(run_cli: Run, root: Path) -> None:
+    (root / "vaultmem.yaml").write_text("buget: 100\n")
+
+    done = run_cli("list", cwd=root)
+
+    assert done.code == 1
+    assert 'did you mean "budget"?' in done.err
