@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
+from vaultmem.core.analysis import Counts, analyse_note
 from vaultmem.core.blob import blob_id
 from vaultmem.core.frontmatter import read_frontmatter
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.note import UnreadableNoteError, has_tag, parse_note
-from vaultmem.core.record import index_texts
+from vaultmem.core.note import Note, UnreadableNoteError, has_tag, parse_note
 from vaultmem.core.values import as_json, parse_moment
 
 
@@ -114,22 +114,29 @@ def test_tag_matches_whole_or_as_a_parent() -> None:
     assert not has_tag(("auth",), "auth/tokens")
 
 
+def _counts_of(note: Note) -> tuple[Counts, ...]:
+    return analyse_note(note.path, note.text.encode()).counts
+
+
 def test_properties_of_the_persons_own_are_searched_as_text() -> None:
     note = make_note(
         "---\nowner: Maren\nmood: [calm, {x: y}]\ndone: true\nkind: decision\n---\nb\n"
     )
     assert note.extra == "Maren\ncalm"
-    texts = index_texts(note, 0)
-    assert "Maren" in texts["body"]
-    assert "decision" not in texts["body"]
+    counts = _counts_of(note)[0]
+    assert "maren" in counts["body"]
+    assert "decis" not in counts["body"]
 
 
 def test_only_the_first_section_answers_for_aliases_and_own_properties() -> None:
-    text = "---\ntitle: T\naliases: [Other]\nowner: Maren\n---\n# A\na\n## B\nb\n"
+    text = "---\ntitle: Tide\naliases: [Buoy]\nowner: Maren\n---\n# A\nx\n## B\ny\n"
     note = make_note(text, "notes/auth/x.md")
-    first, second = index_texts(note, 0), index_texts(note, 1)
-    assert first == {"title": "T\nA\nOther", "tags": "auth", "body": "\na\n\nMaren"}
-    assert second == {"title": "T\nA\nB", "tags": "auth", "body": "\nb\n"}
+    first, second = _counts_of(note)
+    assert "maren" in first["body"]
+    assert "maren" not in second["body"]
+    assert "buoy" in first["title"]
+    assert "buoy" not in second["title"]
+    assert second["tags"] == {"auth": 1}
 
 
 def test_section_is_found_case_and_spacing_aside() -> None:

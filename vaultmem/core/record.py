@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vaultmem.core.note import Note
-from vaultmem.core.paths import note_context
-
 
 @dataclass(frozen=True, slots=True)
 class NoteRecord:
@@ -48,20 +45,3 @@ class SectionRecord:
     start: int
     end: int
     line: int
-
-
-def index_texts(note: Note, ordinal: int) -> dict[str, str]:
-    """Return what the index reads of a section, by field.
-
-    The title holds the note's title and the headings down to the section; the first section
-    also answers for aliases, and for properties that are the person's own.
-    """
-    section = note.sections[ordinal]
-    title = [note.title, *section.parents, section.heading]
-    body = [note.text[section.start : section.end]]
-    if ordinal == 0:
-        title.extend(note.aliases)
-        body.extend(part for part in (note.extra, *note.refs) if part)
-    names = dict.fromkeys(part for part in title if part)
-    tags = [*note.tags, note_context(note.path)]
-    return {"title": "\n".join(names), "tags": " ".join(tags), "body": "\n".join(body)}

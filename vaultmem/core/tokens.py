@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 
 _PIECE = re.compile(r"[A-Za-z]+|[0-9]+|[^\W\d_A-Za-z]+|[^\w\s]+|_+|\d")
@@ -49,7 +50,29 @@ def count_tokens(text: str) -> int:
     if _exact is not None:
         return _exact(text)
     lines = text.count("\n") - text.count("\n\n") + text.count("\n  ")
-    return sum(map(_costs.__getitem__, text.split())) + lines
+    if text.isascii():
+        data = text.encode("ascii")
+        return lines + sum(_count_runs(data, table, rate) for table, rate in _ASCII_RUNS)
+    return lines + sum(map(_costs.__getitem__, text.split()))
+
+
+def _count_runs(data: bytes, table: bytes, rate: float) -> int:
+    """Return the tokens of the runs of one class of characters: the class of `table`."""
+    lengths = Counter(map(len, data.translate(table).split()))
+    return sum(math.ceil(length * rate) * count for length, count in lengths.items())
+
+
+def _keep_only(members: Callable[[str], bool]) -> bytes:
+    """Return a table that makes all characters but the members blanks."""
+    return bytes(120 if code < 128 and members(chr(code)) else 32 for code in range(256))
+
+
+_ASCII_RUNS = (
+    (_keep_only(str.isalpha), 1 / 6.5),
+    (_keep_only(str.isdigit), 1 / 3),
+    (_keep_only(lambda mark: mark == "_"), 1 / 2),
+    (_keep_only(lambda mark: not mark.isalnum() and not mark.isspace() and mark != "_"), 1 / 2),
+)
 
 
 def _piece_cost(piece: str) -> float:

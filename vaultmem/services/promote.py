@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from vaultmem.core.analysis import digest_body
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.note import Note
 from vaultmem.core.secrets import find_secrets
@@ -14,7 +15,6 @@ from vaultmem.services.commit import CommitReport, Event, commit_earlier, commit
 from vaultmem.services.edit import set_note_property
 from vaultmem.services.pending import Whose
 from vaultmem.services.read import read_note, resolve_address
-from vaultmem.storage.manifest import body_digest
 from vaultmem.vault import Vault
 
 
@@ -77,7 +77,7 @@ def _record_trust(vault: Vault, paths: Sequence[PurePosixPath]) -> tuple[str, ..
     if not allowed or not vault.trust.is_trusted():
         return ()
     notes = [read_note(vault, path) for path in paths]
-    digests = {str(n.path): body_digest(n) for n in notes if n.kind in INSTRUCTION_KINDS}
+    digests = {str(n.path): digest_body(n) for n in notes if n.kind in INSTRUCTION_KINDS}
     if digests:
         vault.trust.record(digests)
     return tuple(digests)

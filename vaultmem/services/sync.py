@@ -5,17 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
-from vaultmem.core.blob import blob_id
-from vaultmem.core.note import Note, UnreadableNoteError, parse_note
-from vaultmem.core.record import index_texts
-from vaultmem.core.terms import count_terms
-from vaultmem.core.tokens import count_tokens
-from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.services.reading import Outcome, read_notes
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.storage.segments import SegmentBatch
@@ -27,8 +22,7 @@ Progress = Callable[[int, int], None]
 #: Documents a batch: what an interruption loses at most, and what one index segment holds.
 BATCH_SIZE = 5_000
 
-#: A file that changed this shortly (ns) before it was read may change again within the same tick
-#: of the file system's clock, so it is looked at again the next time.
+#: A file that changed this shortly (ns) before it was looked at is looked at again next time.
 _RACY_NS = 100_000_000
 
 _NO_STAT: Stat = (0, 0, 0, 0)
@@ -52,11 +46,12 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """
     started = time.monotonic()
     report = SyncReport()
+    looked = time.time_ns()
     scan = scan_vault(vault.root, vault.config.ignores)
     if _compare(vault, scan) or _is_index_behind(vault):
         with vault.lock(), _no_collection():
             _repair_index(vault)
-            _apply(vault, scan, _compare(vault, scan), report, progress)
+            _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
             _learn_commit_dates(vault)
@@ -67,16 +62,16 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
     """Take in what was just written to these paths, without looking at any other."""
     with vault.lock():
-        known = vault.manifest.files([str(path) for path in paths])
-        batch, gone = _Batch(vault), []
+        names = [str(path) for path in paths]
+        looked = time.time_ns()
+        stats = {name: _stat_now(vault, name) for name in names}
+        there = {name: stat for name, stat in stats.items() if stat is not None}
+        known = vault.manifest.files(names)
+        batch = _Batch(vault)
         with vault.state.transaction():
-            for path in paths:
-                stat = _stat_now(vault, path)
-                if stat is None:
-                    gone.append(str(path))
-                else:
-                    _take_note(vault, str(path), stat, known.get(str(path)), batch)
-            vault.manifest.drop_files(gone)
+            for name, outcome in read_notes(vault.root, _known_blobs(there, known)):
+                batch.take(name, _settled(there[name], looked), known.get(name), outcome)
+            vault.manifest.drop_files(stats.keys() - there.keys())
             _finish_view(vault, known.values())
         batch.write()
 
@@ -123,8 +118,9 @@ def _is_index_behind(vault: Vault) -> bool:
 
 
 def _apply(
-    vault: Vault, scan: Scan, found: _Difference, report: SyncReport, progress: Progress | None
+    vault: Vault, scan: Scan, looked: int, report: SyncReport, progress: Progress | None
 ) -> None:
+    found = _compare(vault, scan)
     known = vault.manifest.files([*found.notes, *found.gone])
     with vault.state.transaction():
         vault.manifest.drop_files(found.gone)
@@ -132,14 +128,15 @@ def _apply(
             stat = scan.others.get(path, _NO_STAT)
             vault.manifest.put_file(path, KnownFile("", stat, None, scan.unsafe.get(path, "")))
         _finish_view(vault, (known[path] for path in found.gone))
+    outcomes = read_notes(vault.root, _known_blobs(found.notes, known))
     for start in range(0, len(found.notes), BATCH_SIZE):
         paths = found.notes[start : start + BATCH_SIZE]
         batch = _Batch(vault)
         with vault.state.transaction():
-            for number, path in enumerate(paths, start):
+            for number, (path, outcome) in enumerate(islice(outcomes, len(paths)), start):
                 if progress is not None and number % 100 == 0:
                     progress(number, len(found.notes))
-                _take_note(vault, path, scan.notes[path], known.get(path), batch)
+                batch.take(path, _settled(scan.notes[path], looked), known.get(path), outcome)
             _finish_view(vault, (known[path] for path in paths if path in known))
         batch.write()
     if not found.notes:
@@ -159,11 +156,21 @@ class _Batch:
         self._vault = vault
         self._segment = SegmentBatch()
 
-    def add(self, note: Note, document: int) -> None:
-        for section in note.sections:
-            texts = index_texts(note, section.ordinal)
-            counts = {name: count_terms(text) for name, text in texts.items()}
-            self._segment.add(document, section.ordinal, counts)
+    def take(self, path: str, stat: Stat, known: KnownFile | None, outcome: Outcome) -> None:
+        """Remember what was read at a path, and add the note unless these bytes are indexed."""
+        manifest = self._vault.manifest
+        note, blob, problem = outcome
+        document = known.document if known is not None and known.blob == blob else None
+        if note is not None:
+            document = manifest.find_document(path, blob)
+            if document is None:
+                document = manifest.add_document(note)
+                for section, counts in zip(note.sections, note.counts, strict=True):
+                    self._segment.add(document, section.ordinal, counts)
+        elif not blob and not problem:
+            manifest.drop_files([path])
+            return
+        manifest.put_file(path, KnownFile(blob, stat, document, problem))
 
     def write(self) -> None:
         """Write the index after the database: a crash between leaves it behind, never ahead."""
@@ -174,32 +181,22 @@ class _Batch:
         _remember_index(self._vault)
 
 
-def _take_note(vault: Vault, path: str, stat: Stat, known: KnownFile | None, batch: _Batch) -> None:
-    """Read a note, remember it and add it to the batch unless these bytes are indexed."""
-    try:
-        data = read_file(vault.root, PurePosixPath(path))
-    except NoteNotFoundError:
-        vault.manifest.drop_files([path])
-        return
-    except UnsafeFileError as error:
-        problem = str(error).removeprefix(f"{path}: ")
-        vault.manifest.put_file(path, KnownFile("", stat, None, problem))
-        return
-    if time.time_ns() - max(stat[1], stat[2]) < _RACY_NS:
-        stat = (stat[0], stat[1], 0, stat[3])
-    blob = blob_id(data)
-    if known is not None and known.blob == blob and not known.problem:
-        vault.manifest.put_file(path, KnownFile(blob, stat, known.document, ""))
-        return
-    try:
-        document = vault.manifest.find_document(path, blob)
-        if document is None:
-            note = parse_note(PurePosixPath(path), data)
-            document = vault.manifest.add_document(note, count_tokens(note.text))
-            batch.add(note, document)
-        vault.manifest.put_file(path, KnownFile(blob, stat, document, ""))
-    except UnreadableNoteError as error:
-        vault.manifest.put_file(path, KnownFile(blob, stat, None, str(error)))
+def _known_blobs(paths: Iterable[str], known: Mapping[str, KnownFile]) -> dict[str, str]:
+    """Return the blob id of each path that is a note already, "" for the others."""
+    return {
+        path: known[path].blob if path in known and not known[path].problem else ""
+        for path in paths
+    }
+
+
+def _settled(stat: Stat, looked: int) -> Stat:
+    """Return what to remember of a file's stat, taken at `looked` (ns since the epoch).
+
+    A file that had only just changed may change again within the same tick of the file system's
+    clock; it gets a stat that no file has, and so is read again the next time.
+    """
+    fresh = looked - max(stat[1], stat[2]) < _RACY_NS
+    return (stat[0], stat[1], 0, stat[3]) if fresh else stat
 
 
 def _repair_index(vault: Vault) -> None:
@@ -227,7 +224,7 @@ def _remember_index(vault: Vault) -> None:
     vault.state.put("index", vault.index.stamp())
 
 
-def _stat_now(vault: Vault, path: PurePosixPath) -> Stat | None:
+def _stat_now(vault: Vault, path: str) -> Stat | None:
     try:
         status = (vault.root / path).lstat()
     except OSError:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vaultmem.core.note import Note
-from vaultmem.core.paths import note_context
+from vaultmem.core.analysis import AnalysedNote
 from vaultmem.core.query import NoteFilter
 from vaultmem.core.record import NoteRecord, SectionRecord
 from vaultmem.storage.scan import Stat
@@ -84,13 +82,12 @@ class Manifest:
         rows = self._state.query(sql, (path, blob))
         return int(rows[0][0]) if rows else None
 
-    def add_document(self, note: Note, tokens: int) -> int:
+    def add_document(self, note: AnalysedNote) -> int:
         """Remember a note with its sections and return its number."""
         values = (
-            *(str(note.path), note.blob, note.title, note.kind, note.state, note.pinned),
-            *(note_context(note.path), json.dumps(note.tags), note.created, note.updated),
-            *(note.confidence, note.source, note.agent, note.session, tokens),
-            *(body_digest(note), json.dumps(note.warnings)),
+            *(note.path, note.blob, note.title, note.kind, note.state, note.pinned, note.context),
+            *(json.dumps(note.tags), note.created, note.updated, note.confidence, note.source),
+            *(note.agent, note.session, note.tokens, note.body_digest, json.dumps(note.warnings)),
         )
         marks = ", ".join("?" * len(values))
         document = self._state.execute(f"INSERT INTO documents VALUES (NULL, {marks})", values)
@@ -181,11 +178,6 @@ class Manifest:
         """Remember since when (seconds since the epoch) git has had a path with these bytes."""
         rows = ((path, blob, at) for (path, blob), at in dates.items())
         self._state.execute_many("INSERT OR IGNORE INTO committed VALUES (?, ?, ?)", rows)
-
-
-def body_digest(note: Note) -> str:
-    """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
-    return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read_record(row: tuple[Any, ...]) -> NoteRecord:
