@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from vaultmem.core.blob import blob_id
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
-from vaultmem.services.pending import File, Pending, Whose, find_leaks, find_pending, is_pending
-from vaultmem.storage.history import Identity, RefMovedError
+from vaultmem.services.pending import Pending, Whose, find_leaks, find_pending, is_pending
+from vaultmem.storage.commits import File, Identity, RefMovedError
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
@@ -173,10 +174,10 @@ def _write(vault: Vault, files: dict[str, File], event: Event) -> str:
     for _ in range(_ATTEMPTS):
         parent = vault.history.head().commit
         try:
-            commit = vault.history.write_commit(files, message, identity, parent)
+            at = int(time.time())
+            commit = vault.history.write_commit(files, message, identity, parent, at)
         except RefMovedError:
             continue
-        at = vault.history.commit_time(commit)
         written = {(p, blob_id(f[1])): at for p, f in files.items() if f is not None}
         with vault.state.transaction():
             vault.journal.clear(list(files))

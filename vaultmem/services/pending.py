@@ -12,16 +12,13 @@ from vaultmem.core.changes import diff_trees
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.sync import sync_vault
+from vaultmem.storage.commits import File, TreeEntry
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
-from vaultmem.storage.history import TreeEntry
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
 _HIDDEN_FILES = (".gitignore", ".gitattributes")
-
-#: Git's mode and the bytes of a file; None for one that was removed.
-File = tuple[str, bytes] | None
 
 
 class Whose(Enum):

@@ -1,0 +1,122 @@
+"""Git, run by GitPython, so that it executes nothing of a repository's.
+
+Hooks, filters, fsmonitor, signing and pagers are switched off, and inherited `GIT_*` settings,
+which could point git at another repository, are hidden from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.errors import VaultError
+
+if TYPE_CHECKING:
+    from git import Git
+
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "core.fsync": "all",
+    "core.quotePath": "false",
+    "core.autocrlf": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+
+
+class GitRunner:
+    """Runs git's plumbing in one repository; `work_tree` and `git_folder` are absolute."""
+
+    def __init__(self, work_tree: Path, git_folder: Path) -> None:
+        self.work_tree = work_tree
+        self.git_folder = git_folder
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        fine: tuple[int, ...] = (0,),
+    ) -> str:
+        """Run git and return what it printed, one trailing line end less.
+
+        Raises:
+            VaultError: git ended with another status than those in `fine`, and `check` is set.
+        """
+        options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
+        command = ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
+        places = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.work_tree)}
+        places |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        # A repository may name a "remote" that is a command, to be run when an object is missing.
+        places |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+        with _clean_environment(), _as_stream(stdin) as stream:
+            status, out, err = self._git.execute(
+                command,
+                istream=stream,
+                with_extended_output=True,
+                with_exceptions=False,
+                stdout_as_string=False,
+                env={**places, **(env or {})},
+            )
+        if status not in fine and check:
+            message = err if isinstance(err, str) else err.decode(errors="replace")
+            name = next(word for word in arguments if not word.startswith("-"))
+            raise VaultError(
+                f"git {name} failed: {_first_complaint(message) or f'status {status}'}"
+            )
+        raw = out if isinstance(out, bytes) else str(out).encode()
+        return raw.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    @cached_property
+    def _git(self) -> Git:
+        with _clean_environment():
+            from git import Git
+
+            return Git(str(self.work_tree))
+
+
+def make_repository(root: Path) -> None:
+    """Make an empty repository on branch main, without anybody's templates or hooks."""
+    with _clean_environment():
+        from git import Git
+
+        Git(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
+    (root / ".git" / "info").mkdir(exist_ok=True)
+
+
+def _first_complaint(message: str) -> str:
+    """Return the line in which git says what is wrong; hints stand around it."""
+    lines = message.strip().splitlines()
+    told = (line for line in lines if line.startswith(("fatal: ", "error: ")))
+    return next(told, lines[0] if lines else "")
+
+
+@contextlib.contextmanager
+def _clean_environment() -> Iterator[None]:
+    """Hide inherited `GIT_*` settings, which could point git at another repository."""
+    hidden = {key: os.environ.pop(key) for key in list(os.environ) if key.startswith("GIT_")}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+@contextlib.contextmanager
+def _as_stream(data: bytes | None) -> Iterator[Any]:
+    if data is None:
+        yield None
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
