@@ -48,10 +48,11 @@ def read_config(root: Path) -> Config:
     Raises:
         VaultError: an unknown key, a value of the wrong type, or no YAML.
     """
-    try:
-        text = (root / CONFIG_NAME).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    file = root / CONFIG_NAME
+    if not file.is_file():  # A pipe of that name would be waited for.
         return Config()
+    try:
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise VaultError(f"{CONFIG_NAME}: cannot be read ({error})") from error
     return parse_config(text)

@@ -52,8 +52,6 @@ def test_row_15_every_command_refuses_a_path_out_of_the_vault(
     assert hash_tree(root) == before
 
 
-# A KNOWN BUG, to be mended in the file that the reason names; then this mark goes.
-@pytest.mark.xfail(strict=True, reason="services/read.py: OSError ENAMETOOLONG is not translated")
 def test_row_15_a_name_that_is_too_long_for_the_system_is_not_found(
     run_cli: Run, make_vault: Make
 ) -> None:
@@ -130,11 +128,7 @@ def test_row_22_a_long_query_is_refused_at_once(run_cli: Run, make_vault: Make, 
 
 
 #: An argument that is no UTF-8 reaches Python with a lone surrogate.
-NOT_UTF_8 = pytest.param(
-    "\udce9",
-    # A KNOWN BUG, to be mended in the file that the reason names; then this mark goes.
-    marks=pytest.mark.xfail(strict=True, reason="cli/output.py: --json echoes invalid bytes"),
-)
+NOT_UTF_8 = "\udce9"
 
 
 @pytest.mark.parametrize("query", ["(a OR", "--", "?*", "title:x AND", '"', "-", NOT_UTF_8])

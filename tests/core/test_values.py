@@ -14,7 +14,8 @@ from vaultmem.core.analysis import Counts, analyse_note
 from vaultmem.core.blob import blob_id
 from vaultmem.core.frontmatter import read_frontmatter
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.note import Note, UnreadableNoteError, has_tag, parse_note
+from vaultmem.core.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.tags import has_tag
 from vaultmem.core.values import as_json, parse_moment
 
 

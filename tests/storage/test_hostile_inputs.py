@@ -138,10 +138,6 @@ def _harm(file: Path, kind: str, place: int, block: int) -> None:
 
 
 # The index's segment files, its table of contents and the database are each harmed at many places.
-# A KNOWN BUG, to be mended in the file that the reason names; then this mark goes.
-@pytest.mark.xfail(
-    strict=True, reason="services/sync.py, storage/search_index.py: damage is not noticed"
-)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("part", ["index", "state.sqlite3"])
 def test_row_2_the_next_recall_after_damage_answers_as_a_fresh_state(
@@ -284,10 +280,6 @@ def test_row_9_bytes_that_are_no_text_are_reported_skipped_and_untouched(
     assert (root / "notes/bad.md").read_bytes() == data
 
 
-# A KNOWN BUG, to be mended in the file that the reason names; then this mark goes.
-@pytest.mark.xfail(
-    strict=True, reason="services/sync.py: a surrogate in a path cannot be stored in SQLite"
-)
 def test_row_9_a_file_name_that_is_no_utf_8_is_reported_and_skipped(
     make_vault: Make, opened: Open
 ) -> None:
@@ -482,8 +474,6 @@ def test_row_15_a_folder_whose_name_git_refuses_does_not_stop_the_commit(
     assert "notes/good.md" in git(root, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
 
 
-# A KNOWN BUG, to be mended in the file that the reason names; then this mark goes.
-@pytest.mark.xfail(strict=True, reason="storage/scan.py: twins that exist are not reported")
 def test_row_17_twins_that_exist_are_reported_and_both_are_indexed(
     make_vault: Make, opened: Open
 ) -> None:

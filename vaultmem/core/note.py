@@ -155,9 +155,3 @@ def _without_fences(text: str, body: int) -> str:
 def _all_warnings(matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:
     problem = (matter.problem,) if matter.problem else ()
     return (*problem, *matter.warnings, *reader.warnings)
-
-
-def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
-    """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
-    name = wanted.strip().lstrip("#").casefold()
-    return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)

@@ -22,7 +22,7 @@ _FORBIDDEN = re.compile(
     r'[\x00-\x1f\x7f-\x9f<>:"|?*\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]'
 )
 _RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$")
-_TEMPORARY = re.compile(r"(?i)^(\.|~|#)|(~|\.tmp|\.swp|\.swx|\.part|\.crdownload)$|^4913$")
+_TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
 _MAX_NAME_BYTES = 200
 
 
@@ -81,7 +81,7 @@ def is_note_path(path: PurePosixPath) -> bool:
 
 def is_hidden(name: str) -> bool:
     """Tell whether a file or folder of this name is hidden or an editor's temporary file."""
-    return _TEMPORARY.search(name) is not None
+    return name[0] in ".~#" or name.lower().endswith(_TEMPORARY) or name == "4913"
 
 
 def fold_name(path: PurePosixPath) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State
-from vaultmem.core.note import has_tag
+from vaultmem.core.tags import has_tag
 from vaultmem.core.terms import term_sequence
 from vaultmem.errors import RefusedError
 
@@ -23,14 +23,21 @@ class NoteFilter:
     pinned: bool | None = None
     any_state: bool = False
 
+    @property
+    def wanted_states(self) -> frozenset[State]:
+        """The states of eligible notes."""
+        return self.states or frozenset(State) - (frozenset() if self.any_state else HIDDEN_STATES)
+
+    @property
+    def is_by_state_alone(self) -> bool:
+        """Tell whether nothing but a note's state decides."""
+        return not (self.kinds or self.tags or self.context or self.pinned is not None)
+
     def admits(
         self, kind: str, state: str, tags: tuple[str, ...], context: str, pinned: bool
     ) -> bool:
         """Tell whether a note with these properties is eligible."""
-        if self.states:
-            if state not in self.states:
-                return False
-        elif not self.any_state and state in HIDDEN_STATES:
+        if state not in self.wanted_states:
             return False
         if self.kinds and kind not in self.kinds:
             return False

@@ -37,16 +37,16 @@ STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905 - a hundred quoted words read worse.
 )
 
-_WORD = re.compile(r"[^\W_]+")
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(
     ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256)
 )
 #: Combining marks of Latin, Greek and Cyrillic; those of other scripts are part of the letter.
-_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
-_CJK_RANGE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_CJK = re.compile(rf"[{_CJK_RANGE}]")
-_CJK_OR_NOT = re.compile(rf"[{_CJK_RANGE}]+|[^{_CJK_RANGE}]+")
+_ACCENTS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_compile = cache(
+    re.compile
+)  # Ranges as large as these take milliseconds, and many never need them.
 
 
 class _Stems(dict[str, str]):
@@ -77,18 +77,19 @@ def split_words(text: str) -> list[str]:
     if text.isascii():
         return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    plain = unicodedata.normalize("NFKC", _ACCENTS.sub("", decomposed))
-    words = _WORD.findall(plain)
-    return list(_split_cjk(words)) if _CJK.search(plain) else words
+    plain = unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
+    words = _compile(r"[^\W_]+").findall(plain)
+    return list(_split_cjk(words)) if _compile(f"[{_CJK}]").search(plain) else words
 
 
 def _split_cjk(words: Iterable[str]) -> Iterable[str]:
+    is_cjk = _compile(f"[{_CJK}]")
     for word in words:
-        if word.isascii() or not _CJK.search(word):
+        if word.isascii() or not is_cjk.search(word):
             yield word
             continue
-        for run in _CJK_OR_NOT.findall(word):
-            if len(run) < 3 or not _CJK.match(run):
+        for run in _compile(f"[{_CJK}]+|[^{_CJK}]+").findall(word):
+            if len(run) < 3 or not is_cjk.match(run):
                 yield run
             else:
                 yield from (run[i : i + 2] for i in range(len(run) - 1))

@@ -112,7 +112,6 @@ def _exists(root: Path, path: PurePosixPath) -> bool:
 
 def _add_excludes(vault: Vault) -> Iterator[str]:
     """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
-    # Anchored, so that a project's own `src/media/` or `docs/CONTEXT.md` is not hidden from git.
     prefix = vault.history.prefix
     wanted = [
         line
@@ -122,8 +121,8 @@ def _add_excludes(vault: Vault) -> Iterator[str]:
     here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
     file = vault.history.exclude_file()
     there = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    anchored = {line: f"/{prefix}{line.lstrip('/')}" for line in wanted if line not in here}
-    missing = [line for line in anchored.values() if line not in there]
+    lacking = [line.lstrip("/") for line in wanted if not {line, line.lstrip("/")} & set(here)]
+    missing = [line for name in lacking if (line := f"/{prefix}{name}") not in there]
     if missing:
         file.parent.mkdir(exist_ok=True)
         gap = "" if not there or file.read_text(encoding="utf-8").endswith("\n") else "\n"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from vaultmem.core.note import has_tag
 from vaultmem.core.record import NoteRecord
+from vaultmem.core.tags import has_tag
 from vaultmem.core.values import parse_moment
 from vaultmem.errors import RefusedError
 from vaultmem.services.commit import commit_earlier

@@ -98,4 +98,7 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
 def _is_file(vault: Vault, address: str) -> bool:
     path = parse_note_path(address)
     file = vault.root / path
-    return is_note_path(path) and file.is_file() and not file.is_symlink()
+    try:
+        return is_note_path(path) and file.is_file() and not file.is_symlink()
+    except OSError:  # No system has a name that long.
+        return False

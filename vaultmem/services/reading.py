@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from vaultmem.core.analysis import AnalysedNote, analyse_note
 from vaultmem.core.blob import blob_id
-from vaultmem.core.note import UnreadableNoteError
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from vaultmem.core.analysis import AnalysedNote
 
 #: Fewer notes than this are read by the process itself: starting a helper takes as long.
 MANY = 600
@@ -29,7 +31,7 @@ _CHUNK = 100
 _MAX_HELPERS = 3
 
 #: A note; its blob id where that is the known one; or why it cannot be read ("" if it is gone).
-Outcome = tuple[AnalysedNote | None, str, str]
+Outcome = tuple["AnalysedNote | None", str, str]
 
 
 def read_notes(root: Path, blobs: Mapping[str, str]) -> Iterator[tuple[str, Outcome]]:
@@ -53,6 +55,9 @@ def read_notes(root: Path, blobs: Mapping[str, str]) -> Iterator[tuple[str, Outc
 
 
 def _read_note(root: Path, path: str, known: str) -> Outcome:
+    from vaultmem.core.analysis import analyse_note
+    from vaultmem.core.note import UnreadableNoteError
+
     try:
         data = read_file(root, PurePosixPath(path))
         if known and blob_id(data) == known:
@@ -75,6 +80,8 @@ class _Helper:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> _Helper:
+        import subprocess
+
         command = [sys.executable, "-m", __name__, os.fspath(self._root)]
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
@@ -83,6 +90,8 @@ class _Helper:
         return self
 
     def __exit__(self, *_: object) -> None:
+        import subprocess
+
         if self._process is None:
             return
         for stream in (self._process.stdin, self._process.stdout):

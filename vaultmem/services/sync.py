@@ -47,8 +47,8 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     started = time.monotonic()
     report = SyncReport()
     looked = time.time_ns()
-    scan = scan_vault(vault.root, vault.config.ignores)
-    if _compare(vault, scan) or _is_index_behind(vault):
+    scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+    if vault.state.get("scan") != scan.signature() or _is_index_behind(vault):
         with vault.lock(), _no_collection():
             _repair_index(vault)
             _apply(vault, scan, looked, report, progress)
@@ -141,6 +141,8 @@ def _apply(
         batch.write()
     if not found.notes:
         _remember_index(vault)
+    racy = any(_settled(stat, looked) is not stat for stat in scan.notes.values())
+    vault.state.put("scan", "" if racy else scan.signature())
     if progress is not None:
         progress(len(found.notes), len(found.notes))
     report.read = len(found.notes)
@@ -203,6 +205,10 @@ def _repair_index(vault: Vault) -> None:
     """Index again what the database knows and the index does not hold (it was interrupted)."""
     if not _is_index_behind(vault):
         return
+    if vault.state.get("index") or not vault.state.get("view"):
+        # Neither written by this database nor on its way: damaged, or left by a lost database
+        # whose document numbers start again.
+        vault.index.reset()
     held = vault.index.documents()
     lost = [record for record in vault.manifest.records() if record.document not in held]
     if not lost:
@@ -217,6 +223,7 @@ def _finish_view(vault: Vault, replaced: Iterable[KnownFile]) -> None:
     documents = [file.document for file in replaced if file.document is not None]
     vault.manifest.drop_documents(documents)
     vault.state.put("index", "")
+    vault.state.put("scan", "")
     vault.state.put("view", str(time.time_ns()))
 
 

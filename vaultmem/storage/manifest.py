@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.analysis import AnalysedNote
+from vaultmem.core.paths import fold_name
 from vaultmem.core.query import NoteFilter
 from vaultmem.core.record import NoteRecord, SectionRecord
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import State
+
+if TYPE_CHECKING:
+    from vaultmem.core.analysis import AnalysedNote
 
 _RECORD = """
 SELECT d.id, d.path, d.blob, d.title, d.kind, d.state, d.pinned, d.context, d.tags, d.created,
@@ -103,10 +107,13 @@ class Manifest:
         if note_filter is None:
             sql = "SELECT document FROM files WHERE document IS NOT NULL"
             return [row[0] for row in self._state.query(sql)]
-        rows = self._state.query(
-            "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned FROM documents d "
-            "JOIN files f ON f.document = d.id"
-        )
+        states = sorted(state.value for state in note_filter.wanted_states)
+        marks = ", ".join("?" * len(states))
+        sql = f"FROM documents d JOIN files f ON f.document = d.id WHERE d.state IN ({marks})"
+        if note_filter.is_by_state_alone:
+            return [row[0] for row in self._state.query(f"SELECT d.id {sql}", states)]
+        columns = "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned"
+        rows = self._state.query(f"{columns} {sql}", states)
         return [
             number
             for number, kind, state, tags, context, pinned in rows
@@ -153,7 +160,18 @@ class Manifest:
             "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
             "json_each(d.warnings) w ORDER BY 1"
         )
-        return [(str(path), str(problem)) for path, problem in rows]
+        return [(str(path), str(problem)) for path, problem in rows] + self._twins()
+
+    def _twins(self) -> list[tuple[str, str]]:
+        """Return the notes whose names differ in case or in NFC and NFD alone."""
+        by_name: dict[str, list[str]] = {}
+        for (path,) in self._state.query("SELECT path FROM files WHERE document IS NOT NULL"):
+            by_name.setdefault(fold_name(PurePosixPath(path)), []).append(path)
+        return [
+            (path, f"another note has the same name on some systems: {twins[0]}")
+            for twins in by_name.values()
+            for path in twins[1:]
+        ]
 
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of the whole vault."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import marshal
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,66 +28,83 @@ class Scan:
     others: dict[str, Stat]
     unsafe: dict[str, str]
 
+    def signature(self) -> str:
+        """Return a text that differs whenever the walk found something else."""
+        found = marshal.dumps((self.notes, self.others, self.unsafe), 2)
+        return hashlib.sha256(found).hexdigest()
 
-def scan_vault(root: Path, ignored: Callable[[str], bool]) -> Scan:
+
+def scan_vault(root: Path, ignored: Callable[[str], bool] | None = None) -> Scan:
     """Walk the vault without following any link; `ignored` tells paths to pass over."""
     scan = Scan({}, {}, {})
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    _sort_entry(entry, prefix, ignored, scan, pending)
+            _scan_folder(folder, prefix, ignored, scan, pending)
         except OSError as error:
-            scan.unsafe[prefix.rstrip("/") or "."] = f"the folder cannot be read: {error.strerror}"
+            problem = f"the folder cannot be read: {error.strerror}"
+            scan.unsafe[_shown(prefix.rstrip("/") or ".")] = problem
     return scan
 
 
-def _sort_entry(
-    entry: os.DirEntry[str],
+def _scan_folder(
+    folder: str,
     prefix: str,
-    ignored: Callable[[str], bool],
+    ignored: Callable[[str], bool] | None,
     scan: Scan,
     pending: list[tuple[str, str]],
 ) -> None:
-    name = entry.name
-    path = prefix + name
-    if is_hidden(name) or ignored(path):
-        return
-    if entry.is_dir(follow_symlinks=False):
-        if os.path.lexists(os.path.join(entry.path, ".git")):
-            scan.unsafe[path] = "it is a git repository of its own"
-        elif not (not prefix and name in {"transcripts", "media"}):
-            pending.append((entry.path, path + "/"))
-        return
-    if path in GENERATED:
-        return
-    is_note = name[-3:].lower() == ".md" and not (prefix and path.split("/", 1)[0] in NOT_NOTES)
-    if not entry.is_file(follow_symlinks=False):
-        if entry.is_symlink():
-            scan.unsafe[path] = "it is a symbolic link"
-        elif is_note:
-            scan.unsafe[path] = "it is not a regular file"
-        return
-    _take_file(entry, path, is_note, scan)
+    """Sort the entries of one folder; written flat, because it runs for each file each time."""
+    has_notes = prefix.split("/", 1)[0] not in NOT_NOTES
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            path = prefix + name
+            if is_hidden(name) or (ignored is not None and ignored(path)):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                _enter_folder(entry, path, scan, pending)
+                continue
+            is_note = has_notes and name[-3:].lower() == ".md"
+            if not entry.is_file(follow_symlinks=False):
+                _refuse_entry(entry, path, is_note, scan)
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+                if not path.isascii():
+                    path.encode("utf-8")
+            except UnicodeEncodeError:
+                scan.unsafe[_shown(path)] = "its name is not UTF-8"
+                continue
+            except OSError:
+                continue  # It went away between listing and looking.
+            stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            if is_note and status.st_size <= MAX_FILE_BYTES and path not in GENERATED:
+                scan.notes[path] = stat
+            elif path not in GENERATED:
+                scan.others[path] = stat
+                if is_note:
+                    limit = MAX_FILE_BYTES // 1024 // 1024
+                    scan.unsafe[path] = f"it is larger than {limit} MiB"
 
 
-def _take_file(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
-    try:
-        status = entry.stat(follow_symlinks=False)
-        if not path.isascii():
-            path.encode("utf-8")
-    except UnicodeEncodeError:
-        scan.unsafe[path] = "its name is not UTF-8"
-        return
-    except OSError:
-        return  # It went away between listing and looking.
-    stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    if not is_note:
-        scan.others[path] = stat
-    elif status.st_size > MAX_FILE_BYTES:
-        scan.unsafe[path] = f"it is larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
-        scan.others[path] = stat
-    else:
-        scan.notes[path] = stat
+def _enter_folder(
+    entry: os.DirEntry[str], path: str, scan: Scan, pending: list[tuple[str, str]]
+) -> None:
+    if os.path.lexists(os.path.join(entry.path, ".git")):
+        scan.unsafe[_shown(path)] = "it is a git repository of its own"
+    elif path not in {"transcripts", "media"}:
+        pending.append((entry.path, path + "/"))
+
+
+def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
+    if entry.is_symlink():
+        scan.unsafe[_shown(path)] = "it is a symbolic link"
+    elif is_note:
+        scan.unsafe[_shown(path)] = "it is not a regular file"
+
+
+def _shown(path: str) -> str:
+    """Return a path as text that can be stored: bytes that are not UTF-8 as escapes."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -7,6 +7,7 @@ document id of the state database; which documents count is the reader's choice 
 
 from __future__ import annotations
 
+import os
 import shutil
 from array import array
 from collections.abc import Iterable
@@ -48,8 +49,13 @@ class SearchIndex:
     def stamp(self) -> str:
         """Return a text that differs whenever the index holds something else."""
         index = self._open()
-        names = ",".join(sorted(str(segment.segid) for segment in _segments(index)))
-        return f"{_FORMAT}:{index.latest_generation()}:{names}"
+        names = [f"{segment.segid}." for segment in _segments(index)]
+        files = []
+        for entry in os.scandir(self._folder):
+            if any(name in entry.name for name in names):
+                status = entry.stat()
+                files.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")
+        return f"{_FORMAT}:{index.latest_generation()}:{','.join(sorted(files))}"
 
     def documents(self) -> set[int]:
         """Return the ids of all documents that have a section here."""

@@ -87,7 +87,8 @@ class State:
         try:
             yield
         except BaseException:
-            connection.rollback()
+            with contextlib.suppress(sqlite3.Error):  # Closed already, where it was damaged.
+                connection.rollback()
             raise
         self.execute("COMMIT")
 
