@@ -45,7 +45,7 @@ def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
     postings = [{f: snapshot.postings(f, term) for f in weights.fields} for term in terms]
     lengths = {name: snapshot.column(f"{name}_length") for name in weights.fields}
     scoring = score_sections(postings, lengths, eligible, weights)
-    numbers = best_sections(scoring.total, max(query.limit, _REREAD) + 8)
+    numbers = best_sections(scoring.total, max(query.limit + 8, _REREAD))
     candidates = _rank_candidates(vault, query, terms, snapshot, scoring, numbers)
     return _make_hits(vault, query, terms, snapshot, scoring, candidates)
 
@@ -129,7 +129,7 @@ def _rank_candidates(
     documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
     found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
     records = vault.manifest.records_of({document for document, _ in found})
-    sections = vault.manifest.sections_of({document for document, _ in found})
+    sections = vault.manifest.sections_at(found)
     idf = dict(zip(terms, scoring.idf, strict=True))
     shares = dict(zip(terms, scoring.shares, strict=True))
     pairs = [(shares[a], shares[b]) for a, b in pairwise(query.terms)]

@@ -141,7 +141,7 @@ def _apply(
         batch.write()
     if not found.notes:
         _remember_index(vault)
-    racy = any(_settled(stat, looked) is not stat for stat in scan.notes.values())
+    racy = any(_settled(scan.notes[path], looked) != scan.notes[path] for path in found.notes)
     vault.state.put("scan", "" if racy else scan.signature())
     if progress is not None:
         progress(len(found.notes), len(found.notes))

@@ -150,8 +150,20 @@ class Manifest:
         """Return all sections of these documents by document and ordinal."""
         listed = ", ".join(str(int(document)) for document in documents)
         rows = self._state.query(f"SELECT * FROM sections WHERE document IN ({listed})")
-        found = (SectionRecord(r[0], r[1], r[2], tuple(json.loads(r[3])), *r[4:]) for r in rows)
-        return {(section.document, section.ordinal): section for section in found}
+        return {(row[0], row[1]): _read_section(row) for row in rows}
+
+    def sections_at(
+        self, places: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], SectionRecord]:
+        """Return the sections at these (document, ordinal)."""
+        listed = ", ".join(f"({int(document)}, {int(ordinal)})" for document, ordinal in places)
+        if not listed:
+            return {}
+        rows = self._state.query(
+            f"WITH wanted (d, o) AS (VALUES {listed}) "
+            "SELECT s.* FROM wanted CROSS JOIN sections s ON s.document = d AND s.ordinal = o"
+        )
+        return {(row[0], row[1]): _read_section(row) for row in rows}
 
     def problems(self) -> list[tuple[str, str]]:
         """Return path and reason of every file that was not read, or not fully."""
@@ -201,7 +213,16 @@ class Manifest:
 def _read_record(row: tuple[Any, ...]) -> NoteRecord:
     values = list(row)
     values[6] = bool(row[6])
-    values[8] = tuple(json.loads(row[8]))
-    values[17] = tuple(json.loads(row[17]))
+    values[8] = _read_list(row[8])
+    values[17] = _read_list(row[17])
     values[18] = float(row[18])
     return NoteRecord(*values)
+
+
+def _read_section(row: tuple[Any, ...]) -> SectionRecord:
+    document, ordinal, heading, parents, *place = row
+    return SectionRecord(document, ordinal, heading, _read_list(parents), *place)
+
+
+def _read_list(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))

@@ -67,9 +67,10 @@ class SearchIndex:
     def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
         """Add a batch and forget documents; readers see all of it or nothing."""
         index = self._open()
-        absorbed = self._choose_merge(index, len(batch), dropped)
+        readers = self._leaf_readers(index)
+        absorbed = _choose_merge(readers, len(batch), dropped)
         keep = []
-        for segment, reader in self._leaf_readers(index):
+        for segment, reader in readers:
             if segment.segid in absorbed:
                 batch.absorb(reader, dropped)
             else:
@@ -133,26 +134,6 @@ class SearchIndex:
             (segment, SegmentReader(index.storage, info.schema, segment, info.generation))
             for segment in info.segments
         ]
-
-    def _choose_merge(self, index: Any, incoming: int, dropped: set[int]) -> set[str]:
-        """Return the ids of segments to merge with the batch, by size and share of dead."""
-        chosen: set[str] = set()
-        tiers: dict[int, list[str]] = {}
-        for segment, reader in self._leaf_readers(index):
-            documents = read_column(reader, "document")
-            reader.close()
-            dead = sum(document in dropped for document in documents) if dropped else 0
-            size = len(documents) - dead
-            if size <= SMALL_SEGMENT or dead > len(documents) // 4:
-                chosen.add(segment.segid)
-                incoming += size
-            else:
-                tiers.setdefault(size.bit_length() // 2, []).append(segment.segid)
-        for tier in sorted(tiers):
-            same = tier <= incoming.bit_length() // 2
-            if len(tiers[tier]) + same > MERGE_FACTOR:
-                chosen.update(tiers[tier])
-        return chosen
 
     def _forget_snapshot(self) -> None:
         if self._snapshot is not None:
@@ -226,3 +207,23 @@ def _set_aside(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         folder.rename(aside)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _choose_merge(readers: Iterable[tuple[Any, Any]], incoming: int, dropped: set[int]) -> set[str]:
+    """Return the ids of segments to merge with the batch, by size and share of dead."""
+    chosen: set[str] = set()
+    tiers: dict[int, list[str]] = {}
+    for segment, reader in readers:
+        documents = read_column(reader, "document")
+        dead = sum(document in dropped for document in documents) if dropped else 0
+        size = len(documents) - dead
+        if size <= SMALL_SEGMENT or dead > len(documents) // 4:
+            chosen.add(segment.segid)
+            incoming += size
+        else:
+            tiers.setdefault(size.bit_length() // 2, []).append(segment.segid)
+    for tier in sorted(tiers):
+        same = tier <= incoming.bit_length() // 2
+        if len(tiers[tier]) + same > MERGE_FACTOR:
+            chosen.update(tiers[tier])
+    return chosen
