@@ -97,8 +97,7 @@ def _split_cjk(words: Iterable[str]) -> Iterable[str]:
 
 def term_sequence(text: str) -> list[str]:
     """Return the index terms of `text` in order, stop words left out."""
-    stems = _stems
-    return [stem for word in split_words(text) if (stem := stems[word])]
+    return list(filter(None, map(_stems.__getitem__, split_words(text))))
 
 
 def count_terms(text: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ from vaultmem.vault import Vault
 Progress = Callable[[int, int], None]
 
 #: Documents a batch: what an interruption loses at most, and what one index segment holds.
-BATCH_SIZE = 5_000
+BATCH_SIZE = 20_000
 
 #: A file that changed this shortly (ns) before it was looked at is looked at again next time.
 _RACY_NS = 100_000_000
