@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import VaultError
@@ -53,20 +54,14 @@ class GitRunner:
         Raises:
             VaultError: git ended with another status than those in `fine`, and `check` is set.
         """
-        options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
-        command = ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
-        places = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.work_tree)}
-        places |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-        # A repository may name a "remote" that is a command, to be run when an object is missing.
-        places |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
         with _clean_environment(), _as_stream(stdin) as stream:
             status, out, err = self._git.execute(
-                command,
+                _command(arguments),
                 istream=stream,
                 with_extended_output=True,
                 with_exceptions=False,
                 stdout_as_string=False,
-                env={**places, **(env or {})},
+                env={**self._environment, **(env or {})},
             )
         if status not in fine and check:
             message = err if isinstance(err, str) else err.decode(errors="replace")
@@ -76,6 +71,26 @@ class GitRunner:
             )
         raw = out if isinstance(out, bytes) else str(out).encode()
         return raw.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    def start(self, *arguments: str) -> Any:
+        """Start git and return its process, with pipes to and from it."""
+        with _clean_environment():
+            return self._git.execute(
+                _command(arguments), istream=PIPE, as_process=True, env=self._environment
+            )
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return {
+            "GIT_DIR": str(self.git_folder),
+            "GIT_WORK_TREE": str(self.work_tree),
+            "LC_ALL": "C",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            # A repository may name a "remote" that is a command, to be run for a missing object.
+            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_NO_LAZY_FETCH": "1",
+        }
 
     @cached_property
     def _git(self) -> Git:
@@ -92,6 +107,11 @@ def make_repository(root: Path) -> None:
 
         Git(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
     (root / ".git" / "info").mkdir(exist_ok=True)
+
+
+def _command(arguments: tuple[str, ...]) -> list[str]:
+    options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
+    return ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
 
 
 def _first_complaint(message: str) -> str:
