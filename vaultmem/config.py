@@ -23,6 +23,7 @@ class Config:
     """What a vault's owner can set; `templates/vaultmem.yaml` documents each key."""
 
     agent: str = ""
+    ref: str = ""
     author: str = "{agent} <agent@localhost>"
     budget: int = 2000
     pinned_share: float = 0.5

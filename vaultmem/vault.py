@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.state import State
 from vaultmem.storage.trust import TrustStore
+from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,7 +32,7 @@ class Vault:
     """A vault and its storage; `state_folder` is outside the vault and can be deleted.
 
     `author` is who writes; its agent is empty where nobody named one, so that a person gives the
-    commands.
+    commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
     """
 
     root: Path
@@ -38,6 +40,7 @@ class Vault:
     state_folder: Path
     trust: TrustStore
     author: Author
+    ref: str = ""
 
     @property
     def is_person(self) -> bool:
@@ -53,6 +56,16 @@ class Vault:
     def manifest(self) -> Manifest:
         """What the work tree holds."""
         return Manifest(self.state)
+
+    @cached_property
+    def view(self) -> View:
+        """What is read: the work tree, unless this vault is one `seen_through` another view."""
+        return View(self.state)
+
+    @cached_property
+    def stored_views(self) -> ViewStore:
+        """The views of commits that were looked at."""
+        return ViewStore(self.state)
 
     @cached_property
     def journal(self) -> Journal:
@@ -77,6 +90,14 @@ class Vault:
 
         return History(self.root, self.state_folder)
 
+    def seen_through(self, view: View, config: Config) -> Vault:
+        """Return the same vault, its storage shared, with another view and settings for reading."""
+        _ = self.state, self.index, self.history  # What is not made yet would not be shared.
+        other = copy.copy(self)
+        other.view = view
+        other.config = config
+        return other
+
     def head(self) -> Head | None:
         """Return what is checked out, without starting git where possible; None without git."""
         found = find_git_folder(self.root)
@@ -92,16 +113,25 @@ class Vault:
         """Close files and database; the vault can be used again."""
         if "index" in self.__dict__:
             self.index.close()
+        if "history" in self.__dict__:
+            self.history.close()
         self.state.close()
 
 
 def open_vault(
-    path: str | Path | None = None, *, agent: str = "", session: str = "", tool_call: str = ""
+    path: str | Path | None = None,
+    *,
+    agent: str = "",
+    session: str = "",
+    tool_call: str = "",
+    ref: str = "",
 ) -> Vault:
     """Open the vault at `path`, else at $VAULTMEM_VAULT, else the one around the current folder.
 
     `agent`, `session` and `tool_call` say who writes; $VAULTMEM_AGENT, $VAULTMEM_SESSION_ID and
-    vaultmem.yaml stand in for what is empty. With no agent named, a person writes.
+    vaultmem.yaml stand in for what is empty. With no agent named, a person writes. `ref` is the
+    branch, tag or commit to work on, else $VAULTMEM_REF, else vaultmem.yaml's, else what is checked
+    out.
 
     Raises:
         NoVaultError: there is no vault there.
@@ -115,7 +145,8 @@ def open_vault(
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
     state_folder = _private_folder(_user_folder("state") / "vaults" / key)
-    return Vault(root, config, state_folder, trust, author)
+    ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
+    return Vault(root, config, state_folder, trust, author, ref)
 
 
 def _find_root(path: str | Path | None) -> Path:

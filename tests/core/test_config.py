@@ -59,7 +59,7 @@ def test_key_without_a_value_keeps_its_default() -> None:
 def test_unknown_key_names_the_nearest() -> None:
     with pytest.raises(VaultError, match='unknown key "budgets"; did you mean "budget"'):
         parse_config("budgets: 5\n")
-    with pytest.raises(VaultError, match="known keys: agent, author, budget"):
+    with pytest.raises(VaultError, match="known keys: agent, ref, author, budget"):
         parse_config("zzz: 5\n")
 
 

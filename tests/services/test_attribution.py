@@ -80,4 +80,4 @@ def test_rewritten_history_stops_no_command(make_vault: Make, opened: Open) -> N
     vault = opened(root)
     sync_vault(vault)
 
-    assert [record.path for record in vault.manifest.records("d.path = 'notes/n.md'")]
+    assert [record.path for record in vault.view.records("d.path = 'notes/n.md'")]

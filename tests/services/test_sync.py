@@ -162,7 +162,7 @@ def test_the_numbers_of_the_index_are_those_of_a_count_by_hand(
     }
     vault = opened(make_vault(texts))
     sync_vault(vault)
-    paths = {record.document: record.path for record in vault.manifest.records()}
+    paths = {record.document: record.path for record in vault.view.records()}
     snapshot = vault.index.snapshot()
 
     for word in ("ferri", "gangway", "moor"):
@@ -195,7 +195,7 @@ def test_two_processes_that_sync_at_once_leave_one_right_index(
 
     assert len(set(_paths(vault, "gangway"))) == 100  # The limit that was asked for.
     held = vault.index.documents()
-    assert set(vault.manifest.view()) <= held
+    assert set(vault.view.documents()) <= held
     for number in range(3):
         assert _paths(vault, f"gangway {number}")[:1] != []
 

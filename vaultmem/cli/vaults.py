@@ -34,7 +34,7 @@ def init(
 
     created = create_vault(folder, agent)
     sync_vault(created.vault, ProgressLine("reading notes"))
-    notes, _ = created.vault.manifest.totals()
+    notes, _ = created.vault.view.totals()
     if as_json:
         emit_json(
             {
@@ -69,7 +69,7 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     opened = open_here(vault)
     report = sync_vault(opened, ProgressLine("reading notes"))
-    notes, tokens = opened.manifest.totals()
+    notes, tokens = opened.view.totals()
     if as_json:
         emit_json(
             {

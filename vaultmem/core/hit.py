@@ -20,6 +20,8 @@ class Match:
 class Hit:
     """A section with its text and score; `text` leaves the heading out.
 
+    `refs` names the refs that hold it, where several were looked at together.
+
     score = (sum of the matches + closeness) * state_weight.
     """
 
@@ -30,6 +32,7 @@ class Hit:
     matches: tuple[Match, ...]
     closeness: float
     state_weight: float
+    refs: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:

@@ -98,6 +98,8 @@ def render_item(item: PackItem) -> str:
         facts.append(f"confidence {record.confidence:g}")
     if who := _describe_author(item.hit):
         facts.append(who)
+    if item.hit.refs:
+        facts.append(f"on {', '.join(item.hit.refs)}")
     facts.append(changed_day(item.hit))
     facts.append(f"{item.hit.address}@{record.blob[:7]}")
     if item.shortened:

@@ -41,7 +41,7 @@ def select_notes(
     """
     if not addresses and not tag and older_than is None:
         raise RefusedError("say which notes to forget: a path, --tag or --older-than")
-    records = {record.path: record for record in vault.manifest.records()}
+    records = {record.path: record for record in vault.view.records()}
     chosen: dict[str, NoteRecord] = {}
     for address in addresses:
         found, heading = resolve_address(vault, address)

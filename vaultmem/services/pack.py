@@ -8,7 +8,8 @@ from vaultmem.core.pack_text import PackSource
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.core.query import NoteFilter, parse_query
 from vaultmem.core.record import NoteRecord
-from vaultmem.services.recall import read_sections, recall
+from vaultmem.services.recall import name_refs, recall
+from vaultmem.services.texts import read_sections
 from vaultmem.services.trust import trusted_documents
 from vaultmem.vault import Vault
 
@@ -28,7 +29,7 @@ def make_pack(vault: Vault, text: str = "", budget: int | None = None) -> Pack:
     pinned = _pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)
     relevant = recall(vault, query) if text.strip() else _recent_sections(vault)
-    _, flat_tokens = vault.manifest.totals()
+    _, flat_tokens = vault.view.totals()
     return build_pack(
         pinned,
         relevant,
@@ -42,6 +43,11 @@ def make_pack(vault: Vault, text: str = "", budget: int | None = None) -> Pack:
 
 def pack_source(vault: Vault) -> PackSource:
     """Return branch, commit and commit time that a pack names."""
+    if vault.view.sources:
+        source = vault.view.sources[0]
+        names = ", ".join(each.name for each in vault.view.sources)
+        several = len(vault.view.sources) > 1
+        return PackSource(names if several else source.branch, source.commit, source.at)
     head = vault.head()
     if head is None:
         return PackSource("", "", 0)
@@ -54,7 +60,7 @@ def _pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
     visible = NoteFilter()
     records = [
         record
-        for record in vault.manifest.records("d.pinned = 1")
+        for record in vault.view.records("d.pinned = 1")
         if visible.admits(record.kind, record.state, record.tags, record.context, True)
     ]
     records.sort(
@@ -71,14 +77,14 @@ def _recent_sections(vault: Vault) -> list[Hit]:
     visible = NoteFilter()
     records = [
         record
-        for record in vault.manifest.recent(_CANDIDATES * 4)
+        for record in vault.view.recent(_CANDIDATES * 4)
         if visible.admits(record.kind, record.state, record.tags, record.context, False)
     ]
     return _all_sections(vault, records[:_CANDIDATES])[:_CANDIDATES]
 
 
 def _all_sections(vault: Vault, records: list[NoteRecord]) -> list[Hit]:
-    sections = vault.manifest.sections_of({record.document for record in records})
+    sections = vault.view.sections_of({record.document for record in records})
     ordered: dict[int, list[int]] = {}
     for document, ordinal in sorted(sections):
         ordered.setdefault(document, []).append(ordinal)
@@ -88,6 +94,6 @@ def _all_sections(vault: Vault, records: list[NoteRecord]) -> list[Hit]:
         for ordinal in ordered.get(record.document, [])
     ]
     return [
-        Hit(record, section, text, 0.0, (), 0.0, 1.0)
+        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
         for record, section, text in read_sections(vault, places)
     ]

@@ -43,25 +43,40 @@ def get_note(vault: Vault, address: str) -> FoundNote:
 
 
 def read_note(vault: Vault, path: PurePosixPath) -> Note:
-    """Read and parse a note as it is on disk now.
+    """Read and parse a note as it is on disk now, or in the commit that is looked at.
 
     Raises:
         NoteNotFoundError: there is no such file.
         RefusedError: it is no file that can be read as a note.
     """
     try:
-        return parse_note(path, read_file(vault.root, path))
+        return parse_note(path, read_bytes(vault, path))
     except UnreadableNoteError as error:
         raise RefusedError(f"{path}: {error}") from None
     except UnsafeFileError as error:
         raise RefusedError(str(error)) from None
 
 
+def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
+    """Return a note's bytes as they are on disk now, or in the commit that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        UnsafeFileError: it is no file that may be read.
+    """
+    if vault.view.is_work_tree:
+        return read_file(vault.root, path)
+    blob = vault.view.blobs().get(str(path))
+    if blob is None:
+        raise NoteNotFoundError(f"{path}: there is no such note")
+    return vault.history.objects.read(blob)[1]
+
+
 def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     """Return the notes that the filter admits, by path; the vault must be in sync."""
     return [
         record
-        for record in vault.manifest.records()
+        for record in vault.view.records()
         if note_filter.admits(record.kind, record.state, record.tags, record.context, record.pinned)
     ]
 
@@ -73,18 +88,20 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
         NoteNotFoundError: several notes have that bare name, or none.
         RefusedError: the path is unsafe.
     """
-    if _is_file(vault, address):
+    is_there = _is_file if vault.view.is_work_tree else _is_listed
+    if is_there(vault, address):
         return parse_note_path(address), ""
     name, _, heading = address.partition("#")
     path = parse_note_path(name)
     for candidate in (name, f"{name}.md"):
-        if _is_file(vault, candidate):
+        if is_there(vault, candidate):
             return PurePosixPath(candidate), heading
+    known = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
     wanted = unicodedata.normalize("NFC", f"/{path}".removesuffix(".md")).casefold()
     found = [
-        known
-        for known in vault.manifest.blobs()
-        if unicodedata.normalize("NFC", f"/{known}").removesuffix(".md").casefold().endswith(wanted)
+        each
+        for each in known
+        if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
     if len(found) == 1:
         return PurePosixPath(found[0]), heading
@@ -102,3 +119,7 @@ def _is_file(vault: Vault, address: str) -> bool:
         return is_note_path(path) and file.is_file() and not file.is_symlink()
     except OSError:  # No system has a name that long.
         return False
+
+
+def _is_listed(vault: Vault, address: str) -> bool:
+    return str(parse_note_path(address)) in vault.view.blobs()

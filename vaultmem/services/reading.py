@@ -11,7 +11,8 @@ import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,43 +31,55 @@ MANY = 600
 _CHUNK = 100
 _MAX_HELPERS = 3
 
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A note to read: its blob id if that is known, and its bytes if they are no file's."""
+
+    path: str
+    blob: str = ""
+    data: bytes | None = None
+
+
 #: A note; its blob id where that is the known one; or why it cannot be read ("" if it is gone).
 Outcome = tuple["AnalysedNote | None", str, str]
 
 
-def read_notes(root: Path, blobs: Mapping[str, str]) -> Iterator[tuple[str, Outcome]]:
-    """Yield each path of `blobs` (path to known blob id, "" for none) with what was read."""
-    jobs = list(blobs.items())
+def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[str, Outcome]]:
+    """Yield the path of each job with what was read."""
     chunks = [jobs[start : start + _CHUNK] for start in range(0, len(jobs), _CHUNK)]
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
     if len(jobs) < MANY or helpers < 1:
-        for path, known in jobs:
-            yield path, _read_note(root, path, known)
+        for job in jobs:
+            yield job.path, _read_note(root, job)
         return
     with contextlib.ExitStack() as stack:
         pool = [stack.enter_context(_Helper(root)) for _ in range(helpers)]
-        for number, chunk in enumerate(chunks[: 2 * helpers]):
+        # Chunks with bytes fill the pipes: no second one while a result may wait to be taken.
+        ahead = helpers * (2 if jobs[0].data is None else 1)
+        for number, chunk in enumerate(chunks[:ahead]):
             pool[number % helpers].send(chunk)
         for number, chunk in enumerate(chunks):
             outcomes = pool[number % helpers].receive(chunk)
-            if number + 2 * helpers < len(chunks):
-                pool[number % helpers].send(chunks[number + 2 * helpers])
-            yield from zip((path for path, _ in chunk), outcomes, strict=True)
+            if number + ahead < len(chunks):
+                pool[number % helpers].send(chunks[number + ahead])
+            yield from zip((job.path for job in chunk), outcomes, strict=True)
 
 
-def _read_note(root: Path, path: str, known: str) -> Outcome:
+def _read_note(root: Path, job: Job) -> Outcome:
     from vaultmem.core.analysis import analyse_note
     from vaultmem.core.note import UnreadableNoteError
 
     try:
-        data = read_file(root, PurePosixPath(path))
-        if known and blob_id(data) == known:
-            return None, known, ""
-        note = analyse_note(PurePosixPath(path), data)
+        path = PurePosixPath(job.path)
+        data = read_file(root, path) if job.data is None else job.data
+        if job.blob and blob_id(data) == job.blob:
+            return None, job.blob, ""
+        note = analyse_note(path, data)
     except NoteNotFoundError:
         return None, "", ""
     except UnsafeFileError as error:
-        return None, "", str(error).removeprefix(f"{path}: ")
+        return None, "", str(error).removeprefix(f"{job.path}: ")
     except UnreadableNoteError as error:
         return None, blob_id(data), str(error)
     return note, note.blob, ""
@@ -103,7 +116,7 @@ class _Helper:
         self._process.kill()
         self._process.wait()
 
-    def send(self, chunk: list[tuple[str, str]]) -> None:
+    def send(self, chunk: Sequence[Job]) -> None:
         """Give it some paths to read."""
         if self._process is None or self._process.stdin is None:
             return
@@ -113,14 +126,14 @@ class _Helper:
         except OSError:
             self._give_up()
 
-    def receive(self, chunk: list[tuple[str, str]]) -> list[Outcome]:
+    def receive(self, chunk: Sequence[Job]) -> list[Outcome]:
         """Return what it read of the chunk that was sent first."""
         if self._process is not None and self._process.stdout is not None:
             try:
                 return pickle.load(self._process.stdout)  # type: ignore[no-any-return]  # noqa: S301
             except (OSError, EOFError, pickle.UnpicklingError):
                 self._give_up()
-        return [_read_note(self._root, path, known) for path, known in chunk]
+        return [_read_note(self._root, job) for job in chunk]
 
     def _give_up(self) -> None:
         self.__exit__()
@@ -134,7 +147,7 @@ def serve(root: Path, jobs: IO[bytes], results: IO[Any]) -> None:
             chunk = pickle.load(jobs)  # noqa: S301 - from our own parent process.
         except EOFError:
             return
-        outcomes = [_read_note(root, path, known) for path, known in chunk]
+        outcomes = [_read_note(root, job) for job in chunk]
         pickle.dump(outcomes, results, pickle.HIGHEST_PROTOCOL)
         results.flush()
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.hit import Hit, Match
@@ -14,8 +11,7 @@ from vaultmem.core.lifecycle import STATE_WEIGHT, State
 from vaultmem.core.query import NoteFilter, RecallQuery
 from vaultmem.core.record import NoteRecord, SectionRecord
 from vaultmem.core.terms import term_sequence
-from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.services.texts import read_sections, read_text
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -32,7 +28,8 @@ _REREAD = 24
 def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
-    The vault must be in sync (`sync_vault`): this looks at no file but those it returns.
+    The vault must be in sync (`sync_vault`), or be one that looks at commits (`look_at`): this
+    looks at no file but those it returns.
     """
     from vaultmem.core.ranking import RankingWeights, best_sections, score_sections
 
@@ -50,36 +47,9 @@ def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
     return _make_hits(vault, query, terms, snapshot, scoring, candidates)
 
 
-def read_sections(
-    vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
-) -> list[tuple[NoteRecord, SectionRecord, str]]:
-    """Return sections with their text; a note that changed since the sync is left out."""
-    texts: dict[str, str | None] = {}
-    found = []
-    for record, section in places:
-        if record.path not in texts:
-            texts[record.path] = _read_text(vault.root, record.path, record.blob)
-        text = texts[record.path]
-        if text is not None:
-            found.append((record, section, text[section.start : section.end].strip()))
-    return found
-
-
-@lru_cache(maxsize=512)
-def _cached_text(root: Path, path: str, blob: str) -> str:
-    from vaultmem.core.blob import blob_id
-
-    data = read_file(root, PurePosixPath(path))
-    if blob_id(data) != blob:
-        raise NoteNotFoundError(f"{path}: changed since the last sync")
-    return data.decode("utf-8", "replace")
-
-
-def _read_text(root: Path, path: str, blob: str) -> str | None:
-    try:
-        return _cached_text(root, path, blob)
-    except (NoteNotFoundError, UnsafeFileError):
-        return None
+def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
+    """Return which refs hold a note, where several are looked at together."""
+    return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
 
 @dataclass
@@ -92,7 +62,7 @@ def _eligible_sections(
     vault: Vault, snapshot: Snapshot, note_filter: NoteFilter
 ) -> NDArray[np.bool_]:
     """Return which sections belong to a note that the filter admits (shape: sections)."""
-    key = (id(snapshot), vault.state.get("view"), note_filter)
+    key = (id(snapshot), vault.view.key(), note_filter)
     cached = vault.__dict__.get("_mask")
     if isinstance(cached, _Mask) and cached.key == key:
         return cached.eligible
@@ -100,7 +70,7 @@ def _eligible_sections(
 
     documents = snapshot.column("document")
     allowed = np.zeros(int(documents.max(initial=0)) + 1, np.bool_)
-    view = np.asarray(vault.manifest.view(note_filter), np.int64)
+    view = np.asarray(vault.view.documents(note_filter), np.int64)
     allowed[view[view < len(allowed)]] = True
     eligible: NDArray[np.bool_] = allowed[documents]
     vault.__dict__["_mask"] = _Mask(key, eligible)
@@ -128,8 +98,8 @@ def _rank_candidates(
     """Order the best sections again, now with their state and the order of their words."""
     documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
     found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
-    records = vault.manifest.records_of({document for document, _ in found})
-    sections = vault.manifest.sections_at(found)
+    records = vault.view.records_of({document for document, _ in found})
+    sections = vault.view.sections_at(found)
     idf = dict(zip(terms, scoring.idf, strict=True))
     shares = dict(zip(terms, scoring.shares, strict=True))
     pairs = [(shares[a], shares[b]) for a, b in pairwise(query.terms)]
@@ -163,7 +133,7 @@ def _make_hits(
         for record, section, text in read_sections(vault, [(each.record, each.section)]):
             matches = _explain(terms, snapshot, scoring, each.number)
             parts = (each.score, matches, each.closeness, each.state_weight)
-            hits.append(Hit(record, section, text, *parts))
+            hits.append(Hit(record, section, text, *parts, name_refs(vault, record)))
     return hits
 
 
@@ -176,7 +146,7 @@ def _closeness(
 ) -> float:
     from vaultmem.core.ranking import measure_closeness
 
-    text = _read_text(vault.root, record.path, record.blob) or ""
+    text = read_text(vault, record.path, record.blob) or ""
     body = text[section.start : section.end]
     sequence = term_sequence("\n".join([record.title, *section.parents, section.heading, body]))
     return measure_closeness(query.terms, [idf[term] for term in query.terms], sequence)

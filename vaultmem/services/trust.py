@@ -12,7 +12,7 @@ def trust_vault(vault: Vault) -> list[str]:
     sync_vault(vault)
     notes = {
         record.path: record.body_digest
-        for record in vault.manifest.records()
+        for record in vault.view.records()
         if record.kind in INSTRUCTION_KINDS and record.state == State.ACTIVE
     }
     vault.trust.record(notes)
@@ -27,6 +27,6 @@ def trusted_documents(vault: Vault) -> frozenset[int]:
     kinds = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
     return frozenset(
         record.document
-        for record in vault.manifest.records(f"d.kind IN ({kinds})")
+        for record in vault.view.records(f"d.kind IN ({kinds})")
         if notes.get(record.path) == record.body_digest
     )

@@ -10,6 +10,8 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.commits import CommitWriter, File, Identity, TreeEntry
 from vaultmem.storage.git import GitRunner, make_repository
 from vaultmem.storage.head import Head, find_git_folder, find_obstacle, read_head
+from vaultmem.storage.objects import ObjectReader
+from vaultmem.storage.refs import Refs
 
 _LOG_FIELDS = ("commit", "time", "author", "email", "subject", "body", "event", "agent", "session")
 
@@ -25,6 +27,8 @@ class History:
         inside = root.relative_to(work_tree).as_posix()
         self.prefix = "" if inside == "." else inside + "/"
         self.git = GitRunner(work_tree, self.git_folder)
+        self.refs = Refs(self.git)
+        self.objects = ObjectReader(self.git)
         self._scratch = scratch
 
     def head(self) -> Head:
@@ -34,6 +38,10 @@ class History:
             return head
         branch = self.git.run("symbolic-ref", "--short", "-q", "HEAD", check=False)
         return Head(branch, self.git.run("rev-parse", "-q", "--verify", "HEAD", check=False))
+
+    def close(self) -> None:
+        """End git's process, if one is running."""
+        self.objects.close()
 
     def obstacle(self) -> str:
         """Return why no commit can be made right now, empty if one can."""
@@ -81,7 +89,7 @@ class History:
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
-        """Return when each (path, blob) of the vault first came into a commit.
+        """Return when a commit last wrote each (path, blob) of the vault.
 
         Only commits of `commit` that are not in `since` are read; seconds since the epoch.
         """
@@ -89,7 +97,7 @@ class History:
         span = [commit, f"^{since}"] if known else [commit]
         where = ["--", self.prefix] if self.prefix else []
         out = self.git.run(
-            *("log", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z", "-m", "--root"),
+            *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
             *("--no-ext-diff", "--no-textconv", "--format=%x01%ct", *span, *where),
         )
         return _parse_dates(out, self.prefix)
@@ -146,7 +154,7 @@ def _parse_dates(out: str, prefix: str) -> dict[tuple[str, str], int]:
             at = int(part[1:].split("\n")[0])
             part = part.partition("\n")[2].strip("\n")
         if part.startswith(":"):
-            blob = part.split()[3]
-            path = next(parts, "").removeprefix(prefix)
-            dates.setdefault((path, blob), at)
+            parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
+            pair = (next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1])
+            dates[pair] = max(at, dates.get(pair, at))
     return dates

@@ -1,4 +1,4 @@
-"""The manifest: which (path, blob) pairs the work tree holds, and what each note says of itself."""
+"""The manifest: which (path, blob) pairs the work tree holds, and the documents they are."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vaultmem.core.paths import fold_name
-from vaultmem.core.query import NoteFilter
-from vaultmem.core.record import NoteRecord, SectionRecord
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import State
+from vaultmem.storage.views import drop_unused
 
 if TYPE_CHECKING:
     from vaultmem.core.analysis import AnalysedNote
-
-_RECORD = """
-SELECT d.id, d.path, d.blob, d.title, d.kind, d.state, d.pinned, d.context, d.tags, d.created,
-       d.updated, d.confidence, d.source, d.agent, d.session, d.tokens, d.body_digest, d.warnings,
-       coalesce(c.at, f.mtime / 1000000000)
-FROM documents d JOIN files f ON f.document = d.id
-LEFT JOIN committed c ON c.path = d.path AND c.blob = d.blob
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +64,11 @@ class Manifest:
 
     def drop_documents(self, documents: Iterable[int]) -> None:
         """Forget those of the documents that no view uses any more."""
-        unused = "? AND NOT EXISTS (SELECT 1 FROM files f WHERE f.document = "
-        rows = [(document,) for document in documents]
-        self._state.execute_many(
-            f"DELETE FROM sections WHERE document = {unused} sections.document)", rows
-        )
-        self._state.execute_many(f"DELETE FROM documents WHERE id = {unused} documents.id)", rows)
+        drop_unused(self._state, documents)
+
+    def documents(self) -> set[int]:
+        """Return the numbers of all documents of all views."""
+        return {row[0] for row in self._state.query("SELECT id FROM documents")}
 
     def find_document(self, path: str, blob: str) -> int | None:
         """Return the number of a document that was seen before."""
@@ -102,69 +92,6 @@ class Manifest:
         self._state.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         return document
 
-    def view(self, note_filter: NoteFilter | None = None) -> list[int]:
-        """Return the documents of the work tree, or those of them that a filter admits."""
-        if note_filter is None:
-            sql = "SELECT document FROM files WHERE document IS NOT NULL"
-            return [row[0] for row in self._state.query(sql)]
-        states = sorted(state.value for state in note_filter.wanted_states)
-        marks = ", ".join("?" * len(states))
-        sql = f"FROM documents d JOIN files f ON f.document = d.id WHERE d.state IN ({marks})"
-        if note_filter.is_by_state_alone:
-            return [row[0] for row in self._state.query(f"SELECT d.id {sql}", states)]
-        columns = "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned"
-        rows = self._state.query(f"{columns} {sql}", states)
-        return [
-            number
-            for number, kind, state, tags, context, pinned in rows
-            if note_filter.admits(
-                kind,
-                state,
-                tuple(json.loads(tags)) if note_filter.tags else (),
-                context,
-                bool(pinned),
-            )
-        ]
-
-    def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
-        """Return the work tree's notes in the order of their paths."""
-        clause = f"WHERE {where}" if where else ""
-        rows = self._state.query(f"{_RECORD} {clause} ORDER BY d.path", values)
-        return [_read_record(row) for row in rows]
-
-    def recent(self, limit: int) -> list[NoteRecord]:
-        """Return notes that are neither pinned nor primed, the last changed first."""
-        rows = self._state.query(
-            f"{_RECORD} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
-            "ORDER BY max(d.updated, d.created) DESC, 19 DESC, d.path LIMIT ?",
-            (limit,),
-        )
-        return [_read_record(row) for row in rows]
-
-    def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
-        """Return the records of these documents by number."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        return {record.document: record for record in self.records(f"d.id IN ({listed})")}
-
-    def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
-        """Return all sections of these documents by document and ordinal."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        rows = self._state.query(f"SELECT * FROM sections WHERE document IN ({listed})")
-        return {(row[0], row[1]): _read_section(row) for row in rows}
-
-    def sections_at(
-        self, places: Iterable[tuple[int, int]]
-    ) -> dict[tuple[int, int], SectionRecord]:
-        """Return the sections at these (document, ordinal)."""
-        listed = ", ".join(f"({int(document)}, {int(ordinal)})" for document, ordinal in places)
-        if not listed:
-            return {}
-        rows = self._state.query(
-            f"WITH wanted (d, o) AS (VALUES {listed}) "
-            "SELECT s.* FROM wanted CROSS JOIN sections s ON s.document = d AND s.ordinal = o"
-        )
-        return {(row[0], row[1]): _read_section(row) for row in rows}
-
     def problems(self) -> list[tuple[str, str]]:
         """Return path and reason of every file that was not read, or not fully."""
         rows = self._state.query(
@@ -185,15 +112,6 @@ class Manifest:
             for path in twins[1:]
         ]
 
-    def totals(self) -> tuple[int, int]:
-        """Return the number of notes and the tokens of the whole vault."""
-        sql = (
-            "SELECT count(*), coalesce(sum(d.tokens), 0) FROM documents d JOIN files f "
-            "ON f.document = d.id"
-        )
-        notes, tokens = self._state.query(sql)[0]
-        return int(notes), int(tokens)
-
     def set_blob(self, path: str, blob: str) -> None:
         """Remember the blob of a file that is no note, now that it was read."""
         sql = "UPDATE files SET blob = ? WHERE path = ? AND blob = ''"
@@ -205,24 +123,14 @@ class Manifest:
         return bool(self._state.query(sql, (path, blob)))
 
     def put_commit_dates(self, dates: Mapping[tuple[str, str], int]) -> None:
-        """Remember since when (seconds since the epoch) git has had a path with these bytes."""
+        """Remember when (seconds since the epoch) a commit last wrote these bytes to a path."""
         rows = ((path, blob, at) for (path, blob), at in dates.items())
-        self._state.execute_many("INSERT OR IGNORE INTO committed VALUES (?, ?, ?)", rows)
+        self._state.execute_many(
+            "INSERT INTO committed VALUES (?, ?, ?) "
+            "ON CONFLICT (path, blob) DO UPDATE SET at = max(at, excluded.at)",
+            rows,
+        )
 
-
-def _read_record(row: tuple[Any, ...]) -> NoteRecord:
-    values = list(row)
-    values[6] = bool(row[6])
-    values[8] = _read_list(row[8])
-    values[17] = _read_list(row[17])
-    values[18] = float(row[18])
-    return NoteRecord(*values)
-
-
-def _read_section(row: tuple[Any, ...]) -> SectionRecord:
-    document, ordinal, heading, parents, *place = row
-    return SectionRecord(document, ordinal, heading, _read_list(parents), *place)
-
-
-def _read_list(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
+    def clear_commit_dates(self) -> None:
+        """Forget all commits, because another history is checked out."""
+        self._state.execute("DELETE FROM committed")

@@ -29,19 +29,27 @@ class ObjectReader:
         return next(self.read_all([name]))
 
     def read_all(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield kind and content of each object, in order; take all of them.
+        """Yield kind and content of each object, in order, each found by its id or expression.
 
         Raises:
             NoteNotFoundError: the repository lacks one of them.
         """
         wanted = list(names)
+        if odd := [name for name in wanted if "\n" in name]:
+            raise NoteNotFoundError(f"{odd[0]!r}: the repository does not have this object")
         for start in range(0, len(wanted), _AHEAD):
             chunk = wanted[start : start + _AHEAD]
             pipe = self._open()
             pipe.stdin.write("".join(f"{name}\n" for name in chunk).encode())
             pipe.stdin.flush()
             # All of a chunk is read before any is given away: a caller may stop half-way.
-            yield from [self._receive(pipe, name) for name in chunk]
+            found = [self._receive(pipe) for _ in chunk]
+            for name, each in zip(chunk, found, strict=True):
+                if each is None:
+                    raise NoteNotFoundError(
+                        f"{name[:12]}: the repository does not have this object"
+                    )
+                yield each
 
     def close(self) -> None:
         """End the process; it starts again on the next read."""
@@ -60,11 +68,10 @@ class ObjectReader:
             self._process = self._git.start("cat-file", "--batch")
         return self._process
 
-    def _receive(self, pipe: Any, name: str) -> tuple[str, bytes]:
+    def _receive(self, pipe: Any) -> tuple[str, bytes] | None:
         head = pipe.stdout.readline().decode("utf-8", "replace").split()
-        if len(head) != 3:
-            self.close()
-            raise NoteNotFoundError(f"{name[:12]}: the repository does not have this object")
-        data = pipe.stdout.read(int(head[2]))
+        if len(head) < 3 or not head[-1].isdigit():  # "... missing", or git has ended.
+            return None
+        data = pipe.stdout.read(int(head[-1]))
         pipe.stdout.read(1)
-        return head[1], data
+        return head[-2], data

@@ -15,7 +15,7 @@ from typing import Any
 
 from vaultmem.errors import VaultError
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -37,6 +37,15 @@ CREATE TABLE files (
     ctime INTEGER NOT NULL, inode INTEGER NOT NULL, document INTEGER, problem TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX files_document ON files (document);
+CREATE TABLE views (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE NOT NULL, size INTEGER NOT NULL,
+    used REAL NOT NULL
+);
+CREATE TABLE view_documents (
+    view INTEGER NOT NULL, document INTEGER NOT NULL, changed INTEGER NOT NULL,
+    PRIMARY KEY (view, document)
+) WITHOUT ROWID;
+CREATE INDEX view_documents_document ON view_documents (document);
 CREATE TABLE committed (
     path TEXT NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (path, blob)
 ) WITHOUT ROWID;

@@ -1,0 +1,250 @@
+"""Views: which documents the work tree holds, or a commit, or several of these together.
+
+A commit's view is stored once it was looked at; it never changes. It is a cache: the ones not
+used for longest go, and with them the documents that no other view has.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vaultmem.core.query import NoteFilter
+from vaultmem.core.record import NoteRecord, SectionRecord
+from vaultmem.storage.state import State
+
+#: Rows that stored views may take together; one view is kept however large it is.
+MAX_ROWS = 1_000_000
+
+_RECORD = """
+SELECT d.id, d.path, d.blob, d.title, d.kind, d.state, d.pinned, d.context, d.tags, d.created,
+       d.updated, d.confidence, d.source, d.agent, d.session, d.tokens, d.body_digest, d.warnings,
+       v.changed
+"""
+
+_WORK_TREE = """
+SELECT f.document AS document, coalesce(c.at, f.mtime / 1000000000) AS changed
+FROM files f LEFT JOIN committed c ON c.path = f.path AND c.blob = f.blob
+WHERE f.document IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a view shows: the work tree (`number` is None) or a commit's stored documents.
+
+    `name` is what a person calls it, `branch` is empty unless it is one, `commit` may be empty
+    for a work tree, `at` is the commit's time in seconds since the epoch.
+    """
+
+    name: str
+    branch: str
+    commit: str
+    at: int
+    number: int | None = None
+
+
+class View:
+    """The documents of one source, or the union of several; read by SQL, never held as a list."""
+
+    def __init__(self, state: State, sources: Sequence[Source] = ()) -> None:
+        self._state = state
+        self.sources = tuple(sources)
+
+    @property
+    def is_work_tree(self) -> bool:
+        """Tell whether this is the folder as it is, and nothing else."""
+        return all(source.number is None for source in self.sources)
+
+    def key(self) -> tuple[object, ...]:
+        """Return a value that differs whenever the view holds other documents."""
+        stamp = self._state.get("view") if self._has_work_tree else ""
+        return (stamp, *(source.number for source in self.sources))
+
+    def documents(self, note_filter: NoteFilter | None = None) -> list[int]:
+        """Return the numbers of all documents, or of those that a filter admits."""
+        if note_filter is None:
+            sql = f"SELECT v.document FROM ({self._relation}) v"
+            return [row[0] for row in self._state.query(sql)]
+        states = sorted(state.value for state in note_filter.wanted_states)
+        marks = ", ".join("?" * len(states))
+        sql = f"{self._joined} WHERE d.state IN ({marks})"
+        if note_filter.is_by_state_alone:
+            return [row[0] for row in self._state.query(f"SELECT d.id {sql}", states)]
+        columns = "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned"
+        rows = self._state.query(f"{columns} {sql}", states)
+        return [
+            number
+            for number, kind, state, tags, context, pinned in rows
+            if note_filter.admits(
+                kind,
+                state,
+                tuple(json.loads(tags)) if note_filter.tags else (),
+                context,
+                bool(pinned),
+            )
+        ]
+
+    def blobs(self) -> dict[str, str]:
+        """Return path and blob of every note; of a union, those of the first source that has it."""
+        rows = self._state.query(f"SELECT d.path, d.blob {self._joined} ORDER BY d.id DESC")
+        return dict(rows)
+
+    def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
+        """Return the notes in the order of their paths."""
+        clause = f"WHERE {where}" if where else ""
+        sql = f"{_RECORD} {self._joined} {clause} ORDER BY d.path, d.blob"
+        return [_read_record(row) for row in self._state.query(sql, values)]
+
+    def recent(self, limit: int) -> list[NoteRecord]:
+        """Return notes that are neither pinned nor primed, the last changed first."""
+        rows = self._state.query(
+            f"{_RECORD} {self._joined} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
+            "ORDER BY max(d.updated, d.created) DESC, 19 DESC, d.path LIMIT ?",
+            (limit,),
+        )
+        return [_read_record(row) for row in rows]
+
+    def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
+        """Return the records of these documents by number."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return {record.document: record for record in self.records(f"d.id IN ({listed})")}
+
+    def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
+        """Return all sections of these documents by document and ordinal."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        rows = self._state.query(f"SELECT * FROM sections WHERE document IN ({listed})")
+        return {(row[0], row[1]): _read_section(row) for row in rows}
+
+    def sections_at(
+        self, places: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], SectionRecord]:
+        """Return the sections at these (document, ordinal)."""
+        listed = ", ".join(f"({int(document)}, {int(ordinal)})" for document, ordinal in places)
+        if not listed:
+            return {}
+        rows = self._state.query(
+            f"WITH wanted (d, o) AS (VALUES {listed}) "
+            "SELECT s.* FROM wanted CROSS JOIN sections s ON s.document = d AND s.ordinal = o"
+        )
+        return {(row[0], row[1]): _read_section(row) for row in rows}
+
+    def totals(self) -> tuple[int, int]:
+        """Return the number of notes and the tokens of all of them."""
+        sql = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
+        notes, tokens = self._state.query(sql)[0]
+        return int(notes), int(tokens)
+
+    def sources_of(self, document: int) -> tuple[str, ...]:
+        """Return the names of the sources that hold a document."""
+        names = []
+        for source in self.sources:
+            sql = f"SELECT 1 FROM ({_relation(source)}) WHERE document = ?"
+            if self._state.query(sql, (document,)):
+                names.append(source.name)
+        return tuple(names)
+
+    @cached_property
+    def _relation(self) -> str:
+        parts = [_relation(source) for source in self.sources] or [_WORK_TREE]
+        if len(parts) == 1:
+            return parts[0]
+        union = " UNION ALL ".join(f"SELECT * FROM ({part})" for part in parts)
+        return f"SELECT document, max(changed) AS changed FROM ({union}) GROUP BY document"
+
+    @property
+    def _joined(self) -> str:
+        return f"FROM documents d JOIN ({self._relation}) v ON v.document = d.id"
+
+    @property
+    def _has_work_tree(self) -> bool:
+        return not self.sources or any(source.number is None for source in self.sources)
+
+
+class ViewStore:
+    """The state database's tables of stored views."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self, key: str) -> int | None:
+        """Return the number of a stored view, which counts as used now."""
+        rows = self._state.query("SELECT id FROM views WHERE key = ?", (key,))
+        if not rows:
+            return None
+        self._state.execute("UPDATE views SET used = ? WHERE id = ?", (time.time(), rows[0][0]))
+        return int(rows[0][0])
+
+    def put(self, key: str, documents: Mapping[int, int]) -> int:
+        """Store a view: document numbers, and since when (seconds) each has these bytes."""
+        number = self._state.execute(
+            "INSERT INTO views (key, size, used) VALUES (?, ?, ?)",
+            (key, len(documents), time.time()),
+        )
+        rows = ((number, document, changed) for document, changed in sorted(documents.items()))
+        self._state.execute_many("INSERT INTO view_documents VALUES (?, ?, ?)", rows)
+        self._evict(number)
+        return number
+
+    def documents(self) -> dict[tuple[str, str], int]:
+        """Return the number of every document that is known, by path and blob."""
+        rows = self._state.query("SELECT path, blob, id FROM documents")
+        return {(path, blob): number for path, blob, number in rows}
+
+    def clear(self) -> None:
+        """Forget all stored views; their documents stay until they are collected."""
+        self._state.execute("DELETE FROM view_documents")
+        self._state.execute("DELETE FROM views")
+
+    def _evict(self, newest: int) -> None:
+        total = 0
+        for number, size in self._state.query("SELECT id, size FROM views ORDER BY used DESC"):
+            total += size
+            if total > MAX_ROWS and number != newest:
+                self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        held = self._state.query("SELECT document FROM view_documents WHERE view = ?", (number,))
+        self._state.execute("DELETE FROM view_documents WHERE view = ?", (number,))
+        self._state.execute("DELETE FROM views WHERE id = ?", (number,))
+        drop_unused(self._state, (row[0] for row in held))
+
+
+def drop_unused(state: State, documents: Iterable[int]) -> None:
+    """Forget those of the documents that neither the work tree nor a stored view has."""
+    rows = [(document,) for document in documents]
+    for table, column in (("sections", "document"), ("documents", "id")):
+        state.execute_many(
+            f"DELETE FROM {table} WHERE {column} = ?1 "
+            "AND NOT EXISTS (SELECT 1 FROM files WHERE document = ?1) "
+            "AND NOT EXISTS (SELECT 1 FROM view_documents WHERE document = ?1)",
+            rows,
+        )
+
+
+def _relation(source: Source) -> str:
+    if source.number is None:
+        return _WORK_TREE
+    return f"SELECT document, changed FROM view_documents WHERE view = {source.number:d}"
+
+
+def _read_record(row: tuple[Any, ...]) -> NoteRecord:
+    values = list(row)
+    values[6] = bool(row[6])
+    values[8] = _read_list(row[8])
+    values[17] = _read_list(row[17])
+    values[18] = float(row[18])
+    return NoteRecord(*values)
+
+
+def _read_section(row: tuple[Any, ...]) -> SectionRecord:
+    document, ordinal, heading, parents, *place = row
+    return SectionRecord(document, ordinal, heading, _read_list(parents), *place)
+
+
+def _read_list(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
