@@ -69,6 +69,102 @@ def test_a_forgotten_note_that_no_commit_had_can_be_had_back_from_git(
     assert "the tide turns at noon" in git(root, "show", f"HEAD:{note.path}")
 
 
+def _log(root: Path, count: int) -> list[str]:
+    """Return author, subject and the trailers of session and event, oldest first."""
+    keys = ("Session-Id", "Vault-Event")
+    trailers = "|".join(f"%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
+    shown = git(root, "log", "--reverse", f"-{count}", f"--format=%an|%s|{trailers}")
+    return shown.splitlines()
+
+
+def test_what_another_session_left_is_recovered_under_its_agents_name(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/n.md": "old\n"})
+    remember(opened(root, agent="alice", session="s-1"), Memory("one", title="one"))
+    remember(opened(root, agent="alice"), Memory("two", title="two"))
+    remember(opened(root, agent="bot", session="s-8"), Memory("three", title="three"))
+    write_notes(root, {"notes/n.md": "by hand\n"})
+    bot = opened(root, agent="bot", session="s-9")
+    remember(bot, Memory("four", title="four"))
+    remember(opened(root, agent="bot"), Memory("five", title="five"))
+
+    report = save_checkpoint(bot, "mine")
+
+    assert _log(root, 5) == [
+        "Maren Person|edit: 1 note||edit",
+        "alice|recover: agent alice||recover",
+        "alice|recover: session s-1|s-1|recover",
+        "bot|recover: session s-8|s-8|recover",
+        "bot|checkpoint: mine|s-9|checkpoint",
+    ]
+    assert report.paths == ("notes/inbox/five.md", "notes/inbox/four.md")
+    files = git(root, "log", "--reverse", "-4", "--format=", "--name-only").split()
+    assert [Path(file).stem for file in files] == ["two", "one", "three", "five", "four"]
+    assert len(git(root, "reflog").splitlines()) == len(git(root, "log", "--format=%h").split()) - 4
+
+
+def test_a_checkpoint_without_a_session_claims_none_of_several(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({})
+    for session in ("s-1", "s-2", ""):
+        remember(opened(root, agent="bot", session=session), Memory("x", title=f"n{session}"))
+
+    report = save_checkpoint(opened(root, agent="bot"), "mine")
+
+    assert _log(root, 3) == [
+        "bot|recover: session s-1|s-1|recover",
+        "bot|recover: session s-2|s-2|recover",
+        "bot|checkpoint: mine||checkpoint",
+    ]
+    assert report.paths == ("notes/inbox/n.md",)
+
+
+def test_a_tag_leaves_another_sessions_words_to_that_session(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({})
+    note = remember(opened(root, agent="bot", session="s-1"), Memory("noon tide"))
+    later = opened(root, agent="bot", session="s-2")
+
+    change_tags(later, resolve_address(later, note.path)[0], ("tide",), ())
+    save_checkpoint(later, "tagged")
+
+    assert _log(root, 2) == [
+        "bot|recover: session s-1|s-1|recover",
+        "bot|checkpoint: tagged|s-2|checkpoint",
+    ]
+
+
+def test_a_persons_own_writes_are_edits_and_never_recovered(make_vault: Make, opened: Open) -> None:
+    root = make_vault({})
+    remember(opened(root), Memory("by command", title="a"))
+    write_notes(root, {"notes/b.md": "by hand\n"})
+
+    save_checkpoint(opened(root, agent="bot", session="s-1"), "x")
+
+    assert _log(root, 2) == ["Maren Person|edit: 2 notes||edit", "bot|checkpoint: x|s-1|checkpoint"]
+
+
+def test_with_edit_commits_off_hand_edits_join_the_event_and_other_sessions_do_not(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"vaultmem.yaml": "edit_commits: false\n"})
+    remember(opened(root, agent="alice", session="s-1"), Memory("x", title="a"))
+    write_notes(root, {"notes/b.md": "by hand\n"})
+    bot = opened(root, agent="bot")
+    remember(bot, Memory("x", title="c"))
+
+    report = save_checkpoint(bot, "x")
+
+    assert _log(root, 2) == [
+        "alice|recover: session s-1|s-1|recover",
+        "bot|checkpoint: x||checkpoint",
+    ]
+    assert report.paths == ("notes/b.md", "notes/inbox/c.md")
+
+
 def test_rewritten_history_stops_no_command(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/n.md": "tide\n"})
     save_checkpoint(opened(root), "one")

@@ -12,6 +12,7 @@ from support import git, hash_tree, write_notes
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.checkpoint import save_checkpoint
 from vaultmem.services.create import create_vault
+from vaultmem.services.log import CommitFilter, list_commits
 from vaultmem.services.promote import promote_notes
 from vaultmem.services.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
@@ -452,7 +453,7 @@ def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wa
     remember(vault, Memory("safe", title="safe"))
     head = git(root, "rev-parse", "HEAD")
     lock = root / ".git/index.lock"
-    _on_git_call(monkeypatch, "commit-tree", lambda: lock.write_text("theirs"))
+    _on_git_call(monkeypatch, "unpack-objects", lambda: lock.write_text("theirs"))
 
     with pytest.raises(PendingError):
         save_checkpoint(vault, "first")
@@ -526,11 +527,11 @@ def test_events_are_logged_newest_first(make_vault: Make, opened: Open) -> None:
     remember(vault, Memory("x"))
     save_checkpoint(vault, "done")
 
-    events = vault.history.log(10)
+    events = list_commits(vault, CommitFilter(), 10).commits
 
-    shown = [(event["event"], event["agent"], event["session"]) for event in events]
+    shown = [(event.event, event.agent, event.session) for event in events]
     assert shown[:2] == [("checkpoint", "claude", "s-1"), ("promote", "claude", "s-1")]
-    assert [event["commit"] for event in events[:2]] == git(
+    assert [event.commit for event in events[:2]] == git(
         root, "log", "-2", "--format=%H"
     ).splitlines()
 

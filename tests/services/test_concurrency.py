@@ -6,13 +6,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import git
+from support import git, write_notes
 
 from vaultmem.core.query import parse_query
 from vaultmem.errors import VaultError
+from vaultmem.services.create import create_vault
 from vaultmem.services.recall import recall
 from vaultmem.services.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
@@ -22,7 +24,7 @@ from vaultmem.vault import Vault
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
 
-WRITERS, COMMITS = 4, 15
+WRITERS = 4
 
 _WRITER = """
 import sys
@@ -46,62 +48,109 @@ for number in range(count):
 """
 
 
-def test_commits_of_four_processes_and_of_plain_git_are_all_reachable(
-    make_vault: Make, opened: Open
-) -> None:
-    root = make_vault()
+#: How a person's git commits beside us: one file, or all that differs from the index.
+_ONLY = ("--only", "by-hand.txt")
+_ALL = ("--all",)
+
+
+def _commit_plainly(root: Path, how: tuple[str, ...], done: threading.Event) -> list[str]:
+    """Change a file and commit it with git, again and again; return the subjects of commits."""
+    plain: list[str] = []
+    while not done.is_set() or not plain:
+        subject = f"plain {len(plain)}"
+        (root / "by-hand.txt").write_text(subject)
+        made = subprocess.run(
+            ["git", "commit", "-q", "-m", subject, *how],
+            cwd=root,
+            capture_output=True,
+            check=False,
+        )
+        if made.returncode == 0:
+            plain.append(subject)
+        done.wait(0.1)
+    return plain
+
+
+def _write_at_once(
+    root: Path, prefix: str, commits: int, how: tuple[str, ...]
+) -> tuple[set[str], set[str]]:
+    """Let agents and a person's git commit at once; return notes and commits as reported."""
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(root), f"agent{n}", str(COMMITS)],
+            [sys.executable, "-c", _WRITER, str(root / prefix), f"agent{n}", str(commits)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for n in range(WRITERS)
     ]
-    plain: list[str] = []
     done = threading.Event()
-
-    def commit_plainly() -> None:
-        while not done.is_set() or not plain:
-            message = f"plain {len(plain)}"
-            made = subprocess.run(
-                ["git", "commit", "-q", "--allow-empty", "-m", message],
-                cwd=root,
-                capture_output=True,
-                check=False,
-            )
-            if made.returncode == 0:
-                plain.append(message)
-            done.wait(0.1)
-
-    committer = threading.Thread(target=commit_plainly)
-    committer.start()
-    try:
-        outputs = [process.communicate(timeout=120) for process in writers]
-    finally:
-        done.set()
-        committer.join()
-
+    with ThreadPoolExecutor() as pool:
+        plain = pool.submit(_commit_plainly, root, how, done)
+        try:
+            outputs = [process.communicate(timeout=600) for process in writers]
+        finally:
+            done.set()
     assert [process.returncode for process in writers] == [0] * WRITERS, outputs
     lines = [line.split(" ", 1) for out, _ in outputs for line in out.splitlines()]
-    notes = [value for word, value in lines if word == "note"]
+    notes = {prefix + value for word, value in lines if word == "note"}
     reported = {value for word, value in lines if word == "commit"}
-    reachable = git(root, "rev-list", "HEAD").split()
-    assert len(set(notes)) == WRITERS * COMMITS
-    assert len(reported) >= WRITERS * COMMITS // 2
-    assert reported <= set(reachable)
-    assert set(notes) <= set(git(root, "ls-tree", "-r", "--name-only", "HEAD").splitlines())
-    subjects = git(root, "log", "--format=%s").splitlines()
-    assert plain
-    assert set(plain) <= set(subjects)
+    assert len(notes) == WRITERS * commits
+    assert len(reported) >= WRITERS * commits // 2
+    assert plain.result()
+    assert set(plain.result()) <= set(git(root, "log", "--format=%s").splitlines())
+    return notes, reported
+
+
+def _check_history(root: Path, notes: set[str], reported: set[str]) -> None:
+    """Every reported commit is reachable, and no commit took back what another had made."""
+    assert reported <= set(git(root, "rev-list", "HEAD").split())
+    assert notes <= set(git(root, "ls-tree", "-r", "--name-only", "HEAD").splitlines())
     assert git(root, "rev-list", "--merges", "HEAD") == ""
-    assert git(root, "status", "--porcelain") == ""
+    assert git(root, "log", "--format=%s", "--diff-filter=D") == ""
+    changed = git(root, "log", "--format=", "--name-only", "--diff-filter=M").split()
+    assert set(changed) <= {"by-hand.txt"}
     assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
-    vault = opened(root)
+
+
+@pytest.mark.parametrize("commits", [15, pytest.param(50, marks=pytest.mark.long)])
+def test_commits_of_four_processes_and_of_plain_git_are_all_reachable(
+    home: Path, tmp_path: Path, opened: Open, commits: int
+) -> None:
+    root = tmp_path / "repo"
+    git(tmp_path, "init", "-q", str(root))
+    write_notes(root, {"by-hand.txt": "", "staged.txt": "one\n", "removed.txt": "x\n"})
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "first")
+    create_vault(root / "memory").vault.close()
+    write_notes(root, {"staged.txt": "two\n", "added.txt": "new\n"})
+    git(root, "add", "staged.txt", "added.txt")
+    git(root, "rm", "-q", "--cached", "removed.txt")
+    write_notes(root, {"staged.txt": "three, not staged\n"})
+    staged, status = git(root, "diff", "--cached", "--binary"), git(root, "diff", "--binary")
+
+    notes, reported = _write_at_once(root, "memory/", commits, _ONLY)
+
+    assert len(staged.splitlines()) > 10
+    assert git(root, "diff", "--cached", "--binary") == staged
+    assert git(root, "diff", "--binary", "--", "staged.txt") == status
+    assert git(root, "status", "--porcelain", "-uall", "--", "memory") == ""
+    _check_history(root, notes, reported)
+    vault = opened(root / "memory")
     sync_vault(vault)
-    hits = recall(vault, parse_query("gangway", limit=100))
-    assert {hit.record.path for hit in hits} == set(notes)
+    hits = recall(vault, parse_query("gangway", limit=300))
+    assert {f"memory/{hit.record.path}" for hit in hits} == notes
+
+
+def test_commits_of_four_processes_and_of_git_commit_all_are_all_reachable(
+    make_vault: Make,
+) -> None:
+    root = make_vault({"by-hand.txt": ""})
+
+    notes, reported = _write_at_once(root, "", 8, _ALL)
+
+    _check_history(root, notes, reported)
+    assert git(root, "status", "--porcelain", "-uall", "--", "notes") == ""
 
 
 def test_a_lock_that_another_process_holds_is_waited_for_and_then_reported(

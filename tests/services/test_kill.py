@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import pytest
+from conftest import PERSON
 from support import git, write_notes
 
 from vaultmem.core.note import parse_note
@@ -28,6 +29,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.checkpoint import save_checkpoint
 from vaultmem.services.create import create_vault
 from vaultmem.services.recall import recall
+from vaultmem.services.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import open_vault
 
@@ -260,3 +262,63 @@ def test_a_disk_error_between_the_database_and_the_index_is_repaired_by_the_next
     vault.close()
 
     assert answer(tmp_path / "v", ["gangway"])[0]
+
+
+_KILLED_COMMIT = """
+import os, signal, sys
+from vaultmem import open_vault, save_checkpoint
+from vaultmem.storage.commit_writer import CommitWriter
+setattr(CommitWriter, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+save_checkpoint(open_vault(sys.argv[1], agent="bot", session="s-2"), "killed")
+"""
+
+
+@pytest.mark.parametrize("step", ["move_head", "move_branch"])
+def test_row_26_a_kill_before_the_branch_moves_loses_no_authors_part(
+    home: Path, tmp_path: Path, step: str
+) -> None:
+    root = tmp_path / "v"
+    create_vault(root).vault.close()
+    for agent, session in (("alice", "s-1"), ("bot", "s-2")):
+        vault = open_vault(root, agent=agent, session=session)
+        remember(vault, Memory(f"gangway of {agent}", title=agent))
+        vault.close()
+    write_notes(root, {"notes/hand.md": "gangway by hand\n"})
+    head = git(root, "rev-parse", "HEAD")
+
+    command = [sys.executable, "-c", _KILLED_COMMIT, str(root), step]
+    done = subprocess.run(command, check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    assert git(root, "rev-parse", "HEAD") == head
+    vault = open_vault(root, agent="bot", session="s-2")
+    save_checkpoint(vault, "after")
+    vault.close()
+    assert git(root, "log", f"{head}..", "--reverse", "--format=%an|%s").splitlines() == [
+        f"{PERSON[0]}|edit: 1 note",
+        "alice|recover: session s-1",
+        "bot|checkpoint: after",
+    ]
+    added = git(root, "log", f"{head}..", "--reverse", "--format=", "--name-only").split()
+    assert added == ["notes/hand.md", "notes/inbox/alice.md", "notes/inbox/bot.md"]
+    assert git(root, "status", "--porcelain") == ""
+    assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
+
+
+def test_row_26_what_a_killed_commit_staged_goes_when_nothing_is_left_to_commit(
+    home: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "v"
+    create_vault(root).vault.close()
+    write_notes(root, {"notes/hand.md": "gangway\n"})
+    command = [sys.executable, "-c", _KILLED_COMMIT, str(root), "move_branch"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert git(root, "diff", "--cached", "--name-only") == "notes/hand.md"
+    (root / "notes/hand.md").unlink()
+
+    vault = open_vault(root)
+    report = save_checkpoint(vault, "nothing")
+    vault.close()
+
+    assert report.commits == ()
+    assert git(root, "status", "--porcelain") == ""

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.commit_message import format_message
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.divide import Event, Part, Plan, divide_event, divide_others
 from vaultmem.services.pending import Pending, Whose, find_leaks, find_pending, is_pending
-from vaultmem.storage.commits import File, Identity, RefMovedError
+from vaultmem.storage.commits import Draft, File, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.head_tree import HeadTree
 from vaultmem.storage.journal import Author
+from vaultmem.storage.settings import Settings
 from vaultmem.vault import Vault
+
+__all__ = ["CommitReport", "Event", "commit_earlier", "commit_event"]
 
 _ATTEMPTS = 10
 
 #: A commit that was made: its id and its subject.
 Made = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One of the moments that become a commit; `subject` is its first line.
-
-    `only` limits the event's own commit to these paths; empty means all that its author wrote.
-    """
-
-    name: str
-    subject: str
-    author: Author
-    body: tuple[str, ...] = ()
-    intent: str = ""
-    confidence: float | None = None
-    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +43,8 @@ class CommitReport:
 def commit_event(vault: Vault, event: Event) -> CommitReport:
     """Commit what changed since the last commit, each author's part on its own.
 
-    A clean tree makes no commit. Events that had to wait are committed first.
+    All these commits come to be together, or none. A clean tree makes no commit. Events that had
+    to wait are committed first.
 
     Raises:
         PendingError: git cannot take a commit now; the event is kept and committed later.
@@ -91,117 +82,83 @@ def commit_earlier(
     wanted = {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
     if not wanted or vault.head() is None or not vault.config.edit_commits:
         return []
+
+    def divide(pending: Pending) -> Plan:
+        clean = wanted - find_leaks(vault, pending.files).keys()
+        return Plan(divide_others(pending, clean, vault.author))
+
     with vault.lock():
         if vault.history.obstacle():
             return []
-        pending = find_pending(vault)
-        clean = wanted - find_leaks(vault, pending.files).keys()
         try:
-            return _commit_each_author(vault, pending, clean)
+            return _commit_plan(vault, divide)[1]
         except PendingError:
             return []
 
 
 def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
-    pending = find_pending(vault)
-    skipped = dict(pending.skipped)
-    if not pending.files and not even_if_clean:
-        return CommitReport(skipped=skipped)
-    own = _own_paths(vault, event, pending)
-    others = pending.files.keys() - own
-    leaks = find_leaks(vault, pending.files)
-    if event.only:
-        others = {path for path in others if _is_hand_edit(vault, pending, path)}
-        skipped |= {
-            path: f"looks like a credential ({leaks[path][0]})" for path in leaks.keys() & others
-        }
-        others -= leaks.keys()
-        leaks = {path: places for path, places in leaks.items() if path in own}
-    _refuse_leaks(leaks)
-    made = _commit_each_author(vault, pending, others)
-    if not own and event.only:
-        return CommitReport(tuple(made), skipped=skipped)
-    files = pending.of(own)
-    event = replace(event, author=_with_session(event.author, pending, own))
-    commit = _write(vault, files, event)
-    return CommitReport((*made, (commit, event.subject)), commit, tuple(files), skipped)
+    def divide(pending: Pending) -> Plan:
+        if not pending.files and not even_if_clean:
+            return Plan([], skipped=pending.skipped)
+        return divide_event(vault, event, pending)
+
+    plan, made = _commit_plan(vault, divide)
+    if not plan.has_own:
+        return CommitReport(tuple(made), skipped=plan.skipped)
+    return CommitReport(tuple(made), made[-1][0], tuple(plan.parts[-1].files), plan.skipped)
 
 
-def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
-    """Return the paths of the event's own commit."""
-    if event.only:
-        return pending.files.keys() & set(event.only)
-    own = set()
-    for path, author in pending.authors.items():
-        if author is None:
-            if not vault.config.edit_commits:
-                own.add(path)
-        elif author.agent == event.author.agent:
-            own.add(path)
-    return own
+def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
+    """Divide what is pending into commits and make them all at once.
 
-
-def _is_hand_edit(vault: Vault, pending: Pending, path: str) -> bool:
-    return vault.config.edit_commits and pending.authors[path] is None
-
-
-def _with_session(author: Author, pending: Pending, own: Iterable[str]) -> Author:
-    """Name the session that wrote everything, where the event itself names none."""
-    sessions = {written.session for path in own if (written := pending.authors.get(path))}
-    if author.session or len(sessions) != 1:
-        return author
-    return replace(author, session=sessions.pop())
-
-
-def _commit_each_author(vault: Vault, pending: Pending, paths: Iterable[str]) -> list[Made]:
-    """Commit each author's files; the person's under the identity that git knows."""
-    groups: dict[Author, list[str]] = {}
-    for path in sorted(paths):
-        written = pending.authors.get(path) or Author("")
-        groups.setdefault(replace(written, tool_call=""), []).append(path)
-    made = []
-    for author in sorted(groups, key=lambda each: (each.agent, each.session)):
-        files = pending.of(groups[author])
-        if files:
-            event = Event("edit", f"edit: {_count_notes(files)}", author, intent="observe")
-            made.append((_write(vault, files, event), event.subject))
-    return made
-
-
-def _write(vault: Vault, files: dict[str, File], event: Event) -> str:
-    message = _write_message(event, event.body or tuple(map(_describe_change, files.items())))
-    identity = _identity(vault, event.author)
+    Where somebody else's commit comes first, what is on disk is compared with theirs: it may
+    hold some of it.
+    """
     for _ in range(_ATTEMPTS):
-        parent = vault.history.head().commit
+        pending = find_pending(vault)
+        plan = divide(pending)
         try:
-            at = int(time.time())
-            commit = vault.history.write_commit(files, message, identity, parent, at)
+            return plan, _write(vault, pending.parent, plan.parts)
         except RefMovedError:
             continue
-        written = {(p, blob_id(f[1])): at for p, f in files.items() if f is not None}
-        with vault.state.transaction():
-            vault.journal.clear(list(files))
-            vault.manifest.put_commit_dates(written)
-            if vault.state.get("head") == parent:
-                vault.state.put("head", commit)
-                vault.state.put("head_time", str(at))
-        return commit
     raise PendingError("other commits keep coming in")
 
 
-def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
-    if places := [place for found in leaks.values() for place in found]:
-        raise RefusedError(
-            f"not committed, this looks like a credential: {'; '.join(places)}. "
-            "Remove it, or list the note under allow_secrets in vaultmem.yaml"
-        )
+def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
+    """Make the commits, and remember that they were made."""
+    history = vault.history
+    if not parts:
+        history.settle_index()
+        return []
+    at = int(time.time())
+    settings = history.settings()
+    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
+    commits = history.write_commits(drafts, parent, settings)
+    files = {path: file for part in parts for path, file in part.files.items()}
+    entries = {path: f and TreeEntry(f[0], blob_id(f[1])) for path, f in files.items()}
+    with vault.state.transaction():
+        vault.journal.clear(list(files))
+        vault.manifest.put_commit_dates({(p, e.blob): at for p, e in entries.items() if e})
+        HeadTree(vault.state).advance(history, parent, commits[-1], entries)
+        if vault.state.get("head") == parent:
+            vault.state.put("head", commits[-1])
+            vault.state.put("head_time", str(at))
+    return [(commit, part.event.subject) for commit, part in zip(commits, parts, strict=True)]
 
 
-def _write_message(event: Event, body: tuple[str, ...]) -> str:
-    """Return subject, body and trailers as `git interpret-trailers` reads them."""
-    shown = [_one_line(line, 500) for line in body[:200]]
-    if len(body) > len(shown):
-        shown.append(f"... and {len(body) - len(shown)} more")
+def draft_event(
+    vault: Vault,
+    event: Event,
+    files: Mapping[str, File],
+    at: int,
+    settings: Settings | None = None,
+) -> Draft:
+    """Return the commit that an event and its files make, at a time in seconds since the epoch."""
+    identity = _identity(vault, event.author, settings or vault.history.settings())
+    return Draft(files, _write_message(event, files), identity, at)
+
+
+def _write_message(event: Event, files: Mapping[str, File]) -> str:
     trailers = {
         "Agent-Id": event.author.agent,
         "Session-Id": event.author.session,
@@ -210,15 +167,8 @@ def _write_message(event: Event, body: tuple[str, ...]) -> str:
         "Tool-Call": event.author.tool_call,
         "Vault-Event": event.name,
     }
-    lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
-    parts = [_one_line(event.subject, 200), "\n".join(shown), "\n".join(lines)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _count_notes(files: Mapping[str, File]) -> str:
-    notes = sum(path.lower().endswith(".md") for path in files)
-    count, name = (notes, "note") if notes else (len(files), "file")
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+    body = event.body or tuple(map(_describe_change, files.items()))
+    return format_message(event.subject, body, trailers)
 
 
 def _describe_change(change: tuple[str, File]) -> str:
@@ -226,16 +176,12 @@ def _describe_change(change: tuple[str, File]) -> str:
     return f"{'removed' if file is None else 'wrote'} {path}"
 
 
-def _one_line(text: str, limit: int) -> str:
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain[:limit]
-
-
-def _identity(vault: Vault, author: Author) -> Identity:
+def _identity(vault: Vault, author: Author, settings: Settings) -> Identity:
     """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
-    if not author.agent:
-        return vault.history.person()
-    name, _, email = vault.config.author.replace("{agent}", author.agent).partition("<")
+    agent = author.agent
+    if not agent:
+        return settings.person
+    name, _, email = vault.config.author.replace("{agent}", agent).partition("<")
     return Identity(name.strip(), email.rstrip("> ").strip())
 
 

@@ -8,13 +8,14 @@ from enum import Enum
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changes import diff_trees
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.sync import sync_vault
-from vaultmem.storage.commits import File, TreeEntry
+from vaultmem.storage.commits import File
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
+from vaultmem.storage.head_tree import HeadTree
 from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.storage.tree_builder import is_refused_name
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
@@ -31,11 +32,12 @@ class Whose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Files that differ from HEAD, by path, with their authors (None: a person by hand).
+    """Files that differ from the commit `parent`, by path, with their authors.
 
-    `skipped` are files that no commit takes, with the reason.
+    No author is a person by hand. `skipped` are files that no commit takes, with the reason.
     """
 
+    parent: str
     files: dict[str, File]
     authors: dict[str, Author | None]
     skipped: dict[str, str]
@@ -48,38 +50,46 @@ class Pending:
 def find_pending(vault: Vault) -> Pending:
     """Compare what is on disk with HEAD; only files that may differ are read."""
     sync_vault(vault)
-    tree = vault.history.tree(vault.history.head().commit)
+    parent = vault.history.head().commit
+    head = HeadTree(vault.state)
+    head.follow(vault.history, parent)
+    changed, gone = head.difference()
+    changed += [path for path in _HIDDEN_FILES if (vault.root / path).is_file()]
+    entries = head.entries(changed)
+    ignored = vault.history.ignored([path for path in changed if path not in entries])
     files: dict[str, File] = {}
     skipped: dict[str, str] = {}
-    for path in _find_suspects(vault, tree):
-        try:
-            data = read_file(vault.root, PurePosixPath(path))
-        except NoteNotFoundError:
+    for path in changed:
+        if path in ignored:
             continue
-        except UnsafeFileError as error:
-            if "larger" in str(error):
-                skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
+        data = _read(vault, path, skipped)
+        if data is None:
             continue
         blob = blob_id(data)
         vault.manifest.set_blob(path, blob)
-        if path not in tree or blob != tree[path].blob:
-            files[path] = (_mode_of(vault, tree, path), data)
-    for path in tree.keys() - vault.manifest.blobs().keys() - set(_HIDDEN_FILES):
-        if not (vault.root / path).is_symlink() and not (vault.root / path).exists():
-            files[path] = None
-    return Pending(
-        files, {path: _author_of(vault, path, file) for path, file in files.items()}, skipped
-    )
+        entry = entries.get(path)
+        if entry is None:
+            files[path] = (_mode_of(vault, path), data)
+        elif entry.blob != blob:
+            files[path] = (entry.mode, data)
+    files |= dict.fromkeys(_find_removed(vault, gone))
+    authors = {path: _author_of(vault, path, file) for path, file in files.items()}
+    return Pending(parent, files, authors, skipped)
 
 
 def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
     """Tell, without asking git, whether these bytes are in no commit and written by `whose`."""
     if vault.manifest.is_committed(path, blob):
         return False
-    author = vault.journal.find_author(path, blob)
-    if author is None and whose is Whose.OTHERS_AND_EDITS:
+    written = vault.journal.find_author(path, blob)
+    if written is None and whose is Whose.OTHERS_AND_EDITS:
         return True
-    return whose is Whose.ANYBODY or (author.agent if author else "") != vault.author.agent
+    return whose is Whose.ANYBODY or not is_own(written or Author(""), vault.author)
+
+
+def is_own(written: Author, author: Author) -> bool:
+    """Tell whether `author` wrote it: in the same session, or in none that was named."""
+    return written.agent == author.agent and written.session in {"", author.session}
 
 
 def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
@@ -93,20 +103,40 @@ def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
     return places
 
 
-def _find_suspects(vault: Vault, tree: Mapping[str, TreeEntry]) -> list[str]:
-    """Return the paths whose bytes are not known to be those of HEAD, ignored ones left out."""
-    known = {path: file.blob for path, file in vault.manifest.files().items()}
-    known |= {path: "" for path in _HIDDEN_FILES if (vault.root / path).is_file()}
-    suspects = diff_trees({path: entry.blob for path, entry in tree.items()}, known).written
-    ignored = vault.history.ignored([path for path in suspects if path not in tree])
-    return [path for path in suspects if path not in ignored]
+def _read(vault: Vault, path: str, skipped: dict[str, str]) -> bytes | None:
+    """Return a file's bytes, None for one that no commit takes; `skipped` gets the reason."""
+    if is_refused_name(path):
+        skipped[path] = "git takes no file of this name"
+        return None
+    try:
+        return read_file(vault.root, PurePosixPath(path))
+    except NoteNotFoundError:
+        return None
+    except UnsafeFileError as error:
+        if "larger" in str(error):
+            skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
+        return None
+
+
+def _find_removed(vault: Vault, gone: Iterable[str]) -> set[str]:
+    """Return those of the paths that are on disk no more, and that somebody had there."""
+    removed = {path for path in gone if _is_gone(vault, path)}
+    return removed - vault.history.find_skipped(removed)
+
+
+def _is_gone(vault: Vault, path: str) -> bool:
+    try:
+        (vault.root / path).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # It cannot be looked at, which is not the same.
+        return False
+    return False
 
 
 def _author_of(vault: Vault, path: str, file: File) -> Author | None:
     return vault.journal.find_author(path, REMOVED if file is None else blob_id(file[1]))
 
 
-def _mode_of(vault: Vault, tree: Mapping[str, TreeEntry], path: str) -> str:
-    if path in tree:
-        return tree[path].mode
+def _mode_of(vault: Vault, path: str) -> str:
     return "100755" if (vault.root / path).stat().st_mode & 0o100 else "100644"

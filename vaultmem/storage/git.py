@@ -109,6 +109,20 @@ def make_repository(root: Path) -> None:
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 
+def find_refusal(work_tree: Path) -> str:
+    """Return why git would not work in a folder that it finds by itself, empty if it would."""
+    with _clean_environment():
+        from git import Git
+
+        status, _, err = Git(str(work_tree)).execute(
+            ["git", "rev-parse", "--git-dir"],
+            with_extended_output=True,
+            with_exceptions=False,
+            env={"LC_ALL": "C"},
+        )
+    return _first_complaint(str(err)) or f"status {status}" if status else ""
+
+
 def _command(arguments: tuple[str, ...]) -> list[str]:
     options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
     return ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]

@@ -49,7 +49,7 @@ def read_head(git: Path) -> Head | None:
     name = text.removeprefix("ref: ")
     if name == "refs/heads/.invalid":
         return None
-    common = _common_folder(git)
+    common = common_folder(git)
     return Head(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
 
 
@@ -66,7 +66,8 @@ def find_obstacle(git: Path) -> str:
     return ""
 
 
-def _common_folder(git: Path) -> Path:
+def common_folder(git: Path) -> Path:
+    """Return the git folder that all work trees of a repository share."""
     try:
         return (git / (git / "commondir").read_text(encoding="utf-8").strip()).resolve()
     except OSError:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.commits import CommitWriter, File, Identity, TreeEntry
+from vaultmem.storage.commit_writer import CommitWriter
+from vaultmem.storage.commits import Draft, File, Identity, TreeEntry
 from vaultmem.storage.git import GitRunner, make_repository
 from vaultmem.storage.head import Head, find_git_folder, find_obstacle, read_head
 from vaultmem.storage.objects import ObjectReader
+from vaultmem.storage.person_index import PersonIndex
 from vaultmem.storage.refs import Refs
-
-_LOG_FIELDS = ("commit", "time", "author", "email", "subject", "body", "event", "agent", "session")
+from vaultmem.storage.repository import check_repository, find_checkout, refuse_bare
+from vaultmem.storage.settings import Settings, read_settings
 
 
 class History:
     """The repository that a vault lives in; `prefix` is the vault's folder inside it."""
 
     def __init__(self, root: Path, scratch: Path) -> None:
+        refuse_bare(root)
         found = find_git_folder(root)
         if found is None:
             raise VaultError(f"{root}: not in a git repository; run `vaultmem init` there")
         work_tree, self.git_folder = found
+        check_repository(work_tree, self.git_folder)
         inside = root.relative_to(work_tree).as_posix()
         self.prefix = "" if inside == "." else inside + "/"
         self.git = GitRunner(work_tree, self.git_folder)
@@ -57,11 +60,11 @@ class History:
 
     def person(self) -> Identity:
         """Return the person's identity as git is configured."""
-        pattern = r"^user\.(name|email)$"
-        out = self.git.run("config", "-z", "--get-regexp", pattern, check=False)
-        found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
-        email = found.get("user.email") or "person@localhost"
-        return Identity(found.get("user.name") or "person", email)
+        return self.settings().person
+
+    def settings(self) -> Settings:
+        """Return what git's settings say of its user and of filters, asked anew."""
+        return read_settings(self.git)
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
         """Return the vault's files in a commit by path; links and submodules are left out."""
@@ -113,33 +116,68 @@ class History:
             RefMovedError: HEAD is not `parent` any more.
             PendingError: another git holds the index.
         """
-        writer = CommitWriter(self.git, self.prefix, self._scratch)
-        commit = writer.write(files, message, author, parent, at)
-        writer.follow_index(parent)
-        writer.move_head(commit, parent, message.partition("\n")[0])
-        return commit
+        return self.write_commits([Draft(files, message, author, at)], parent)[0]
 
-    def log(self, limit: int, skip_other: bool = True) -> list[dict[str, Any]]:
-        """Return the newest commits of the vault, newest first, as plain values."""
-        if not self.head().commit:
-            return []
-        keys = ("Vault-Event", "Agent-Id", "Session-Id")
-        trailers = "".join(f"%x1f%(trailers:key={key},valueonly,separator=%x20)" for key in keys)
-        only = ["--grep=^Vault-Event: "] if skip_other else []
-        where = ["--", self.prefix] if self.prefix else []
-        out = self.git.run(
-            *("log", "-z", f"--max-count={limit}", *only, "--no-ext-diff", "--no-textconv"),
-            *(f"--format=%H%x1f%cI%x1f%an%x1f%ae%x1f%s%x1f%b{trailers}", "HEAD", *where),
-        )
-        return [
-            dict(zip(_LOG_FIELDS, (part.strip() for part in row.split("\x1f")), strict=False))
-            for row in out.split("\0")
-            if row
-        ]
+    def write_commits(
+        self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
+    ) -> list[str]:
+        """Make a chain of commits upon `parent` what is checked out: all of them, or none.
+
+        The ids are returned, oldest first. The person's index follows but for what they staged;
+        the work tree is not touched.
+
+        Raises:
+            RefMovedError: HEAD is not `parent` any more.
+            PendingError: another git holds the index or the branch.
+        """
+        writer = self._writer()
+        chain = writer.write(drafts, parent)
+        writer.move_head(chain, settings or self.settings())
+        return list(chain.commits)
+
+    def write_branch_commits(self, ref: str, drafts: Sequence[Draft], parent: str) -> list[str]:
+        """Make a chain of commits upon `parent` the end of a branch that is not checked out.
+
+        `ref` starts with "refs/heads/"; with an empty `parent` the branch is new. Neither index
+        nor work tree is touched.
+
+        Raises:
+            RefMovedError: the branch is not at `parent` any more.
+            PendingError: another git holds the branch.
+            VaultError: it is no branch, or is checked out somewhere.
+        """
+        if not ref.startswith("refs/heads/"):
+            raise VaultError(f"{ref}: not a local branch; nothing can be committed there")
+        if folder := find_checkout(self.git_folder, ref):
+            name = ref.removeprefix("refs/heads/")
+            raise VaultError(f"{name}: checked out in {folder}; commit there, or switch it away")
+        writer = self._writer()
+        chain = writer.write(drafts, parent)
+        writer.move_branch(chain, ref)
+        return list(chain.commits)
+
+    def person_index(self) -> PersonIndex:
+        """Return git's index of the work tree."""
+        return PersonIndex(self.git, self._scratch)
+
+    def settle_index(self) -> None:
+        """Take out of the person's index what a commit left there that did not come about."""
+        if self.person_index().read_intent():
+            self._writer().settle_index(self.settings())
+
+    def find_skipped(self, paths: Set[str]) -> set[str]:
+        """Return those of the paths that a sparse checkout leaves out of the work tree."""
+        named = {self.prefix + path for path in paths}
+        found = self.person_index().find_skipped(named)
+        return {path.removeprefix(self.prefix) for path in found}
+
+    def _writer(self) -> CommitWriter:
+        return CommitWriter(self.git, self.objects, self.prefix, self._scratch)
 
 
 def init_repository(root: Path, scratch: Path) -> History:
     """Make an empty repository in a folder and return its history."""
+    refuse_bare(root)
     make_repository(root)
     return History(root, scratch)
 

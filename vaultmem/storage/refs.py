@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +102,36 @@ class Refs:
         rows = (line.split("\0") for line in out.split("\n") if line)
         return [Branch(row[0], row[1], int(row[2] or 0), row[3], row[4]) for row in rows]
 
+    def create_branch(self, name: str, commit: str) -> None:
+        """Make a local branch at a commit (full id).
+
+        Raises:
+            RefusedError: git does not allow the name, or the branch exists.
+        """
+        self._check_name(name)
+        checked = self._git.run("check-ref-format", "--branch", name, check=False)
+        if checked != name:
+            raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
+        if self._find(f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: there is a branch of that name; choose another")
+        command = ("update-ref", "--create-reflog", "-m", "vaultmem: branch")
+        self._git.run(*command, f"refs/heads/{name}", commit, "0" * 40)
+
+    def delete_branch(self, name: str, commit: str) -> None:
+        """Remove a local branch that still is at a commit (full id)."""
+        self._git.run("update-ref", "-d", f"refs/heads/{name}", commit)
+
+    def checkout(self, name: str) -> None:
+        """Make HEAD a branch; nothing but HEAD changes."""
+        command = ("symbolic-ref", "-m", f"vaultmem: switch to {name}")
+        self._git.run(*command, "HEAD", f"refs/heads/{name}")
+
+    def count_ahead(self, commit: str, other: str) -> tuple[int, int]:
+        """Return how many commits only the first has, and how many only the second."""
+        out = self._git.run("rev-list", "--left-right", "--count", f"{commit}...{other}", "--")
+        ahead, behind = out.split()
+        return int(ahead), int(behind)
+
     def is_ancestor(self, commit: str, of: str) -> bool:
         """Tell whether one commit is in the history of another (or is it)."""
         command = ("merge-base", "--is-ancestor", commit, of)
@@ -109,6 +140,24 @@ class Refs:
         except VaultError:
             return False
         return True
+
+    def merge_base(self, commit: str, other: str) -> str:
+        """Return the newest commit that two histories share, "" if they share none."""
+        return self._git.run("merge-base", commit, other, check=False)
+
+    def nearest(self, commit: str, known: Set[str]) -> str:
+        """Return that of the known commits which is nearest in a commit's history, or ""."""
+        history = self._git.run("rev-list", "--topo-order", commit, "--").splitlines()
+        return next((each for each in history if each in known), "")
+
+    def between(self, bad: str, good: Set[str]) -> list[str]:
+        """Return the commits of `bad`'s history that no good one has in its own.
+
+        Those that divide the rest best come first, as git bisect would take them.
+        """
+        span = [bad, *(f"^{commit}" for commit in sorted(good))]
+        out = self._git.run("rev-list", "--bisect-all", *span, "--")
+        return [line.partition(" ")[0] for line in out.splitlines()]
 
     def is_shallow(self) -> bool:
         """Tell whether this clone has only the newer part of its history."""

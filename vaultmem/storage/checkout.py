@@ -1,0 +1,47 @@
+"""What is between the work tree's commit and another one, and the person's index on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vaultmem.storage.commits import TreeEntry
+from vaultmem.storage.history import History
+from vaultmem.storage.trees import EMPTY_TREE, RAW
+
+
+def find_differences(
+    history: History, old: str, new: str
+) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+    """Yield path (from the repository's root), and old and new entry, of all that differs.
+
+    `old` and `new` are commits or trees (full ids), empty for nothing at all.
+    """
+    command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
+    words = iter(history.git.run(*command).split("\0"))
+    for meta, path in zip(words, words, strict=False):
+        old_mode, mode, old_blob, blob, _ = meta.lstrip(":").split()
+        before = TreeEntry(old_mode, old_blob) if old_mode.strip("0") else None
+        yield path, before, TreeEntry(mode, blob) if mode.strip("0") else None
+
+
+def has_staged(history: History) -> bool:
+    """Tell whether the person has staged something; the work tree is not looked at."""
+    head = history.head().commit or EMPTY_TREE
+    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", head, "--")
+    return bool(history.git.run(*command))
+
+
+def follow_index(
+    history: History, moves: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]]
+) -> None:
+    """Put the new entries into the person's index, but where they staged something else.
+
+    Until `History.person_index().drop_intent()` they are known as ours, and can be taken back.
+
+    Raises:
+        PendingError: another git holds the index.
+    """
+    before = {history.prefix + path: old for path, (old, _) in moves.items() if old}
+    after = {history.prefix + path: new for path, (_, new) in moves.items() if new}
+    paths = {history.prefix + path for path in moves}
+    history.person_index().follow(paths, before, after, history.settings())
