@@ -22,6 +22,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.checkpoint import save_checkpoint
 from vaultmem.services.create import create_vault
 from vaultmem.services.edit import set_note_property
+from vaultmem.services.log import CommitFilter, list_commits
 from vaultmem.services.pack import make_pack
 from vaultmem.services.read import get_note
 from vaultmem.services.recall import recall
@@ -537,7 +538,7 @@ def test_row_19_hooks_filters_monitors_and_signing_of_a_repository_never_run(
     (root / "notes/c.md").unlink()
 
     save_checkpoint(vault, "x")
-    vault.history.log(5)
+    list_commits(vault, CommitFilter(everything=True))
     sync_vault(vault)
 
     assert not mark.exists(), mark.read_text()

@@ -1,72 +1,63 @@
-"""Commands about git's log: checkpoint, promote, log."""
+"""Commands that read git's history: log, show, diff, history."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption, open_here
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.changes import (
+    align,
+    commit_json,
+    operation_json,
+    say_brief,
+    say_operation,
+    short_time,
+)
+from vaultmem.cli.options import JsonOption, VaultOption, open_here, open_synced
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.commit import CommitReport
+    from vaultmem.services.show import ShownCommit
+
+_CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
+
+SinceOption = Annotated[
+    str, typer.Option("--since", metavar="DATE", help="Only from this day or moment on.")
+]
+UntilOption = Annotated[
+    str, typer.Option("--until", metavar="DATE", help="Only up to this day or moment.")
+]
+BelowOption = Annotated[
+    str, typer.Option("--path", metavar="PATH", help="Only what changed this note or folder.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("checkpoint", cls=PlainCommand)(checkpoint)
-    app.command("promote", cls=PlainCommand)(promote)
     app.command("log", cls=PlainCommand)(log)
-
-
-def checkpoint(
-    note: Annotated[list[str], typer.Argument(metavar="NOTE", help="What it stands for.")],
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Commit everything that changed, under a note of why; a clean vault commits nothing."""
-    from vaultmem.services.checkpoint import save_checkpoint
-
-    report = save_checkpoint(open_here(vault, agent, session), " ".join(note))
-    if as_json:
-        emit_json(_report_json(report))
-        return
-    _say_report(report)
-
-
-def promote(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The notes.")],
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Make candidate notes active and commit them, and nothing else.
-
-    A policy or skill that you promote may instruct from then on, until its text changes.
-    """
-    from vaultmem.services.promote import promote_notes
-    from vaultmem.services.sync import sync_vault
-
-    opened = open_here(vault, agent, session)
-    sync_vault(opened)
-    done = promote_notes(opened, paths)
-    if as_json:
-        promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-        emit_json({"promoted": promoted, "trusted": done.trusted, **_report_json(done.report)})
-        return
-    for path, before in done.notes:
-        trusted = ", may instruct" if path in done.trusted else ""
-        say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
-    _say_report(done.report)
+    app.command("show", cls=PlainCommand)(show)
+    app.command("diff", cls=PlainCommand)(diff)
+    app.command("history", cls=PlainCommand)(history)
 
 
 def log(
     limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Commits at most.")] = 20,
+    event: Annotated[
+        list[str], typer.Option("--event", metavar="EVENT", help="Only this event (repeatable).")
+    ] = [],  # noqa: B006
+    agent: Annotated[
+        list[str], typer.Option("--agent", metavar="ID", help="Only by this agent (repeatable).")
+    ] = [],  # noqa: B006
+    session: Annotated[
+        list[str],
+        typer.Option("--session", metavar="ID", help="Only of this session (repeatable)."),
+    ] = [],  # noqa: B006
+    path: BelowOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
     everything: Annotated[
         bool, typer.Option("--all", help="Also commits that vaultmem did not make.")
     ] = False,
@@ -74,31 +65,162 @@ def log(
     as_json: JsonOption = False,
 ) -> None:
     """Show the vault's events, newest first."""
-    commits = open_here(vault).history.log(limit, skip_other=not everything)
+    from vaultmem.core.moments import parse_day_or_moment
+    from vaultmem.services.log import CommitFilter, list_commits
+
+    wanted = CommitFilter(
+        frozenset(event),
+        frozenset(agent),
+        frozenset(session),
+        parse_day_or_moment(since) if since else None,
+        parse_day_or_moment(until, end_of_day=True) if until else None,
+        everything,
+    )
+    found = list_commits(open_here(vault), wanted, limit, path)
     if as_json:
-        emit_json({"commits": commits})
+        emit_json({"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut})
         return
-    if not commits:
+    for commit in found.commits:
+        rest = f"  {short_time(commit)}  {commit.author[:16]:<16}  {commit.subject}"
+        say_painted(commit.commit[:7], "yellow", rest)
+    if found.is_cut:
+        say(_CUT)
+    elif not found.commits and wanted == CommitFilter(everything=everything) and not path:
         say("No events yet; `vaultmem checkpoint NOTE` makes the first.")
-    for commit in commits:
-        when = commit["time"][:16].replace("T", " ")
-        rest = f"  {when}  {commit['author'][:16]:<16}  {commit['subject']}"
-        say_painted(commit["commit"][:7], "yellow", rest)
+    elif not found.commits:
+        say("No event is like that.")
 
 
-def _say_report(report: CommitReport) -> None:
-    if not report.commits:
-        say("Nothing has changed since the last commit.")
-    for commit, subject in report.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
-    for path, reason in report.skipped.items():
-        say(f"left out  {path}: {reason}")
+def show(
+    commit: Annotated[
+        str, typer.Argument(metavar="COMMIT", help="A commit, branch, tag or date; else HEAD.")
+    ] = "HEAD",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show who made a commit, when and why, and what it changed in the notes."""
+    from vaultmem.services.show import show_commit
+
+    shown = show_commit(open_here(vault), commit)
+    if as_json:
+        operations = list(map(operation_json, shown.operations))
+        parents = shown.commit.parents
+        known = {"parents": parents, "operations": operations, "shallow": shown.is_end}
+        emit_json({**commit_json(shown.commit), **known})
+        return
+    _say_commit(shown)
+    for operation in shown.operations:
+        say()
+        say_operation(operation)
+    if shown.is_end:
+        say()
+        say(f"What it changed is not known. {_CUT}")
+    elif not shown.operations:
+        say()
+        say("It changed nothing in the vault.")
 
 
-def _report_json(report: CommitReport) -> dict[str, Any]:
-    return {
-        "commit": report.commit or None,
-        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
-        "paths": report.paths,
-        "skipped": report.skipped,
+def diff(
+    old: Annotated[
+        str, typer.Argument(metavar="[A]", help="A commit, branch, tag or date; else HEAD.")
+    ] = "",
+    new: Annotated[
+        str, typer.Argument(metavar="[B]", help="What to compare with; else the folder as it is.")
+    ] = "",
+    path: BelowOption = "",
+    brief: Annotated[bool, typer.Option("--brief", help="One line for each note.")] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what changed in the notes between A and B (or A..B), properties as properties."""
+    from vaultmem.services.diff import diff_vault
+
+    found = diff_vault(open_here(vault), old, new, path)
+    for name, reason in found.skipped.items():
+        warn(f"left out {name}: {reason}")
+    if as_json:
+        emit_json(list(map(operation_json, found.operations)))
+        return
+    if not found.operations:
+        say("Nothing differs.")
+    if brief:
+        say_brief(found.operations)
+        return
+    for number, operation in enumerate(found.operations):
+        if number:
+            say()
+        say_operation(operation)
+
+
+def history(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The note, as it is called now or was once.")
+    ],
+    limit: Annotated[
+        int,
+        typer.Option("-n", "--limit", metavar="N", help="Changes at most.", show_default=False),
+    ] = 0,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each commit did to a note, newest first, through renames and removals."""
+    from vaultmem.services.compare import summarise_operation
+    from vaultmem.services.trace import trace_note
+
+    found = trace_note(open_synced(vault), path, limit)
+    if as_json:
+        versions = [
+            {
+                "commit": commit_json(each.commit) if each.commit else None,
+                "who": each.who,
+                "agent": each.agent,
+                "session": each.session,
+                "summary": summarise_operation(each.operation),
+                **operation_json(each.operation),
+            }
+            for each in found.versions
+        ]
+        emit_json({"path": found.path, "versions": versions})
+        return
+    rows = [
+        [
+            each.commit.commit[:7] if each.commit else "",
+            short_time(each.commit) if each.commit else "",
+            one_line(each.who),
+            one_line(each.commit.event) if each.commit else "not committed",
+            one_line(each.session),
+        ]
+        for each in found.versions
+    ]
+    for line, each in zip(align(rows), found.versions, strict=True):
+        other = each.operation.file.path != found.path
+        name = f"  ({one_line(each.operation.file.path)})" if other else ""
+        say(f"{line}  {one_line(summarise_operation(each.operation))}{name}")
+    if any(each.is_end for each in found.versions):
+        say(_CUT)
+
+
+def _say_commit(shown: ShownCommit) -> None:
+    commit = shown.commit
+    say_painted(f"commit {commit.commit}", "yellow")
+    parents = [parent[:7] for parent in commit.parents]
+    merged = f"of {' and '.join(parents)}; compared with {parents[0]}" if parents[1:] else ""
+    facts = {
+        "who": f"{commit.author} <{commit.email}>",
+        "agent": commit.agent,
+        "when": commit.time,
+        "event": commit.event,
+        "session": commit.session,
+        "intent": commit.intent,
+        "confidence": commit.confidence,
+        "tool call": commit.tool_call,
+        "merge": merged,
     }
+    for name, value in facts.items():
+        if value:
+            say(f"{name:<10}  {one_line(value)}")
+    say()
+    say(commit.subject)
+    if commit.prose:
+        say()
+        say(commit.prose)

@@ -1,0 +1,717 @@
+"""Merging two versions of a note: nothing that either side wrote is lost without a conflict."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from core.builders import generated_notes
+from vaultmem.core.frontmatter import read_frontmatter
+from vaultmem.core.lines import diff_lines, match_lines, split_keys, split_lines
+from vaultmem.core.merge_lines import merge_lines
+from vaultmem.core.merge_note import merge_texts
+from vaultmem.core.properties import remove_property, set_property
+from vaultmem.errors import RefusedError
+
+LABELS = ("ours", "theirs")
+BASE = """\
+---
+title: Session tokens
+state: candidate # until reviewed
+tags:
+  - auth
+  - tokens
+updated: 2026-11-01T10:00:00
+# Nobody's line
+reviewed-by: Birgit
+---
+# Session tokens
+
+Tokens are opaque.
+
+- They live for an hour.
+- They are never logged.
+
+## Rotation
+
+Keys rotate weekly.
+"""
+
+
+def change(text: str, *pairs: str) -> str:
+    """Replace the first of each pair, which must be there once, by the second."""
+    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def merge_clean(base: str, ours: str, theirs: str, path: str = "notes/a.md") -> str:
+    merged = merge_texts(path, base, ours, theirs)
+    assert merged.conflicts == ()
+    return merged.text
+
+
+# ---- the properties, by example
+
+
+def test_different_properties_on_both_sides_are_both_taken() -> None:
+    ours = change(BASE, "state: candidate #", "state: active #")
+    theirs = change(BASE, "title: Session", "title: Opaque session", "Birgit", "Maren  # again")
+
+    assert merge_clean(BASE, ours, theirs) == change(
+        ours, "title: Session", "title: Opaque session", "Birgit", "Maren  # again"
+    )
+
+
+def test_properties_added_and_removed_on_both_sides() -> None:
+    ours = change(BASE, "---\n# S", "kind: decision\n---\n# S")
+    theirs = change(BASE, "reviewed-by: Birgit\n", "confidence: 0.9\n")
+
+    assert merge_clean(BASE, ours, theirs) == change(
+        BASE, "reviewed-by: Birgit\n", "confidence: 0.9\nkind: decision\n"
+    )
+
+
+def test_comments_that_both_sides_added_to_the_frontmatter_are_kept() -> None:
+    ours = change(BASE, "title: S", "# ours above\ntitle: S", "  - auth", "  - auth # ours")
+    theirs = change(BASE, "title: S", "# theirs above\ntitle: S", "  - tokens", "  # t\n  - tokens")
+    theirs = change(theirs, "# Nobody's line\n", "")
+
+    assert merge_clean(BASE, ours, theirs) == change(
+        BASE,
+        "title: S",
+        "# ours above\n# theirs above\ntitle: S",
+        "  - auth\n  - tokens",
+        "  - auth # ours\n  # t\n  - tokens",
+        "# Nobody's line\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        (
+            "tags:\n  - a",
+            "tags:\n  - a\n  - b",
+            "tags:\n  - a\n  - c",
+            "tags:\n  - a\n  - b\n  - c",
+        ),
+        ("tags:\n  - a\n  - b", "tags:\n  - b", "tags:\n  - a", "tags: []"),
+        ("tags:\n- a\n- b", "tags:\n- b\n- x", "tags:\n- y\n- a\n- b", "tags:\n- b\n- x\n- y"),
+        ("", "tags:\n  - a", "tags:\n  - b\n  - a", "tags:\n  - a\n  - b"),
+        ("", "tags:\n  - a", "tags:\n    - 010 # x", "tags:\n  - a\n  - 010 # x"),
+        ("", "tags: [a]", "tags:\n  - b", "tags: [a, b]"),
+        ("", "tags:\n  - a # ours", "tags: [b, c]", "tags:\n  - a # ours\n  - b\n  - c"),
+        (
+            "tags: ['a', 010]",
+            "tags: ['a', 010, b] # x",
+            "tags: [a, 010, c]",
+            "tags: ['a', 010, b, c] # x",
+        ),
+        ("tags: [a, b, c]", "tags: [b, c] # x", "tags: [a, b, d]", "tags: [b, d] # x"),
+        ("tags: [\n  a,\n]", "tags: [\n  a, b,\n]", "tags: [a, c]", "tags: [\n  a, b, c\n]"),
+        ("tags: a", "tags: a, b", "tags: a, c", 'tags: "a, b, c"'),
+        ("tags: a", "tags: [a, b]", "tags: a, c", "tags: [a, b, c]"),
+        ("tags:", "tags: [a]", "tags:\n  - b", "tags: [a, b]"),
+        ("tags:\n  - a", "", "tags:\n  - a\n  - b", "tags:\n  - b"),
+        ("tags:\n  - a", "tags: []", "", ""),
+        ('refs: ["[[A]]"]', 'refs: ["[[A]]", b]', 'refs: ["[[C]]"]', 'refs: [b, "[[C]]"]'),
+        ("mine:\n  - a", "mine:\n  - a\n  - b", "mine: [a, c]", "mine:\n  - a\n  - b\n  - c"),
+        ("größe: [1]", "größe: [1, 2]", "größe: [1, 3]", 'größe: [1, 2, "3"]'),
+    ],
+)
+def test_lists_merge_as_sets_in_our_order(base: str, ours: str, theirs: str, merged: str) -> None:
+    for eol in ("\n", "\r\n"):
+        old, mine, other, wanted = (
+            f"---\ntitle: x\n{block}{block and chr(10)}---\nbody\n".replace("\n", eol)
+            for block in (base, ours, theirs, merged)
+        )
+        assert merge_clean(old, mine, other) == wanted
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("x: [a, [b]]", "x: [a, [b], c]", "x: [a, [b], d]"),
+        ("x:\n  - a\n  - {b: c}", "x:\n  - a\n  - {b: d}", "x:\n  - a\n  - {b: c}\n  - e"),
+        ("x:\n  - a\n    b", "x:\n  - a\n    b\n  - c", "x:\n  - a\n    b\n  - d"),
+        ("x: a", "x: [a, b]", "x: [a, c]"),
+        ("tags: [a]", "tags: [a, b] # why b", "tags: [a, c] # why c"),
+        ("tags:\n  - a # 1", "tags:\n  - a # 2", "tags:\n  - a # 3"),
+        ("tags:\n  - a", "tags:\n  - a # keep it", "tags: []"),
+        ("m:\n  a: 1", "m:\n  a: 2", "m:\n  a: 1\n  b: 3"),
+        ("x: |\n  one\n  two", "x: |\n  ONE\n  two", "x: |\n  one\n  TWO"),
+    ],
+)
+def test_what_is_more_than_a_list_of_texts_is_a_conflict_and_not_flattened(
+    base: str, ours: str, theirs: str
+) -> None:
+    old, mine, other = (f"---\nt: 1\n{block}\n---\nbody\n" for block in (base, ours, theirs))
+    merged = merge_texts("a.md", old, mine, other)
+
+    name = base.partition(":")[0]
+    assert [conflict.what for conflict in merged.conflicts] == [f'property "{name}"']
+    assert merged.text == (
+        f"---\nt: 1\n<<<<<<< ours\n{ours}\n=======\n{theirs}\n>>>>>>> theirs\n---\nbody\n"
+    )
+    assert merged.conflicts[0].ours != merged.conflicts[0].theirs
+
+
+def test_the_same_scalar_changed_by_both_is_a_conflict_that_lists_both_values() -> None:
+    ours = change(BASE, "state: candidate #", "state: active #", "Birgit", "Maren")
+    theirs = change(BASE, "state: candidate #", "state: stale #", "hour", "day")
+    merged = merge_texts("notes/a.md", BASE, ours, theirs, ("main", "agent/a"))
+
+    (conflict,) = merged.conflicts
+    assert conflict.what == 'property "state"'
+    assert (conflict.base, conflict.ours, conflict.theirs) == ("candidate", "active", "stale")
+    assert merged.text == change(
+        BASE,
+        "state: candidate # until reviewed\n",
+        "<<<<<<< main\nstate: active # until reviewed\n=======\n"
+        "state: stale # until reviewed\n>>>>>>> agent/a\n",
+        "Birgit",
+        "Maren",
+        "hour",
+        "day",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "values"),
+    [
+        ("", "state: active\n", ("candidate", "", "active")),
+        ("state: active\n", "", ("candidate", "active", "")),
+        ("state:\n", "state: active\n", ("candidate", "", "active")),
+    ],
+)
+def test_a_property_removed_by_one_and_changed_by_the_other_is_a_conflict(
+    ours: str, theirs: str, values: tuple[str, str, str]
+) -> None:
+    base, mine, other = (f"---\nt: 1\n{x}---\n" for x in ("state: candidate\n", ours, theirs))
+    merged = merge_texts("a.md", base, mine, other)
+
+    (conflict,) = merged.conflicts
+    assert (conflict.base, conflict.ours, conflict.theirs) == values
+    assert merged.text == (f"---\nt: 1\n<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n---\n")
+
+
+def test_the_same_value_written_differently_is_no_conflict_and_its_comment_stays() -> None:
+    ours = change(BASE, "reviewed-by: Birgit", "reviewed-by: Maren")
+    theirs = change(BASE, "reviewed-by: Birgit", 'reviewed-by: "Maren"  # in May')
+    other = change(BASE, "reviewed-by: Birgit", "reviewed-by: Maren # in June")
+
+    assert merge_clean(BASE, ours, theirs) == theirs
+    assert merge_clean(BASE, theirs, ours) == theirs
+    (conflict,) = merge_texts("a.md", BASE, theirs, other).conflicts
+    assert conflict.ours == 'reviewed-by: "Maren"  # in May'
+
+
+def test_of_two_updated_the_later_moment_stays() -> None:
+    late = change(BASE, "updated: 2026-11-01T10:00:00", "updated: 2026-11-03 # a date")
+    early = change(BASE, "updated: 2026-11-01T10:00:00", 'updated: "2026-11-02T23:00:00"')
+    odd = change(BASE, "updated: 2026-11-01T10:00:00", "updated: tomorrow")
+
+    assert merge_clean(BASE, late, early) == late
+    assert merge_clean(BASE, early, late) == late
+    (conflict,) = merge_texts("a.md", BASE, early, odd).conflicts
+    assert conflict.theirs == "tomorrow"
+
+
+def test_a_frontmatter_that_one_side_brings_joins_the_other_sides_body() -> None:
+    ours = "# Title\n\ntext\n"
+    theirs = "---\ntags: [a]\n---\n# Title\n\ntext\n"
+
+    assert merge_clean(ours, ours + "more\n", theirs) == theirs + "more\n"
+    assert merge_clean(ours, theirs, ours + "more\n") == theirs + "more\n"
+    assert merge_clean(theirs, ours, theirs + "more\n") == ours + "more\n"
+    both = merge_clean(ours, theirs, "---\nkind: decision\ntags: [b]\n---\n" + ours)
+    assert both == "---\nkind: decision\ntags: [a, b]\n---\n# Title\n\ntext\n"
+    kept = merge_texts("a.md", theirs, ours, theirs.replace("[a]", "[a, b]"))
+    assert (kept.text, kept.conflicts) == ("---\ntags: [b]\n---\n" + ours, ())
+
+
+def test_a_frontmatter_of_a_template_is_merged_as_lines() -> None:
+    base = "---\ncreated: {{date}} {{time}}\ntitle: {{title}}\n---\n# {{title}}\n\n- one\n"
+    ours = change(base, "- one\n", "- one\n- two\n")
+    theirs = change(
+        base, "title: {{title}}\n", "title: x\ntags: {{tags}}\n", "- one\n", "- one\n- 2\n"
+    )
+
+    assert merge_clean(base, ours, theirs) == change(theirs, "- 2\n", "- two\n- 2\n")
+    mine = change(base, "{{date}}", "{{now}}")
+    other = change(base, "{{date}}", "2026-11-21")
+    merged = merge_texts("a.md", base, mine, other)
+    assert [x.what for x in merged.conflicts] == ["line 2"]
+    assert merged.conflicts[0].ours == "created: {{now}} {{time}}\n"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "title: a\ntitle: b",
+        "{title: a, state: x}",
+        "{title: a,\n state: x}",
+        "title: [",
+        "\ttitle: a",
+        "? [b]\n: c",
+        "title: a\n...",
+        "  title: a\n  state: x",
+        "a: &x 1\nb: *x",
+        "",
+        "# only a comment",
+    ],
+)
+def test_odd_frontmatter_is_merged_or_a_conflict_and_keeps_all_lines(block: str) -> None:
+    base = f"---\n{block}\n---\nbody\n"
+    ours = f"---\n{block}\nkind: decision\n---\nbody\n"
+    theirs = f"---\nconfidence: 1\n{block}\n---\nbody\n"
+
+    for mine, other in ((ours, theirs), (theirs, ours), (ours, base + "x\n"), ("text\n", ours)):
+        merged = merge_texts("a.md", base, mine, other)
+        have = merged.text.splitlines()
+        assert set(mine.splitlines()) - set(base.splitlines()) <= set(have)
+        assert set(other.splitlines()) - set(base.splitlines()) <= set(have)
+    assert merge_texts("a.md", base, ours, base + "x\n").text == ours + "x\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("a: 1\nx: 1\nb: 1\ny: 1\nc: 1\n", "c: 2\na: 1\nx: 1\nb: 1\ny: 1\n"),
+        ("a: 1\nx: 1\nb: 1\ny: 1\n", "x: 1\nb: 1\na: 2\ny: 1\n"),
+    ],
+    ids=["would have c twice", "would have no a"],
+)
+def test_line_merge_that_would_break_readable_properties_is_a_conflict(
+    ours: str, theirs: str
+) -> None:
+    blocks = ("a: 1\nx: 1\nb: 1\na: 2\ny: 1\n", ours, theirs)
+    base, mine, other = (f"---\n{block}---\nbody\n" for block in blocks)
+    assert not merge_lines(base, mine, other, LABELS).conflicts
+
+    merged = merge_texts("a.md", base, mine, other)
+    assert merged.text == f"<<<<<<< ours\n{mine}=======\n{other}>>>>>>> theirs\n"
+    assert len(merged.conflicts) == 1
+    assert (merged.conflicts[0].ours, merged.conflicts[0].theirs) == (mine, other)
+
+
+# ---- the body, by example
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        ("- a\n", "- a\n- b\n", "- a\n- c\n", "- a\n- b\n- c\n"),
+        ("- a\n", "- a\n- b\n- s\n", "- a\n- s\n- c\n", "- a\n- b\n- s\n- c\n"),
+        ("- a", "- a\n- b", "- a\n- c", "- a\n- b\n- c"),
+        ("- a\n", "- a\n\n- b\n  more\n", "- a\n\n- c\n", "- a\n\n- b\n  more\n\n- c\n"),
+        ("1. a\nx\n", "1. a\n2. b\nx\n", "1. a\n2. c\nx\n", "1. a\n2. b\n2. c\nx\n"),
+        ("- a\n", "- a\n- b\n", "- a\n  - s\n", "- a\n  - s\n- b\n"),
+        ("- a\n", "- a\n- p\n  - b\n", "- a\n- p\n  - c\n", "- a\n- p\n  - b\n  - c\n"),
+        ("# T\n", "# T\n\n## A\n\na\n", "# T\n\n## B\n\nb\n", "# T\n\n## A\n\na\n\n## B\n\nb\n"),
+        ("- a\n", "- a\n\n## A\n\na\n", "- a\n- b\n", "- a\n- b\n\n## A\n\na\n"),
+        ("# T\n", "# T\n## A\n- a\n", "# T\n## A\n- b\n", "# T\n## A\n- a\n- b\n"),
+        (
+            "# T\n## Z\n",
+            "# T\n## A\na\n## Z\n",
+            "# T\n## B\nb\n## Z\n",
+            "# T\n## A\na\n## B\nb\n## Z\n",
+        ),
+        ("", "# Memory\n\n- a\n", "# Memory\n\n- b\n", "# Memory\n\n- a\n- b\n"),
+        ("- a\n- b\n", "- a!\n- b\n", "- a\n- b\n- c\n", "- a!\n- b\n- c\n"),
+        ("- a\n- b\n", "- a\n- b!\n", "- a\n- b\n- c\n", "- a\n- b!\n- c\n"),
+        ("- a\n- b\n- c\n", "- a!\n- b\n- c\n", "- a\n- b!\n", "- a!\n- b!\n"),
+        ("- a\n- b\n", "- b\n", "- a\n- b!\n", "- b!\n"),
+        ("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", "A\nb\nC\n"),
+        ("a\nb\nc\n", "a\nc\n", "a\nc\nd\n", "a\nc\nd\n"),
+        ("a\nb\n", "a\nx\nb\n", "a\nx\nb\ny\n", "a\nx\nb\ny\n"),
+        ("a", "x\na", "a\ny", "x\na\ny"),
+        ("a\n\nb\n", "a\n\nb", "c\n\nb\n", "c\n\nb"),
+        ("a\r\nb\r\nc\r\n", "a\nb\nc\n", "a\r\nb\r\nd\r\n", "a\nb\nd\r\n"),
+    ],
+)
+def test_bodies_that_merge(base: str, ours: str, theirs: str, merged: str) -> None:
+    assert merge_clean(base, ours, theirs) == merged
+    head = "---\nt: 1\n---\n"
+    assert merge_clean(head + base, head + ours, head + theirs) == head + merged
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        ("a\nb\n", "a\n", "a\nB\n", "a\n{=B\n}"),
+        ("- a\n- b\n", "- a\n", "- a\n- B\n", "- a\n{=- B\n}"),
+        ("a\n", "a\nb\n", "a\nc\n", "a\n{b\n=c\n}"),
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n", "a\n{B\nc\n=b\nC\n}"),
+        ("a", "b", "c", "{b\n=c\n}"),
+        ("a\nb", "a\nx\nb\n1", "a\nx\nb\n2", "a\nx\nb\n{1\n=2\n}"),
+        ("- a\n", "- a\nlazy b\n", "- a\n- c\n", "- a\n{lazy b\n=- c\n}"),
+        ("- a\n  more\n", "- a\n- b\n  more\n", "- a\n- c\n  more\n", "- a\n{- b\n=- c\n}  more\n"),
+        ("- a\n  m\n- b\n", "- a\n  M\n- b\n", "- a\n  m\n- B\n", "- a\n{  M\n- b\n=  m\n- B\n}"),
+        (
+            "```\n- a\n```\n",
+            "```\n- a\n- b\n```\n",
+            "```\n- a\n- c\n```\n",
+            "```\n- a\n{- b\n=- c\n}```\n",
+        ),
+        ("```\na\n", "```\na\n# b\n", "```\na\n# c\n", "```\na\n{# b\n=# c\n}"),
+        ("text\n", "# A\ntext\n", "# B\ntext\n", "{# A\n=# B\n}text\n"),
+        ("", "# A\n\na\n", "# B\n\nb\n", "{# A\n\na\n=# B\n\nb\n}"),
+        ("- a\n", "- a\n- b\n  ```\n", "- a\n- c\n", "- a\n{- b\n  ```\n=- c\n}"),
+        ("a\r\nb\r\n", "a\r\nB\r\n", "a\r\nC\r\n", "a\r\n{B\r\n=C\r\n}"),
+    ],
+)
+def test_bodies_that_conflict(base: str, ours: str, theirs: str, merged: str) -> None:
+    eol = "\r\n" if "\r\n" in base else "\n"
+    wanted = merged.replace("{", f"<<<<<<< ours{eol}").replace("=", f"======={eol}")
+    wanted = wanted.replace("}", f">>>>>>> theirs{eol}")
+    result = merge_texts("a.md", base, ours, theirs)
+    assert result.text == wanted
+    assert len(result.conflicts) == 1
+    mine, _, other = merged.partition("{")[2].partition("}")[0].partition("=")
+    (conflict,) = result.conflicts
+    assert [split_keys(x) for x in (conflict.ours, conflict.theirs)] == [
+        split_keys(mine),
+        split_keys(other),
+    ]
+
+
+def test_conflicts_are_named_by_the_lines_of_our_file() -> None:
+    ours = change(
+        BASE, "weekly", "daily", "Tokens are opaque.\n", "One.\nTwo.\n", "title: S", "t: S"
+    )
+    theirs = change(BASE, "weekly", "hourly", "Tokens are opaque.\n", "Three.\n")
+    gone = change(BASE, "Tokens are opaque.\n", "")
+
+    names = [x.what for x in merge_texts("a.md", BASE, ours, theirs).conflicts]
+    assert names == ["lines 13-14", "line 21"]
+    assert [ours.splitlines()[number - 1] for number in (13, 14, 21)] == [
+        "One.",
+        "Two.",
+        "Keys rotate daily.",
+    ]
+    names = [x.what for x in merge_texts("a.md", BASE, gone, theirs).conflicts]
+    assert names == ["behind line 12"]
+
+
+def test_bullets_that_both_append_to_a_memory_file_are_all_kept() -> None:
+    base = "# Memory\n\n## Project\n\n- a\n- b\n\n## Gotchas\n\n- z\n"
+    ours = change(base, "- b\n", "- b, edited\n- ours\n- same\n", "- z\n", "- z\n- ours too\n")
+    theirs = change(base, "- a\n", "- a!\n", "- z\n", "- z\n  - theirs below\n")
+    theirs = change(theirs, "- b\n", "- b\n- same\n- theirs\n")
+
+    assert merge_clean(base, ours, theirs, "MEMORY.md") == (
+        "# Memory\n\n## Project\n\n- a!\n- b, edited\n- ours\n- same\n- theirs\n\n"
+        "## Gotchas\n\n- z\n  - theirs below\n- ours too\n"
+    )
+
+
+def test_files_that_are_no_markdown_are_merged_as_lines_alone() -> None:
+    base, ours, theirs = "a:\n- 1\n", "a:\n- 1\n- 2\n", "a:\n- 1\n- 3\n"
+    assert merge_texts("vaultmem.yaml", base, ours, theirs).conflicts
+    assert not merge_texts("A.MD", base, ours, theirs).conflicts
+    frontmatter = ("---\na: 1\n---\n", "---\na: 1\nb: 1\n---\n", "---\na: 1\nc: 1\n---\n")
+    assert merge_texts("a.txt", *frontmatter).conflicts
+    assert not merge_texts("a.md", *frontmatter).conflicts
+
+
+def test_a_byte_order_mark_and_crlf_are_kept() -> None:
+    base = "\ufeff" + BASE.replace("\n", "\r\n").removesuffix("\r\n")
+    ours = change(base, "state: candidate #", "state: active #", "weekly.", "daily.")
+    theirs = change(base, "Birgit", "Maren", "- They are never logged.\r\n", "")
+
+    assert merge_clean(base, ours, theirs) == change(
+        ours, "Birgit", "Maren", "- They are never logged.\r\n", ""
+    )
+    bare = base.removeprefix("\ufeff")
+    assert merge_clean(base, bare, theirs) == theirs.removeprefix("\ufeff")
+    assert merge_clean(bare, theirs.removeprefix("\ufeff"), base) == theirs
+
+
+# ---- any texts
+
+
+def count_lines(text: str) -> Counter[str]:
+    """Count the lines that have words; blank ones may go with an item that stands twice."""
+    return Counter(key for key in split_keys(text.replace("\ufeff", "")) if key.strip())
+
+
+def count_bodies(*texts: str) -> list[Counter[str]]:
+    """Count the lines of bodies; of whole texts if one has properties that cannot be read."""
+    matters = [read_frontmatter(text) for text in texts]
+    readable = not any(matter.problem or matter.warnings for matter in matters)
+    starts = [matter.body if readable else 0 for matter in matters]
+    return [count_lines(text[start:]) for text, start in zip(texts, starts, strict=True)]
+
+
+@dataclass(frozen=True)
+class Fork:
+    base: str
+    ours: str
+    theirs: str
+
+
+NEW_LINES = [
+    *("- new", "- newer", "  more", "  - below", "# New", "## New too", "words", "|a|b|", "> q"),
+    *("```", "", "---", "title: x", "* star", "1. first", "<<<<<<< ours", "\ttab", "- a: b"),
+]
+NEW_ITEMS = ["x", "y", "a/b", "010", "[[N]]"]
+FREE = ["# free", "", "# other", "  # in"]
+BLOCK = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "title: A title",
+                "state: candidate",
+                "tags:\n  - a\n  - b",
+                "tags: [a, b]",
+                "tags: a",
+            ),
+            *(
+                "refs:\n- r # why\n# between\n- s",
+                "updated: 2026-01-01",
+                "# free",
+                "",
+                "note: |\n  x",
+            ),
+            *(
+                "own: {a: 1}",
+                'aliases: ["q", r]',
+                "created: {{date}}",
+                "title: again",
+                "kind: decision",
+            ),
+        ]
+    ),
+    max_size=6,
+    unique_by=lambda part: part.partition(":")[0],
+)
+
+
+@st.composite
+def base_notes(draw: st.DrawFn) -> str:
+    shapes = draw(
+        st.lists(
+            st.sampled_from(
+                ["- item {}", "  - sub {}", "  cont {}", "# H {}", "text {}", "", "```"]
+            ),
+            max_size=10,
+        )
+    )
+    body = "".join(shape.format(number) + "\n" for number, shape in enumerate(shapes))
+    parts = draw(st.one_of(st.none(), BLOCK))
+    text = body if parts is None else "\n".join(["---", *parts, "---", body])
+    return text.removesuffix("\n") if draw(st.booleans()) else text
+
+
+@st.composite
+def edited(draw: st.DrawFn, text: str) -> str:
+    for _ in range(draw(st.integers(0, 4))):
+        kind = draw(
+            st.sampled_from(
+                ["insert", "delete", "replace", "append", "set", "remove", "tag", "free"]
+            )
+        )
+        lines = split_lines(text)
+        new = draw(st.sampled_from(NEW_LINES)) + "\n"
+        place = draw(st.integers(0, max(len(lines) - 1, 0)))
+        if kind == "insert":
+            lines.insert(place, new)
+        elif kind == "append":
+            lines = [*(x if x.endswith("\n") else x + "\n" for x in lines), f"- {new}"]
+        elif kind in {"delete", "replace"} and lines:
+            lines[place : place + 1] = [new] if kind == "replace" else []
+        elif kind == "free" and (matter := read_frontmatter(text)).body:
+            at = text.count("\n", 0, matter.start) + draw(st.integers(0, 2))
+            lines.insert(
+                min(at, text.count("\n", 0, matter.end)), draw(st.sampled_from(FREE)) + "\n"
+            )
+        text = (
+            "".join(lines)
+            if kind not in {"set", "remove", "tag"}
+            else edit_property(draw, text, kind)
+        )
+    return text
+
+
+def edit_property(draw: st.DrawFn, text: str, kind: str) -> str:
+    name = draw(st.sampled_from(["state", "tags", "refs", "title", "fresh", "updated", "kind"]))
+    prop = read_frontmatter(text).get("tags")
+    try:
+        if kind == "tag":
+            have = prop.value if prop and isinstance(prop.value, tuple) else ()
+            kept = draw(st.lists(st.sampled_from(have), unique=True)) if have else []
+            kept = [item for item in have if item in kept]
+            return set_property(text, "tags", (*kept, draw(st.sampled_from(NEW_ITEMS))))
+        if kind == "remove":
+            return remove_property(text, name)
+        if name == "updated":
+            return set_property(text, name, draw(st.dates()))
+        return set_property(text, name, draw(st.sampled_from(["one", "two", "x: y", ""])))
+    except RefusedError:
+        return text
+
+
+@st.composite
+def forks(draw: st.DrawFn) -> Fork:
+    base = draw(st.one_of(base_notes(), generated_notes().map(lambda note: note.text)))
+    fork = Fork(base, draw(edited(base)), draw(edited(base)))
+    if draw(st.integers(0, 5)) == 0:
+        fork = Fork(*(x.replace("\n", "\r\n") for x in (fork.base, fork.ours, fork.theirs)))
+    return fork
+
+
+def read_values(text: str) -> dict[str, str | tuple[str, ...]]:
+    return {prop.name: prop.value for prop in read_frontmatter(text).properties}
+
+
+def assert_nothing_lost(base: str, side: str, other: str, merged: str) -> None:
+    """Every line and item that a side added is in the merged text, each as often as added."""
+    matters = [read_frontmatter(text) for text in (base, side, other, merged)]
+    if any(matter.problem or matter.warnings for matter in matters):
+        assert count_lines(side) - count_lines(base) <= count_lines(merged)
+        return
+    was, now, there, new = count_bodies(base, side, other, merged)
+    assert now - was <= new
+    untouched = Counter({key: n for key, n in was.items() if now[key] >= n <= there[key]})
+    assert untouched <= new
+    assert_values_kept(base, side, other, merged)
+    fronts = [text[: matter.body] for text, matter in zip((base, side), matters, strict=False)]
+    old, mine, kept = (
+        {line.strip() for line in text.splitlines() if line.lstrip().startswith("#")}
+        for text in (*fronts, merged)
+    )
+    assert mine - old <= kept
+
+
+def assert_values_kept(base: str, side: str, other: str, merged: str) -> None:
+    old, mine, theirs, new = map(read_values, (base, side, other, merged))
+    for name in {*mine, *old}:
+        value, was, is_now = mine.get(name), old.get(name), new.get(name)
+        if value == was or (name == "updated" and theirs.get(name) != was):
+            continue  # Of two moments the later stays.
+        if name in {"tags", "refs", "aliases"} or isinstance(value, tuple):
+            assert as_items(value) - as_items(was) <= as_items(is_now)
+            gone = as_items(was) - as_items(value)
+            assert not gone & as_items(is_now) - (as_items(theirs.get(name)) - as_items(was))
+        elif value is None and isinstance(theirs.get(name), tuple):
+            assert as_items(is_now) <= as_items(theirs[name])
+        else:
+            assert is_now == value
+
+
+def as_items(value: str | tuple[str, ...] | None) -> set[str]:
+    items = value if isinstance(value, tuple) else (value or "").split(",")
+    return {item.strip() for item in items} - {""}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(forks())
+def test_a_clean_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
+    merged = merge_texts("notes/a.md", fork.base, fork.ours, fork.theirs)
+    event("conflict" if merged.conflicts else "clean")
+    if merged.conflicts:
+        assert merged.text.count("<<<<<<< ours") >= len(merged.conflicts)
+        base, ours, theirs = count_bodies(fork.base, fork.ours, fork.theirs)
+        assert (ours - base) | (theirs - base) <= count_lines(merged.text)
+        return
+    assert_nothing_lost(fork.base, fork.ours, fork.theirs, merged.text)
+    assert_nothing_lost(fork.base, fork.theirs, fork.ours, merged.text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(forks())
+def test_one_changed_side_is_taken_byte_for_byte(fork: Fork) -> None:
+    base, changed = fork.base, fork.ours
+    assert merge_clean(base, changed, base) == changed
+    assert merge_clean(base, base, changed) == changed
+    assert merge_clean(base, changed, changed) == changed
+    for args in ((base, changed, base), (base, base, changed), (base, changed, changed)):
+        assert merge_lines(*args, LABELS, prose=0).text == changed
+
+
+@settings(max_examples=100, deadline=None)
+@given(generated_notes(), st.data())
+def test_the_frontmatter_of_one_side_and_the_body_of_the_other_are_taken_byte_for_byte(
+    note: object, data: st.DataObject
+) -> None:
+    base = data.draw(st.just(note)).text  # type: ignore[attr-defined]
+    matter = read_frontmatter(base)
+    front, body = base[: matter.body], base[matter.body :]
+    if not matter.body or not body:
+        return
+    edited_front = set_property(front, "fresh", data.draw(st.sampled_from(["x", "y: z"])))
+    edited_body = body + "\n- more"
+    for ours, theirs in (
+        (edited_front + body, front + edited_body),
+        (front + edited_body, edited_front + body),
+    ):
+        merged = merge_clean(base, ours, theirs)
+        assert merged.startswith(edited_front)
+        assert split_keys(merged.removeprefix(edited_front)) == split_keys(edited_body)
+
+
+@settings(max_examples=100, deadline=None)
+@given(*[st.lists(st.sampled_from("abcd"), max_size=12)] * 2)
+def test_a_diff_turns_one_list_of_lines_into_the_other(old: list[str], new: list[str]) -> None:
+    made, at = [], 0
+    for hunk in diff_lines(old, new):
+        made += old[at : hunk.start] + new[hunk.new_start : hunk.new_end]
+        at = hunk.end
+    assert made + old[at:] == new
+    for start, new_start, length in match_lines(old, new):
+        assert old[start : start + length] == new[new_start : new_start + length]
+
+
+# ---- large notes
+
+
+def test_a_note_of_twenty_thousand_lines_is_merged_in_seconds() -> None:
+    rng = random.Random(1)
+    lines = [rng.choice([f"- fact {n}", f"word {n % 50}", "", f"- {n % 9}"]) for n in range(20_000)]
+    ours, theirs = list(lines), list(lines)
+    for place in range(0, 20_000, 40):
+        ours[place] = f"ours {place}"
+        theirs[place + 20] = f"theirs {place}"
+    ours.append("- ours at the end")
+    theirs.append("- theirs at the end")
+    texts = ["---\ntitle: x\n---\n" + "\n".join(side) + "\n" for side in (lines, ours, theirs)]
+    started = time.monotonic()
+    merged = merge_clean(*texts)
+    assert time.monotonic() - started < 5
+    assert sum(line.startswith(("ours", "theirs")) for line in merged.splitlines()) == 1000
+    assert merged.endswith("- ours at the end\n- theirs at the end\n")
+
+
+@pytest.mark.parametrize("shape", ["few words", "all blank", "reversed", "two words"])
+def test_repeated_lines_of_a_megabyte_cost_seconds_at_most(shape: str) -> None:
+    rng = random.Random(2)
+
+    def make(words: list[str], count: int) -> str:
+        return "".join(rng.choice(words) + "\n" for _ in range(count))
+
+    if shape == "all blank":
+        texts = ["\n" * count for count in (1_000_000, 900_000, 800_000)]
+    elif shape == "reversed":
+        counted = [f"line {n}\n" for n in range(80_000)]
+        texts = ["".join(counted), "".join(counted[::-1]), "".join(sorted(counted))]
+    else:
+        words = ["a", ""] if shape == "two words" else [f"w{n}" for n in range(150)]
+        texts = [make(words, 200_000) for _ in range(3)]
+    started = time.monotonic()
+    merged = merge_texts("a.md", *texts)
+    assert time.monotonic() - started < 10
+    for mine, other in pairwise(texts):
+        assert count_lines(mine) - count_lines(other) <= count_lines(merged.text) + count_lines(
+            texts[0]
+        )

@@ -1,0 +1,131 @@
+"""Commits and changes as text and as JSON, the same in every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.cli.output import say, say_painted
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.core.note_changes import PropertyChange
+    from vaultmem.services.compare import Operation
+    from vaultmem.storage.log import Commit
+
+_WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
+_MAX_WIDTH = 32
+
+
+def commit_json(commit: Commit) -> dict[str, Any]:
+    """Return a commit as `log --json` has it."""
+    return {
+        "commit": commit.commit,
+        "time": commit.time,
+        "author": commit.author,
+        "email": commit.email,
+        "subject": commit.subject,
+        "body": commit.body,
+        "event": commit.event,
+        "agent": commit.agent,
+        "session": commit.session,
+        "intent": commit.intent,
+        "confidence": read_confidence(commit),
+        "tool_call": commit.tool_call,
+    }
+
+
+def operation_json(operation: Operation) -> dict[str, Any]:
+    """Return what changed in a file as `diff --json` has it."""
+    file, note = operation.file, operation.note
+    return {
+        "op": file.op,
+        "path": file.path,
+        "from": file.previous or None,
+        "blob": file.blob or None,
+        "old_blob": file.old_blob or None,
+        "properties": [_property_json(change) for change in note.properties] if note else [],
+        "body": {
+            "added": note.added,
+            "removed": note.removed,
+            "diff": "\n".join(note.body),
+        }
+        if note
+        else None,
+        "frontmatter_diff": "\n".join(note.frontmatter_diff) if note else "",
+        "remark": operation.remark or None,
+    }
+
+
+def say_operation(operation: Operation) -> None:
+    """Print a file's change: its properties as properties, then its text as a diff."""
+    file, note = operation.file, operation.note
+    word, colour = ("renamed", "yellow") if file.previous else _WORDS[file.op]
+    was = f"  (was {file.previous})" if file.previous else ""
+    say_painted(word, colour, f"  {file.path}{was}")
+    if operation.remark:
+        say(f"  {operation.remark}")
+    if note is None:
+        return
+    for change in note.properties:
+        say(f"  {_property_text(change)}")
+    for line in () if note.properties else note.frontmatter_diff:
+        say(f"  {line}")
+    for line in note.body:
+        say(f"  {line}")
+
+
+def say_brief(operations: Sequence[Operation]) -> None:
+    """Print one line for each file's change."""
+    from vaultmem.services.compare import summarise_operation
+
+    paths = align([[one_line(operation.file.path)] for operation in operations])
+    for operation, path in zip(operations, paths, strict=True):
+        renamed = bool(operation.file.previous)
+        word, colour = ("renamed", "yellow") if renamed else _WORDS[operation.file.op]
+        say_painted(f"{word:<7}", colour, f"  {path}  {summarise_operation(operation)}")
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines whose columns stand below each other; columns without text go."""
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    widths = [min(max(map(len, column)), _MAX_WIDTH) for column in columns]
+    lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip()
+        for line in lines
+    ]
+
+
+def short_time(commit: Commit) -> str:
+    """Return a commit's day and minute, in the time zone of whoever made it."""
+    return commit.time[:16].replace("T", " ")
+
+
+def read_confidence(commit: Commit) -> float | None:
+    """Return the confidence that a commit names, None if that is no number from 0 to 1."""
+    try:
+        number = float(commit.confidence)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _property_text(change: PropertyChange) -> str:
+    old, new = (
+        value if isinstance(value, str) else ", ".join(value) for value in (change.old, change.new)
+    )
+    if change.op == "add":
+        return one_line(f"+ {change.name}: {new}")
+    if change.op == "remove":
+        return one_line(f"- {change.name}: {old}")
+    return one_line(f"{change.name}: {old} -> {new}")
+
+
+def _property_json(change: PropertyChange) -> dict[str, Any]:
+    return {
+        "op": change.op,
+        "name": change.name,
+        "old": None if change.op == "add" else change.old,
+        "new": None if change.op == "remove" else change.new,
+    }

@@ -1,0 +1,97 @@
+"""Commands that commit: checkpoint, promote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+    open_here,
+    open_synced,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+
+if TYPE_CHECKING:
+    from vaultmem.services.commit import CommitReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("checkpoint", cls=PlainCommand)(checkpoint)
+    app.command("promote", cls=PlainCommand)(promote)
+
+
+def checkpoint(
+    note: Annotated[list[str], typer.Argument(metavar="NOTE", help="What it stands for.")],
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Commit everything that changed, under a note of why; a clean vault commits nothing."""
+    from vaultmem.services.checkpoint import save_checkpoint
+
+    report = save_checkpoint(open_here(vault, agent, session), " ".join(note))
+    if as_json:
+        emit_json(_report_json(report))
+        return
+    _say_report(report)
+
+
+def promote(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The notes.")],
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="BRANCH", help="Take these notes over from a branch first."),
+    ] = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Make candidate notes active and commit them, and nothing else.
+
+    A policy or skill that you promote may instruct from then on, until its text changes.
+    """
+    from vaultmem.services.promote import promote_notes
+    from vaultmem.services.take import promote_from
+
+    if source:
+        done = promote_from(open_synced(vault, agent, session, ref), source, paths)
+    else:
+        done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
+    if as_json:
+        promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
+        emit_json({"promoted": promoted, "trusted": done.trusted, **_report_json(done.report)})
+        return
+    for path, before in done.notes:
+        trusted = ", may instruct" if path in done.trusted else ""
+        say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
+    _say_report(done.report)
+
+
+def _say_report(report: CommitReport) -> None:
+    if not report.commits:
+        say("Nothing has changed since the last commit.")
+    for commit, subject in report.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+    for path, reason in report.skipped.items():
+        say(f"left out  {path}: {reason}")
+
+
+def _report_json(report: CommitReport) -> dict[str, Any]:
+    return {
+        "commit": report.commit or None,
+        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
+        "paths": report.paths,
+        "skipped": report.skipped,
+    }

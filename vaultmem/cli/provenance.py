@@ -1,0 +1,185 @@
+"""Commands about where a note's words come from: blame, why, restore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.changes import align, read_confidence
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    VaultOption,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.blame import BlamedLine
+    from vaultmem.services.explain import Ground, Step
+
+_CUT = (
+    "This clone is shallow and its history ends at {}: what is said to be from there may be older."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("blame", cls=PlainCommand)(blame)
+    app.command("why", cls=PlainCommand)(why)
+    app.command("restore", cls=PlainCommand)(restore)
+
+
+def blame(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The note, or one section of it (PATH#Heading).")
+    ],
+    at: Annotated[
+        str, typer.Option("--at", metavar="WHEN", help="As of a commit, branch, tag or date.")
+    ] = "",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show for each line of a note who wrote it, when, and in which event and session."""
+    from vaultmem.services.blame import blame_note
+
+    found = blame_note(open_synced(vault), path, at)
+    if as_json:
+        emit_json([_line_json(line, found.ends) for line in found.lines])
+        return
+    width = len(str(found.lines[-1].number)) if found.lines else 0
+    for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
+        text = "(not UTF-8)" if line.text is None else line.text.removesuffix("\r").expandtabs(4)
+        say(f"{origin}  {line.number:>{width}}  {text}".rstrip())
+    if found.ends:
+        say(_CUT.format(", ".join(sorted(commit[:7] for commit in found.ends))))
+
+
+def why(
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it is about.")],
+    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Sections at most.")] = 5,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show which facts and decisions mention a text, and who wrote them when, on what account."""
+    from vaultmem.services.explain import explain_text
+
+    asked = " ".join(text)
+    grounds = explain_text(open_synced(vault), asked, limit)
+    if as_json:
+        emit_json({"query": asked, "grounds": list(map(_ground_json, grounds))})
+        return
+    if not grounds:
+        say("No fact and no decision in this vault mentions that.")
+    for number, ground in enumerate(grounds, 1):
+        _say_ground(number, ground)
+    ends = sorted({commit[:7] for ground in grounds for commit in ground.ends})
+    if ends:
+        say(_CUT.format(", ".join(ends)))
+
+
+def restore(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, as it was called then.")],
+    at: Annotated[str, typer.Option("--at", metavar="WHEN", help="A commit, branch, tag or date.")],
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a note as it once was, as a new change; what it is now is committed first."""
+    from vaultmem.services.restore import restore_note
+
+    done = restore_note(open_synced(vault, agent, session), path, at)
+    if as_json:
+        saved = [{"commit": commit, "subject": subject} for commit, subject in done.saved]
+        emit_json(
+            {
+                "path": done.path,
+                "blob": done.blob,
+                "old_blob": done.old_blob or None,
+                "commit": done.commit,
+                "changed": done.is_changed,
+                "saved": saved,
+            }
+        )
+        return
+    if not done.is_changed:
+        say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")
+        return
+    for commit, subject in done.saved:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+    say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
+
+
+def _origin(line: BlamedLine | Step) -> list[str]:
+    commit = line.commit
+    if commit is None:
+        return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]
+    trailers = (commit.event, commit.session, commit.intent, commit.confidence)
+    return [commit.commit[:7], commit.time[:10], one_line(line.who), *map(one_line, trailers)]
+
+
+def _origin_json(line: BlamedLine | Step, ends: frozenset[str]) -> dict[str, Any]:
+    """Return who wrote something, and the commit that brought it; all null but `who` if none."""
+    commit = line.commit
+    return {
+        "commit": commit.commit if commit else None,
+        "committed": commit is not None,
+        "time": commit.time if commit else None,
+        "who": line.who,
+        "agent": line.agent,
+        "author": commit.author if commit else None,
+        "email": commit.email if commit else None,
+        "subject": commit.subject if commit else None,
+        "event": commit.event if commit else None,
+        "session": line.session,
+        "intent": commit.intent if commit else None,
+        "confidence": read_confidence(commit) if commit else None,
+        "tool_call": commit.tool_call if commit else None,
+        "shallow": commit is not None and commit.commit in ends,
+    }
+
+
+def _line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
+    return {"line": line.number, "text": line.text, **_origin_json(line, ends)}
+
+
+def _say_ground(number: int, ground: Ground) -> None:
+    from vaultmem.core.excerpt import choose_excerpt
+
+    hit = ground.hit
+    say_painted(f"{number:>2}. {hit.name}", "bold")
+    say(f"    {one_line(hit.address)}   [{hit.record.kind} | {hit.record.state}]")
+    say(f"    {choose_excerpt(hit.text, [match.term for match in hit.matches])}")
+    for origin, step in zip(align(list(map(_origin, ground.steps))), ground.steps, strict=True):
+        say(f"    {origin}  {step.lines} {'line' if step.lines == 1 else 'lines'}")
+    for link in ground.supersedes:
+        missing = "" if link.path else "  (no such note)"
+        say(f"    supersedes  {one_line(link.path or link.name)}{missing}")
+    for link in ground.superseded_by:
+        say(f"    superseded by  {one_line(link.path)}")
+
+
+def _ground_json(ground: Ground) -> dict[str, Any]:
+    record, section = ground.hit.record, ground.hit.section
+    return {
+        "path": record.path,
+        "heading": section.heading or None,
+        "line": section.line,
+        "blob": record.blob,
+        "title": record.title,
+        "kind": record.kind,
+        "state": record.state,
+        "text": ground.hit.text,
+        "steps": [
+            {**_origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps
+        ],
+        "supersedes": [
+            {"name": link.name, "path": link.path or None} for link in ground.supersedes
+        ],
+        "superseded_by": [{"name": link.name, "path": link.path} for link in ground.superseded_by],
+    }
