@@ -5,12 +5,16 @@
     |-- NoteNotFoundError     4   no such note, section or commit
     |-- RefusedError          5   unsafe name, secret, unknown value: nothing was written
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
-    `-- PendingError          7   saved on disk, but git cannot take a commit right now
+    |-- PendingError          7   saved on disk, but git cannot take a commit right now
+    `-- MergeConflictError    8   two sides changed the same thing; nothing was merged
 
 Exit code 2 is a usage error (Typer), 130 an interruption (Ctrl-C).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 
 class VaultError(Exception):
@@ -47,3 +51,16 @@ class PendingError(VaultError):
     """The notes are safe on disk and their commit has to wait."""
 
     exit_code = 7
+
+
+class MergeConflictError(VaultError):
+    """Two sides changed the same thing in different ways; nothing was merged.
+
+    `conflicts` says what, where, and who wrote it on each side.
+    """
+
+    exit_code = 8
+
+    def __init__(self, message: str, conflicts: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.conflicts = tuple(conflicts)

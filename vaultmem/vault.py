@@ -16,6 +16,7 @@ from vaultmem.storage.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
+from vaultmem.storage.receipts import ReceiptStore
 from vaultmem.storage.state import State
 from vaultmem.storage.trust import TrustStore
 from vaultmem.storage.views import View, ViewStore
@@ -39,6 +40,7 @@ class Vault:
     config: Config
     state_folder: Path
     trust: TrustStore
+    receipts: ReceiptStore
     author: Author
     ref: str = ""
 
@@ -46,6 +48,11 @@ class Vault:
     def is_person(self) -> bool:
         """Tell whether a person gives the commands, not an agent."""
         return not self.author.agent
+
+    @property
+    def keeps_receipts(self) -> bool:
+        """Tell whether packs have a receipt unasked: those of agents, or $VAULTMEM_RECEIPTS."""
+        return not self.is_person or bool(os.environ.get("VAULTMEM_RECEIPTS"))
 
     @cached_property
     def state(self) -> State:
@@ -144,9 +151,10 @@ def open_vault(
     author = Author(agent, session, tool_call)
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
+    receipts = ReceiptStore(_user_folder("data") / "receipts" / key)
     state_folder = _private_folder(_user_folder("state") / "vaults" / key)
     ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
-    return Vault(root, config, state_folder, trust, author, ref)
+    return Vault(root, config, state_folder, trust, receipts, author, ref)
 
 
 def _find_root(path: str | Path | None) -> Path:
@@ -166,12 +174,11 @@ def _find_root(path: str | Path | None) -> Path:
 
 
 def _user_folder(kind: str) -> Path:
-    """Return the user's folder for state or configuration, as the system has it."""
+    """Return the user's folder for "state", "config" or "data", as the system has it."""
     import platformdirs
 
-    if kind == "state":
-        return Path(platformdirs.user_state_dir("vaultmem", appauthor=False))
-    return Path(platformdirs.user_config_dir("vaultmem", appauthor=False))
+    name = getattr(platformdirs, f"user_{kind}_dir")
+    return Path(name("vaultmem", appauthor=False))
 
 
 def _private_folder(folder: Path) -> Path:

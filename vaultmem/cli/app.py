@@ -9,8 +9,26 @@ from typing import Annotated
 import typer
 
 import vaultmem
-from vaultmem.cli import finding, history, notes, vaults
-from vaultmem.cli.options import AgentOption, SessionOption, VaultOption, remember_globals
+from vaultmem.cli import (
+    branches,
+    changing,
+    committing,
+    finding,
+    history,
+    judging,
+    merge_driver,
+    notes,
+    provenance,
+    receipts,
+    vaults,
+)
+from vaultmem.cli.options import (
+    AgentOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+    remember_globals,
+)
 from vaultmem.cli.output import warn
 from vaultmem.cli.plain import PlainGroup
 from vaultmem.errors import VaultError
@@ -36,6 +54,7 @@ def _options(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     version: Annotated[
         bool,
         typer.Option(
@@ -47,22 +66,29 @@ def _options(
 
     Files are the truth, git is the audit log, everything else is a cache.
     """
-    remember_globals(vault, agent, session)
+    remember_globals(vault, agent, session, ref)
 
 
-for _module in (vaults, notes, finding, history):
+_MODULES = (
+    *(vaults, notes, changing, finding, committing, history, provenance),
+    *(branches, judging, receipts, merge_driver),
+)
+for _module in _MODULES:
     _module.register(app)
+
+
+_GLOBAL_OPTIONS = {"--vault", "--agent", "--session", "--ref"}
 
 
 def _find_command(arguments: list[str]) -> str:
     """Return the command that the arguments name, empty if that is not plain to see."""
     rest = iter(arguments)
     for argument in rest:
-        if argument in {"--vault", "--agent", "--session"}:
+        if argument in _GLOBAL_OPTIONS:
             next(rest, None)
         elif not argument.startswith("-"):
             return argument
-        elif not argument.startswith(("--vault=", "--agent=", "--session=")):
+        elif argument.partition("=")[0] not in _GLOBAL_OPTIONS:
             return ""
     return ""
 

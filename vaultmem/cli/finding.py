@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
     ContextOption,
+    IncludeRefsOption,
     JsonOption,
     KindOption,
+    RefOption,
+    SessionOption,
     StateOption,
     TagOption,
     VaultOption,
     make_filter,
-    open_synced,
+    open_view,
 )
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
@@ -51,6 +56,9 @@ def recall_(
         bool, typer.Option("--include-archived", help="Also archived and deprecated notes.")
     ] = False,
     vault: VaultOption = "",
+    ref: RefOption = "",
+    at: AtOption = "",
+    include_refs: IncludeRefsOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
@@ -58,7 +66,7 @@ def recall_(
     from vaultmem.services.recall import recall
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
-    opened = open_synced(vault)
+    opened = open_view(vault, ref, at, include_refs)
     wanted = make_filter(kind, states, tag, context)
     asked = parse_query(" ".join(query), limit or opened.config.results, wanted)
     hits = recall(opened, asked)
@@ -82,6 +90,15 @@ def pack(
         ),
     ] = 0,
     vault: VaultOption = "",
+    ref: RefOption = "",
+    at: AtOption = "",
+    include_refs: IncludeRefsOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    receipt: Annotated[
+        bool, typer.Option("--receipt", help="Keep a receipt; an agent's packs always have one.")
+    ] = False,
+    no_receipt: Annotated[bool, typer.Option("--no-receipt", help="Keep no receipt.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the context pack: what is pinned plus what is relevant, within a token budget.
@@ -90,11 +107,19 @@ def pack(
     """
     from vaultmem.services.pack import make_pack
 
-    made = make_pack(open_synced(vault), " ".join(query), budget or None)
+    opened = open_view(vault, ref, at, include_refs, agent, session)
+    made = make_pack(opened, " ".join(query), budget or None)
+    name = ""
+    if not no_receipt and (receipt or opened.keeps_receipts):
+        from vaultmem.services.receipts import keep_receipt
+
+        name = keep_receipt(opened, made, " ".join(query)).id
     if as_json:
-        emit_json(_pack_json(made))
-    else:
-        say(made.text.rstrip("\n"))
+        emit_json({**_pack_json(made), "receipt": name or None})
+        return
+    say(made.text.rstrip("\n"))
+    if receipt:
+        warn(f"receipt {name}")
 
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
@@ -102,7 +127,8 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
 
     say_painted(f"{number:>2}. {hit.name}", "bold")
     record = hit.record
-    say(f"    {hit.address}   [{record.kind} | {record.state}]")
+    refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
+    say(f"    {hit.address}   [{record.kind} | {record.state}{refs}]")
     say(f"    {choose_excerpt(hit.text, [match.term for match in hit.matches])}")
     words = ", ".join(f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches)
     say_painted(f"    why: {words}", "dim", " and words in order" if hit.closeness else "")
@@ -131,6 +157,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "source": record.source or None,
         "agent": record.agent or None,
         "session": record.session or None,
+        "refs": hit.refs,
         "score": round(hit.score, 6),
         "text": hit.text,
         "why": {
@@ -150,6 +177,7 @@ def _pack_json(made: Pack) -> dict[str, Any]:
         "text": made.text,
         "items": [_item_json(item) for item in made.items],
         "unshown": [hit.address for hit in made.unshown],
+        "unnamed": made.unnamed,
         "tokens": {
             "sent": account.sent,
             "budget": account.budget,
@@ -164,6 +192,7 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "path": item.hit.record.path,
         "heading": item.hit.section.heading or None,
         "blob": item.hit.record.blob,
+        "refs": item.hit.refs,
         "group": "instructions" if item.is_instruction else "evidence",
         "pinned": item.pinned,
         "shortened": item.shortened,

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from vaultmem.core.query import NoteFilter
     from vaultmem.vault import Vault
 
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="The note: its path, or its name if that is enough.")
+]
 VaultOption = Annotated[
     str,
     typer.Option(
@@ -39,6 +42,33 @@ SessionOption = Annotated[
         show_default=False,
     ),
 ]
+RefOption = Annotated[
+    str,
+    typer.Option(
+        "--ref",
+        metavar="REF",
+        help="The branch to work on; else $VAULTMEM_REF, else what is checked out.",
+        show_default=False,
+    ),
+]
+AtOption = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        metavar="WHEN",
+        help="As it was at a commit, branch, tag or date such as 2026-10-01.",
+        show_default=False,
+    ),
+]
+IncludeRefsOption = Annotated[
+    str,
+    typer.Option(
+        "--include-refs",
+        metavar="A,B",
+        help="Look at these refs too; each hit names the refs that hold it.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 KindOption = Annotated[
     list[str], typer.Option("--kind", metavar="KIND", help="Only notes of this kind (repeatable).")
@@ -58,12 +88,12 @@ ContextOption = Annotated[
 _given: dict[str, str] = {}
 
 
-def remember_globals(vault: str, agent: str, session: str) -> None:
+def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
     """Keep what was given before the command's name."""
-    _given.update(vault=vault, agent=agent, session=session)
+    _given.update(vault=vault, agent=agent, session=session, ref=ref)
 
 
-def open_here(vault: str = "", agent: str = "", session: str = "") -> Vault:
+def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
     """Open the vault that the options name."""
     from vaultmem.vault import open_vault
 
@@ -71,16 +101,35 @@ def open_here(vault: str = "", agent: str = "", session: str = "") -> Vault:
         vault or _given.get("vault") or None,
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
+        ref=ref or _given.get("ref", ""),
     )
 
 
-def open_synced(vault: str = "", agent: str = "", session: str = "") -> Vault:
+def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
     """Open the vault and bring its index up to what is on disk, with progress if it takes long."""
     from vaultmem.services.sync import sync_vault
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     sync_vault(opened, ProgressLine("reading notes"))
     return opened
+
+
+def open_view(
+    vault: str = "",
+    ref: str = "",
+    at: str = "",
+    include: str = "",
+    agent: str = "",
+    session: str = "",
+) -> Vault:
+    """Open the vault in sync, and look at what the options name: by default, the folder."""
+    opened = open_synced(vault, agent, session, ref)
+    if not (at or include or opened.ref):
+        return opened
+    from vaultmem.services.look import look_at
+
+    names = [name.strip() for name in include.split(",") if name.strip()]
+    return look_at(opened, at, names, ProgressLine("reading notes of git"))
 
 
 def make_filter(

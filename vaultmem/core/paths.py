@@ -74,9 +74,15 @@ def check_new_name(path: PurePosixPath) -> None:
 
 def is_note_path(path: PurePosixPath) -> bool:
     """Tell whether a file at `path` is a note: markdown, visible, not generated."""
-    if path.suffix.lower() != ".md" or any(is_hidden(part) for part in path.parts):
+    return bool(path.stem) and is_note_name(str(path))
+
+
+def is_note_name(path: str) -> bool:
+    """Tell whether a vault-relative path is a note's, as `is_note_path` does; for many paths."""
+    if path[-3:].lower() != ".md":
         return False
-    return path.parts[0] not in NOT_NOTES and str(path) not in GENERATED
+    parts = path.split("/")
+    return parts[0] not in NOT_NOTES and path not in GENERATED and not any(map(is_hidden, parts))
 
 
 def is_hidden(name: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from vaultmem.errors import RefusedError
-from vaultmem.services.commit import CommitReport, Event, commit_event
+from vaultmem.services.commit import CommitReport, commit_event
+from vaultmem.services.divide import Event
+from vaultmem.services.look import find_branch
 from vaultmem.vault import Vault
 
 
@@ -17,5 +19,10 @@ def save_checkpoint(vault: Vault, note: str) -> CommitReport:
     text = " ".join(note.split())
     if not text:
         raise RefusedError("a checkpoint needs a note: say in a few words what it stands for")
+    if branch := find_branch(vault):
+        raise RefusedError(
+            f"{branch}: not checked out, so each write there is a commit already; "
+            "there is nothing to checkpoint"
+        )
     event = Event("checkpoint", f"checkpoint: {text}", vault.author, intent="checkpoint")
     return commit_event(vault, event)

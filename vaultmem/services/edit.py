@@ -8,13 +8,16 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import parse_kind, parse_state
-from vaultmem.core.note import Note
+from vaultmem.core.note import Note, parse_note
 from vaultmem.core.properties import PropertyValue, remove_property, set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.commit import commit_earlier
+from vaultmem.services.divide import Event
+from vaultmem.services.look import find_branch
 from vaultmem.services.read import read_note
 from vaultmem.services.sync import sync_paths
+from vaultmem.services.write_branch import commit_on_branch
 from vaultmem.storage.files import replace_file
 from vaultmem.vault import Vault
 
@@ -24,12 +27,15 @@ _ATTEMPTS = 5
 def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) -> str:
     """Replace a note's text by `change(note)` and return the new blob id.
 
-    A save by somebody else in between is kept: the change is made again on their text.
+    A save by somebody else in between is kept: the change is made again on their text. On a
+    branch that is not checked out, the change is a commit there.
 
     Raises:
         ConflictError: they kept saving; the note is theirs.
         RefusedError: the change cannot be made on this text.
     """
+    if branch := find_branch(vault):
+        return _edit_on_branch(vault, branch, path, change)
     with vault.lock():
         for attempt in range(_ATTEMPTS):
             note = read_note(vault, path)
@@ -50,6 +56,21 @@ def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) 
     raise AssertionError("unreachable")
 
 
+def _edit_on_branch(
+    vault: Vault, branch: str, path: PurePosixPath, change: Callable[[Note], str]
+) -> str:
+    blobs = []
+
+    def edit(seen: Vault) -> dict[str, bytes | None]:
+        data = change(read_note(seen, path)).encode("utf-8")
+        blobs.append(blob_id(data))
+        return {str(path): data}
+
+    event = Event("write", f"write: {path}", vault.author, intent="refine")
+    commit_on_branch(vault, branch, event, edit)
+    return blobs[-1]
+
+
 def set_note_property(
     vault: Vault, path: PurePosixPath, name: str, value: PropertyValue | None
 ) -> str:
@@ -67,19 +88,24 @@ def set_note_property(
 
 def change_tags(
     vault: Vault, path: PurePosixPath, add: tuple[str, ...], remove: tuple[str, ...]
-) -> str:
-    """Add tags to and remove tags from a note's `tags` property; return the new blob id."""
+) -> tuple[str, tuple[str, ...]]:
+    """Add tags to and remove tags from a note's `tags`; return its new blob id and all tags."""
+    texts = []
 
     def change(note: Note) -> str:
-        prop = note.matter.get("tags")
-        old = prop.value if prop is not None else ()
-        tags = (
-            old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
-        )
-        gone = {tag.lstrip("#").casefold() for tag in remove}
-        kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
-        have = {tag.lstrip("#").casefold() for tag in kept}
-        kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
-        return note.text if tuple(kept) == tags else set_property(note.text, "tags", tuple(kept))
+        texts.append(_change_tags(note, add, remove))
+        return texts[-1]
 
-    return edit_note(vault, path, change)
+    blob = edit_note(vault, path, change)
+    return blob, parse_note(path, texts[-1].encode("utf-8")).tags
+
+
+def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> str:
+    prop = note.matter.get("tags")
+    old = prop.value if prop is not None else ()
+    tags = old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
+    gone = {tag.lstrip("#").casefold() for tag in remove}
+    kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
+    have = {tag.lstrip("#").casefold() for tag in kept}
+    kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
+    return note.text if tuple(kept) == tags else set_property(note.text, "tags", tuple(kept))

@@ -10,11 +10,14 @@ from pathlib import PurePosixPath
 from vaultmem.core.record import NoteRecord
 from vaultmem.core.tags import has_tag
 from vaultmem.core.values import parse_moment
-from vaultmem.errors import RefusedError
+from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.commit import commit_earlier
+from vaultmem.services.divide import Event
+from vaultmem.services.look import find_branch
 from vaultmem.services.pending import Whose
 from vaultmem.services.read import resolve_address
 from vaultmem.services.sync import sync_paths
+from vaultmem.services.write_branch import commit_on_branch
 from vaultmem.storage.files import remove_file
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
@@ -67,9 +70,13 @@ def select_notes(
 def forget_notes(vault: Vault, records: Sequence[NoteRecord]) -> list[str]:
     """Remove these notes and return their paths; what is in no commit yet is committed before.
 
+    On a branch that is not checked out, they are forgotten there alone, in a commit.
+
     Raises:
         ConflictError: a note has changed since it was selected; it stays.
     """
+    if branch := find_branch(vault):
+        return _forget_on_branch(vault, branch, records)
     forgotten = []
     with vault.lock():
         commit_earlier(vault, {note.path: note.blob for note in records}, Whose.ANYBODY)
@@ -80,6 +87,20 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord]) -> list[str]:
             sync_paths(vault, [path])
             forgotten.append(record.path)
     return forgotten
+
+
+def _forget_on_branch(vault: Vault, branch: str, records: Sequence[NoteRecord]) -> list[str]:
+    def remove(seen: Vault) -> dict[str, bytes | None]:
+        now = seen.view.blobs()
+        for record in records:
+            if now.get(record.path) != record.blob:
+                raise ConflictError(f"{record.path}: changed meanwhile; nothing was forgotten")
+        return {record.path: None for record in records}
+
+    paths = [record.path for record in records]
+    event = Event("write", "forget: {paths}", vault.author, tuple(paths), intent="refine")
+    commit_on_branch(vault, branch, event, remove)
+    return paths
 
 
 def _last_change(record: NoteRecord) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vaultmem.storage.manifest import KnownFile
@@ -18,6 +18,9 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.analysis import AnalysedNote
+
+#: Called with (done, total) while many notes are read.
+Progress = Callable[[int, int], None]
 
 
 class Batch:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
-from vaultmem.core.paths import is_note_path
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.indexing import Batch
+from vaultmem.services.indexing import Batch, Progress
 from vaultmem.services.reading import Job, read_notes
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.refs import Target
@@ -21,7 +20,9 @@ from vaultmem.vault import Vault
 _BATCH_SIZE = 5_000
 
 
-def look_at(vault: Vault, at: str = "", include: Sequence[str] = ()) -> Vault:
+def look_at(
+    vault: Vault, at: str = "", include: Sequence[str] = (), progress: Progress | None = None
+) -> Vault:
     """Return the vault as it is at `at`, else at its own ref, else in the folder.
 
     `at` is a branch, tag, commit or date, always as committed. `include` names refs that are
@@ -36,7 +37,9 @@ def look_at(vault: Vault, at: str = "", include: Sequence[str] = ()) -> Vault:
     if distinct == [None]:
         return vault
     config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
-    sources = [_work_tree(vault) if t is None else _look_at_commit(vault, t) for t in distinct]
+    sources = [
+        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress) for t in distinct
+    ]
     return vault.seen_through(View(vault.state, sources), config)
 
 
@@ -90,7 +93,7 @@ def _work_tree(vault: Vault) -> Source:
     return Source(head.branch or "work tree", head.branch, head.commit, int(at or 0))
 
 
-def _look_at_commit(vault: Vault, target: Target) -> Source:
+def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> Source:
     """Return a commit's view; what it holds and was never seen is read and indexed."""
     config = config_at(vault, target.commit)
     ignored = hashlib.sha256("\n".join(config.ignore).encode()).hexdigest()[:16]
@@ -99,15 +102,31 @@ def _look_at_commit(vault: Vault, target: Target) -> Source:
     if number is None:
         with vault.lock():
             blobs = _list_notes(vault, target.commit, config)
-            documents = _index_unseen(vault, blobs)
-            dates = vault.history.commit_dates(target.commit, "")
+            documents = _index_unseen(vault, blobs, progress)
+            dates = _date_documents(vault, target, ignored)
             changed = {
-                document: dates.get((path, blobs[path]), target.at)
-                for path, document in documents.items()
+                document: dates(path, blobs[path], document) for path, document in documents.items()
             }
             with vault.state.transaction():
                 number = vault.stored_views.put(key, changed)
     return Source(target.name, target.branch, target.commit, target.at, number)
+
+
+def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
+    """Return what tells when a commit last wrote a note: (path, blob, document) to seconds.
+
+    From the nearest commit before that has a view, git is asked for the rest of the way only.
+    """
+    known = {key.partition(" ")[0]: n for key, n in vault.stored_views.numbers(ignored).items()}
+    start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
+    fresh = vault.history.commit_dates(target.commit, start)
+    before = vault.stored_views.dates(known[start]) if start else {}
+
+    def find(path: str, blob: str, document: int) -> int:
+        moments = (fresh.get((path, blob), 0), before.get(document, 0))
+        return max(moments) or target.at
+
+    return find
 
 
 def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
@@ -115,9 +134,7 @@ def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
     return {
         path: entry.blob
         for path, entry in vault.history.tree(commit).items()
-        if path[-3:].lower() == ".md"
-        and is_note_path(PurePosixPath(path))
-        and not _is_ignored(path, config)
+        if is_note_name(path) and not _is_ignored(path, config)
     }
 
 
@@ -129,7 +146,9 @@ def _is_ignored(path: str, config: Config) -> bool:
     return any(config.ignores("/".join(parts[: n + 1])) for n in range(len(parts)))
 
 
-def _index_unseen(vault: Vault, blobs: Mapping[str, str]) -> dict[str, int]:
+def _index_unseen(
+    vault: Vault, blobs: Mapping[str, str], progress: Progress | None
+) -> dict[str, int]:
     """Return the document of each readable note, having read those that nobody knew."""
     known = vault.stored_views.documents()
     documents = {path: known[path, b] for path, b in blobs.items() if (path, b) in known}
@@ -144,9 +163,13 @@ def _index_unseen(vault: Vault, blobs: Mapping[str, str]) -> dict[str, int]:
         ]
         batch = Batch(vault)
         with vault.state.transaction():
-            for path, (note, _, _) in read_notes(vault.root, jobs):
+            for number, (path, (note, _, _)) in enumerate(read_notes(vault.root, jobs), start):
+                if progress is not None and number % 100 == 0:
+                    progress(number, len(unseen))
                 if note is not None:
                     documents[path] = batch.add(note)
             vault.state.put("index", "")
         batch.write()
+    if progress is not None and unseen:
+        progress(len(unseen), len(unseen))
     return documents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -14,7 +15,10 @@ from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slug
 from vaultmem.core.properties import PropertyValue, format_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.divide import Event
+from vaultmem.services.look import find_branch
 from vaultmem.services.sync import sync_paths
+from vaultmem.services.write_branch import commit_on_branch, names_on_branch
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file
 from vaultmem.vault import Vault
 
@@ -49,6 +53,8 @@ class Remembered:
 def remember(vault: Vault, memory: Memory) -> Remembered:
     """Write a new note; when this returns it is durable on disk and indexed, not yet committed.
 
+    On a branch that is not checked out, it is a commit there.
+
     Policies and skills that an agent writes start as candidates: they instruct nobody before
     they were promoted.
 
@@ -61,6 +67,9 @@ def remember(vault: Vault, memory: Memory) -> Remembered:
     data = _compose(vault, memory, title, state).encode("utf-8")
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
     _check(memory, data, vault, str(folder))
+    if branch := find_branch(vault):
+        path = _create_on_branch(vault, branch, folder, slugify(title), data)
+        return Remembered(str(path), blob_id(data), title, state)
     with vault.lock():
         path = _create(vault, folder, slugify(title), data)
         sync_paths(vault, [path])
@@ -142,19 +151,38 @@ def _check(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
 
 
 def _create(vault: Vault, folder: PurePosixPath, slug: str, data: bytes) -> PurePosixPath:
-    """Create the note under the first free name: `slug`, `slug-2`, `slug-3` ..."""
-    taken = _names_in(vault, folder)
-    for number in range(1, _NAME_ATTEMPTS):
-        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
-        check_new_name(path)
-        if fold_name(path) in taken:
-            continue
+    """Create the note under the first free name."""
+    for path in _free_names(folder, slug, _names_in(vault, folder)):
         vault.journal.record(str(path), blob_id(data), vault.author, time.time())
         try:
             create_file(vault.root, path, data)
         except ConflictError:
             continue
         return path
+    raise AssertionError("unreachable")
+
+
+def _create_on_branch(
+    vault: Vault, branch: str, folder: PurePosixPath, slug: str, data: bytes
+) -> PurePosixPath:
+    paths = []
+
+    def create(seen: Vault) -> dict[str, bytes | None]:
+        paths.append(next(_free_names(folder, slug, names_on_branch(seen, folder))))
+        return {str(paths[-1]): data}
+
+    event = Event("write", "write: {paths}", vault.author, intent="observe")
+    commit_on_branch(vault, branch, event, create)
+    return paths[-1]
+
+
+def _free_names(folder: PurePosixPath, slug: str, taken: set[str]) -> Iterator[PurePosixPath]:
+    """Yield the names that are not taken: `slug`, `slug-2`, `slug-3` ..."""
+    for number in range(1, _NAME_ATTEMPTS):
+        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
+        check_new_name(path)
+        if fold_name(path) not in taken:
+            yield path
     raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
 from vaultmem.services.indexing import (
     Batch,
+    Progress,
     finish_view,
     is_index_behind,
     no_collection,
     remember_index,
     repair_index,
 )
+from vaultmem.services.move import is_interrupted, undo_move
 from vaultmem.services.reading import Job, Outcome, read_notes
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault
-
-#: Called with (done, total) while many notes are read.
-Progress = Callable[[int, int], None]
 
 #: Documents a batch: what an interruption loses at most, and what one index segment holds.
 BATCH_SIZE = 20_000
@@ -51,6 +50,8 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """
     started = time.monotonic()
     report = SyncReport()
+    if is_interrupted(vault):
+        undo_move(vault)
     looked = time.time_ns()
     scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):

@@ -60,9 +60,14 @@ class View:
         """Tell whether this is the folder as it is, and nothing else."""
         return all(source.number is None for source in self.sources)
 
+    @property
+    def has_work_tree(self) -> bool:
+        """Tell whether the folder is among what is looked at."""
+        return not self.sources or any(source.number is None for source in self.sources)
+
     def key(self) -> tuple[object, ...]:
         """Return a value that differs whenever the view holds other documents."""
-        stamp = self._state.get("view") if self._has_work_tree else ""
+        stamp = self._state.get("view") if self.has_work_tree else ""
         return (stamp, *(source.number for source in self.sources))
 
     def documents(self, note_filter: NoteFilter | None = None) -> list[int]:
@@ -160,10 +165,6 @@ class View:
     def _joined(self) -> str:
         return f"FROM documents d JOIN ({self._relation}) v ON v.document = d.id"
 
-    @property
-    def _has_work_tree(self) -> bool:
-        return not self.sources or any(source.number is None for source in self.sources)
-
 
 class ViewStore:
     """The state database's tables of stored views."""
@@ -189,6 +190,16 @@ class ViewStore:
         self._state.execute_many("INSERT INTO view_documents VALUES (?, ?, ?)", rows)
         self._evict(number)
         return number
+
+    def numbers(self, suffix: str) -> dict[str, int]:
+        """Return the numbers of all stored views whose key ends so, by key."""
+        rows = self._state.query("SELECT key, id FROM views")
+        return {key: number for key, number in rows if key.endswith(suffix)}
+
+    def dates(self, number: int) -> dict[int, int]:
+        """Return a stored view's documents, and since when each has its bytes."""
+        sql = "SELECT document, changed FROM view_documents WHERE view = ?"
+        return dict(self._state.query(sql, (number,)))
 
     def documents(self) -> dict[tuple[str, str], int]:
         """Return the number of every document that is known, by path and blob."""

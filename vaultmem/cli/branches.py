@@ -1,0 +1,165 @@
+"""Commands about branches: branch, branches, switch, merge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+    open_here,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+from vaultmem.errors import MergeConflictError
+
+if TYPE_CHECKING:
+    from vaultmem.services.merge import Conflict
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("branch", cls=PlainCommand)(branch)
+    app.command("branches", cls=PlainCommand)(branches)
+    app.command("switch", cls=PlainCommand)(switch)
+    app.command("merge", cls=PlainCommand)(merge)
+
+
+def branch(
+    name: NameArgument,
+    start: Annotated[
+        str, typer.Option("--from", metavar="REF", help="A ref or date; else what is checked out.")
+    ] = "",
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the branch.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove it even if its commits are on no other branch.")
+    ] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Make a branch, and check nothing out; or remove one."""
+    from vaultmem.services.branches import make_branch, remove_branch
+
+    opened = open_here(vault)
+    commit = (
+        remove_branch(opened, name, force) if delete else make_branch(opened, name, start).commit
+    )
+    if as_json:
+        emit_json({"branch": name, "commit": commit, "removed": delete})
+    else:
+        say_painted("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
+
+
+def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+    """List the branches, each with its newest commit and how far it is from what is checked out."""
+    from vaultmem.services.branches import list_branches
+
+    found = list_branches(open_here(vault))
+    if as_json:
+        rows = [{**asdict(b.branch), **asdict(b), "folder": b.branch.folder or None} for b in found]
+        for row in rows:
+            del row["branch"]
+        emit_json({"branches": rows})
+        return
+    width = max((len(one_line(each.branch.name)) for each in found), default=0)
+    for each in found:
+        when = datetime.fromtimestamp(each.branch.at).strftime("%Y-%m-%d %H:%M")
+        apart = "" if each.is_current else f"  +{each.ahead} -{each.behind}"
+        mark = "* " if each.is_current else "  "
+        facts = f"  {each.branch.commit[:7]}  {when}{apart}  {each.branch.subject}"
+        say_painted(f"{mark}{one_line(each.branch.name):<{width}}", "yellow", facts)
+    if not found:
+        say("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
+
+
+def switch(
+    name: NameArgument,
+    create: Annotated[
+        bool, typer.Option("--create", "-c", help="Make the branch first, where you are.")
+    ] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Check out a branch; what is not committed, or saved meanwhile, is never overwritten."""
+    from vaultmem.services.branches import make_branch
+    from vaultmem.services.switch import switch_branch
+
+    opened = open_synced(vault)
+    if create:
+        make_branch(opened, name)
+    target, files = switch_branch(opened, name)
+    if as_json:
+        emit_json({"branch": name, "commit": target.commit, "files": files})
+    else:
+        say_painted("on  ", "green", f"{name}  at {target.commit[:7]}, {files:,} files changed")
+
+
+def merge(
+    name: Annotated[str, typer.Argument(metavar="REF", help="The branch to merge.")],
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge a branch into the one that is checked out (or --ref): all of it, or nothing.
+
+    Different properties, tags and list items merge by themselves. Exit code 8: both sides changed
+    the same thing; it is shown with who wrote it, and nothing was changed.
+    """
+    from vaultmem.services.merge import merge_branch
+
+    try:
+        done = merge_branch(open_synced(vault, agent, session, ref), name)
+    except MergeConflictError as error:
+        if as_json:
+            emit_json({"merged": False, "conflicts": error.conflicts})
+        else:
+            _say_conflicts(error.conflicts)
+        warn(f"error: {error}")
+        raise typer.Exit(error.exit_code) from None
+    if as_json:
+        emit_json(_merge_json(done))
+    elif not done.commit:
+        say(f"{done.into} has all of {name} already; nothing was merged.")
+    else:
+        count = f", {len(done.paths):,} files changed" if done.paths else ""
+        say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
+
+
+def _merge_json(done: Any) -> dict[str, Any]:
+    return {
+        "merged": bool(done.commit),
+        "commit": done.commit or None,
+        "source": done.source,
+        "into": done.into,
+        "paths": done.paths,
+        "conflicts": [],
+    }
+
+
+def _say_conflicts(conflicts: tuple[Conflict, ...]) -> None:
+    path = ""
+    for each in conflicts:
+        if each.path != path:
+            say_painted(each.path, "yellow")
+            path = each.path
+        say(f"  {each.what}")
+        for side, author, text in (
+            ("ours", each.our_author, each.ours),
+            ("theirs", each.their_author, each.theirs),
+        ):
+            who = f" ({author})" if author else ""
+            shown = one_line(text)[:200] if text else "(nothing)"
+            say(f"    {side}{who}: {shown}")

@@ -1,0 +1,129 @@
+"""Commands that change notes: forget, pin, unpin, tag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    PathArgument,
+    RefOption,
+    VaultOption,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("forget", cls=PlainCommand)(forget)
+    app.command("pin", cls=PlainCommand)(pin)
+    app.command("unpin", cls=PlainCommand)(unpin)
+    app.command("tag", cls=PlainCommand)(tag_)
+
+
+def forget(
+    paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
+    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="AGE", help="All notes unchanged for 90d, 12w, 1y."),
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Remove notes; more than one only with --yes. Git still has what was committed."""
+    from vaultmem.cli.ages import parse_age
+    from vaultmem.services.forget import forget_notes, select_notes
+
+    opened = open_view(vault, ref, agent=agent)
+    age = parse_age(older_than) if older_than else None
+    chosen = select_notes(opened, paths, tag, age)
+    really = not dry_run and (yes or len(chosen.notes) == 1)
+    shown = [record.path for record in chosen.notes]
+    if really:
+        forget_notes(opened, chosen.notes)
+    if as_json:
+        emit_json({"forgotten" if really else "would_forget": shown, "kept_pinned": chosen.kept})
+        return
+    for path in shown:
+        say_painted("forgot  " if really else "would forget  ", "yellow", path)
+    for path in chosen.kept:
+        say(f"kept, pinned  {path}")
+    if not really and shown:
+        say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
+    elif not shown:
+        say("No note is like that.")
+
+
+def pin(
+    path: PathArgument,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show a note in every pack, and protect it from machines."""
+    _set_pinned(path, True, open_view(vault, ref, agent=agent), as_json)
+
+
+def unpin(
+    path: PathArgument,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Stop showing a note in every pack."""
+    _set_pinned(path, False, open_view(vault, ref, agent=agent), as_json)
+
+
+def tag_(
+    path: PathArgument,
+    add: Annotated[list[str], typer.Argument(metavar="[TAG...]", help="Tags to add.")] = [],  # noqa: B006
+    remove: Annotated[
+        list[str], typer.Option("--remove", metavar="TAG", help="A tag to remove (repeatable).")
+    ] = [],  # noqa: B006
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Add tags to a note, or remove them."""
+    from vaultmem.services.edit import change_tags
+    from vaultmem.services.read import resolve_address
+
+    opened = open_view(vault, ref, agent=agent)
+    found, _ = resolve_address(opened, path)
+    blob, tags = change_tags(opened, found, tuple(add), tuple(remove))
+    if as_json:
+        emit_json({"path": str(found), "blob": blob, "tags": tags})
+    else:
+        say_painted("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
+
+
+def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
+    from vaultmem.core.paths import PINNED_FILES
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.edit import set_note_property
+    from vaultmem.services.read import resolve_address
+
+    found, _ = resolve_address(opened, path)
+    if str(found) in PINNED_FILES and not pinned:
+        raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
+    blob = set_note_property(opened, found, "pinned", True if pinned else None)
+    if as_json:
+        emit_json({"path": str(found), "blob": blob, "pinned": pinned})
+    else:
+        say_painted("pinned  " if pinned else "unpinned  ", "green", str(found))

@@ -1,0 +1,162 @@
+"""Commands that judge what a vault knows: assert and bisect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.changes import commit_json, operation_json, say_operation, short_time
+from vaultmem.cli.options import (
+    AtOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+    open_synced,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.errors import VaultError
+
+if TYPE_CHECKING:
+    from vaultmem.core.expectation import Expectation
+    from vaultmem.services.judge import Step
+    from vaultmem.services.show import ShownCommit
+
+#: What `git bisect run` takes for "this commit cannot be judged".
+CANNOT_JUDGE = 125
+
+QueryArgument = Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pack is for.")]
+FindsOption = Annotated[
+    list[str],
+    typer.Option("--finds", metavar="PATH", help="The pack shows this note (repeatable)."),
+]
+SaysOption = Annotated[
+    list[str],
+    typer.Option("--says", metavar="TEXT", help="The pack says this (repeatable)."),
+]
+NotOption = Annotated[bool, typer.Option("--not", help="Expect that it shows and says none.")]
+BudgetOption = Annotated[
+    int,
+    typer.Option(
+        "--budget", metavar="TOKENS", help="Tokens of the pack; else 2000.", show_default=False
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("assert", cls=PlainCommand)(assert_)
+    app.command("bisect", cls=_BisectCommand)(bisect)
+
+
+def assert_(
+    query: QueryArgument,
+    finds: FindsOption = [],  # noqa: B006
+    says: SaysOption = [],  # noqa: B006
+    negated: NotOption = False,
+    budget: BudgetOption = 0,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    at: AtOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Exit with 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
+
+    Made for `git bisect run vaultmem assert QUERY --says TEXT`.
+    """
+    from vaultmem.services.judge import judge_vault
+
+    try:
+        expected = _expect(query, finds, says, negated, budget)
+        reasons = judge_vault(open_view(vault, ref, at), expected)
+    except VaultError as error:
+        warn(f"cannot be judged: {error}")
+        raise typer.Exit(CANNOT_JUDGE) from None
+    if as_json:
+        emit_json({"as_expected": not reasons, "reasons": reasons})
+    elif not reasons:
+        say("as expected")
+    else:
+        say("\n".join(reasons))
+    raise typer.Exit(1 if reasons else 0)
+
+
+class _BisectCommand(PlainCommand):
+    """Takes the `--` that may stand before QUERY for a comma: options go on behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, the first `--` left out."""
+        if "--" in args:
+            place = args.index("--")
+            args = args[:place] + args[place + 1 :]
+        return super().parse_args(ctx, args)
+
+
+def bisect(
+    query: QueryArgument,
+    good: Annotated[
+        str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
+    ],
+    bad: Annotated[
+        str, typer.Option("--bad", metavar="B", help="A later one, where it is bad.")
+    ] = "HEAD",
+    finds: FindsOption = [],  # noqa: B006
+    says: SaysOption = [],  # noqa: B006
+    negated: NotOption = False,
+    budget: BudgetOption = 0,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the first commit at which the pack is not as expected; nothing is checked out.
+
+    Example: vaultmem bisect --good 2026-10-01 --bad HEAD -- tokens --says RS256
+    """
+    from vaultmem.services.judge import bisect_history
+    from vaultmem.services.show import show_commit
+
+    opened = open_synced(vault, ref=ref)
+    expected = _expect(query, finds, says, negated, budget)
+    last = opened.ref if bad == "HEAD" and opened.ref else bad
+    done = bisect_history(opened, good, last, expected, None if as_json else _say_step)
+    shown = [show_commit(opened, commit) for commit in done.first_bad]
+    if as_json:
+        found = [
+            {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
+            for each in shown
+        ]
+        emit_json({"first_bad": found, "steps": done.steps})
+        return
+    if len(shown) > 1:
+        say("The first bad commit is one of these; those between could not be judged.")
+    for each in shown:
+        _say_found(each)
+
+
+def _expect(
+    query: list[str], finds: list[str], says: list[str], negated: bool, budget: int
+) -> Expectation:
+    from vaultmem.core.expectation import Expectation
+
+    return Expectation(" ".join(query), tuple(finds), tuple(says), negated, budget)
+
+
+def _say_found(shown: ShownCommit) -> None:
+    commit = shown.commit
+    say()
+    say_painted("first bad commit", "red", f"  {commit.commit}")
+    session = f", session {commit.session}" if commit.session else ""
+    event = f", {commit.event}" if commit.event else ""
+    say(f"  {short_time(commit)}  {commit.who}{session}{event}")
+    say(f"  {commit.subject}")
+    for operation in shown.operations:
+        say()
+        say_operation(operation)
+
+
+def _say_step(step: Step, left: int) -> None:
+    style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
+    rest = f"  {step.commit[:7]}  {'; '.join(step.reasons)}".rstrip()
+    say_painted(f"{step.verdict:<4}", style, rest)
