@@ -14,7 +14,7 @@ import typer
 
 from vaultmem.cli.output import warn
 from vaultmem.cli.plain import PlainCommand
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 
 #: Nobody wrote a note of this size; git's own markers would not help with one either.
 _MAX_BYTES = 16 * 1024 * 1024
@@ -35,7 +35,7 @@ def merge_driver(
     theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="Theirs: %B.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note's path: %P.")],
 ) -> None:
-    """Merge three versions of a note into OURS; exit 1 if conflicts are marked in it."""
+    """Merge three versions of a note into OURS; exit 8 if conflicts are marked in it."""
     from vaultmem.core.merge_note import merge_texts
 
     try:
@@ -48,7 +48,7 @@ def merge_driver(
         warn(f"{path}: not merged: {error}")
         raise typer.Exit(1) from None
     if merged.conflicts:
-        raise typer.Exit(1)
+        raise typer.Exit(MergeConflictError.exit_code)
 
 
 def _read(name: str) -> str:

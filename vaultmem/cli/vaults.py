@@ -41,6 +41,7 @@ def init(
                 "vault": str(created.vault.root),
                 "added": created.added,
                 "excluded": created.excluded,
+                "configured": created.configured,
                 "new_repository": created.new_repository,
                 "commit": created.report.commit or None,
                 "notes": notes,
@@ -48,12 +49,14 @@ def init(
             }
         )
         return
-    if not created.added and not created.excluded:
+    if not (created.added or created.excluded or created.configured):
         say(f"{created.vault.root} is a vault already; nothing changed.")
     for path in created.added:
         say(f"  added  {path}")
     for line in created.excluded:
         say(f"  added  {line}  to the repository's own exclude file")
+    if created.configured:
+        say("  set    merge driver for notes  in the repository's own configuration")
     if created.report.commit:
         say(f"Committed as {created.report.commit[:7]}.")
     say(f"{notes:,} notes in {created.vault.root}.")

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 import vaultmem
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, VaultError
-from vaultmem.services.commit import CommitReport, Event, commit_event
+from vaultmem.services.commit import CommitReport, commit_event
+from vaultmem.services.divide import Event
 from vaultmem.storage.files import create_file
 from vaultmem.storage.head import find_git_folder
 from vaultmem.storage.journal import Author
@@ -19,11 +20,12 @@ from vaultmem.vault import Vault, open_vault
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What `init` did: the files it added, lines added to git's exclude file, its commit."""
+    """What `init` did: files added, lines added to git's exclude file and configuration, commit."""
 
     vault: Vault
     added: tuple[str, ...]
     excluded: tuple[str, ...]
+    configured: tuple[str, ...]
     new_repository: bool
     report: CommitReport
 
@@ -44,12 +46,15 @@ def create_vault(folder: Path, agent: str = "") -> Created:
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     new_repository = find_git_folder(folder.resolve()) is None
     vault = open_vault(folder, agent=agent)
+    from vaultmem.storage.merge_setup import install_driver
+
     with vault.lock():
         if new_repository:
             _init_repository(vault)
         had_ignore = (vault.root / ".gitignore").exists()
         added = tuple(_add_missing(vault))
         excluded = tuple(_add_excludes(vault)) if had_ignore else ()
+        configured = tuple(install_driver(vault.history))
         report = CommitReport()
         if new_repository:
             author = Author(vault.author.agent)
@@ -57,7 +62,7 @@ def create_vault(folder: Path, agent: str = "") -> Created:
             report = commit_event(vault, Event("init", subject, author, intent="observe"))
         if fresh or new_repository:
             vault.trust.record({})
-    return Created(vault, added, excluded, new_repository, report)
+    return Created(vault, added, excluded, configured, new_repository, report)
 
 
 def template_folder() -> Path:

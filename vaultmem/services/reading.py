@@ -95,7 +95,8 @@ class _Helper:
     def __enter__(self) -> _Helper:
         import subprocess
 
-        command = [sys.executable, "-m", __name__, os.fspath(self._root)]
+        # -P: the current folder may be a vault that has a folder called `vaultmem`.
+        command = [sys.executable, "-P", "-m", __name__, os.fspath(self._root)]
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
