@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replays import replay_all
 from support import git, write_notes
 
 from vaultmem.services.create import create_vault
@@ -38,11 +39,15 @@ def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the test a home of its own, with its own state and configuration folders."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the test a home of its own, with its own state, data and configuration folders.
+
+    Afterwards each pack that a command of the test made is replayed from its receipt.
+    """
     folder = tmp_path / "home"
     _isolate(monkeypatch, folder)
-    return folder
+    yield folder
+    replay_all(folder / "data", folder / "state", tmp_path / "clones")
 
 
 def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -54,6 +59,8 @@ def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("HOME", str(folder))
     patch.setenv("XDG_STATE_HOME", str(folder / "state"))
     patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    patch.setenv("VAULTMEM_RECEIPTS", "1")
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     patch.setenv("NO_COLOR", "1")
 

@@ -33,6 +33,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
+        vault=str(vault.root),
         agent=author.agent,
         session=author.session,
         tool_call=author.tool_call,

@@ -1,0 +1,119 @@
+"""What a pack says decides: at one commit, or at each until the first that changed it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import git, hash_tree, write_notes
+
+from vaultmem.core.expectation import Expectation
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.judge import bisect_history, judge_vault
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+
+def make_commits(root: Path, count: int, turn: int) -> list[str]:
+    """Commit `count` times; from number `turn` on the gangway is green."""
+    commits = []
+    for number in range(count):
+        colour = "blue" if number < turn else "green"
+        text = f"# Gangway\n\nThe gangway is\n{colour}, as of change {number}.\n"
+        write_notes(
+            root, {"notes/gangway.md": text, f"notes/n{number % 5}.md": f"# N\n\n{number}\n"}
+        )
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", f"change {number}")
+        commits.append(git(root, "rev-parse", "HEAD"))
+    return commits
+
+
+@pytest.mark.parametrize("turn", [1, 9, 19])
+def test_the_first_bad_commit_is_found(make_vault: Make, opened: Open, turn: int) -> None:
+    root = make_vault()
+    commits = make_commits(root, 20, turn)
+    write_notes(root, {"notes/gangway.md": "# Gangway\n\nBeing edited.\n"})
+    git(root, "add", "-A")
+    before = hash_tree(root, skip=(".git",)), git(root, "ls-files", "-s")
+    vault = opened(root)
+    sync_vault(vault)
+    expected = Expectation("gangway colour", says=("the GANGWAY is blue",))
+    found = bisect_history(vault, commits[0], "HEAD", expected)
+    assert found.first_bad == (commits[turn],)
+    assert len(found.steps) <= 2 + math.ceil(math.log2(20))
+    assert (hash_tree(root, skip=(".git",)), git(root, "ls-files", "-s")) == before
+    assert git(root, "symbolic-ref", "HEAD") == "refs/heads/main"
+
+
+def test_history_with_merges_is_searched_as_git_does(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    commits = make_commits(root, 3, 99)
+    git(root, "checkout", "-q", "-b", "side")
+    write_notes(root, {"notes/gangway.md": "# Gangway\n\nThe gangway is green.\n"})
+    git(root, "commit", "-qam", "painted")
+    painted = git(root, "rev-parse", "HEAD")
+    git(root, "checkout", "-q", "main")
+    write_notes(root, {"notes/other.md": "# Other\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "other")
+    git(root, "merge", "-q", "--no-edit", "side")
+    vault = opened(root)
+    sync_vault(vault)
+    found = bisect_history(vault, commits[0], "HEAD", Expectation("gangway", says=("blue",)))
+    assert found.first_bad == (painted,)
+
+
+def test_commits_that_cannot_be_judged_are_told(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    commits = make_commits(root, 2, 99)
+    for number in range(2):
+        git(root, "rm", "-q", "-r", "--cached", "--ignore-unmatch", ".")
+        git(root, "commit", "-q", "--allow-empty", "-m", f"no notes {number}")
+        commits.append(git(root, "rev-parse", "HEAD"))
+    write_notes(root, {"notes/gangway.md": "# Gangway\n\nThe gangway is green.\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "green")
+    commits.append(git(root, "rev-parse", "HEAD"))
+    vault = opened(root)
+    sync_vault(vault)
+    expected = Expectation("gangway", finds=("notes/gangway.md",), says=("blue",))
+    found = bisect_history(vault, commits[1], commits[4], expected)
+    assert set(found.first_bad) == set(commits[2:])
+    assert [step.verdict for step in found.steps].count("skip") == 2
+
+
+def test_what_is_expected_of_the_ends_is_checked(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    commits = make_commits(root, 4, 2)
+    vault = opened(root)
+    sync_vault(vault)
+    blue = Expectation("gangway", says=("is blue",))
+    with pytest.raises(RefusedError, match="not good: no section of the pack says"):
+        bisect_history(vault, commits[2], commits[3], blue)
+    with pytest.raises(RefusedError, match="not bad: the pack is as expected there"):
+        bisect_history(vault, commits[0], commits[1], blue)
+    with pytest.raises(RefusedError, match="is not before"):
+        bisect_history(vault, commits[3], commits[0], blue)
+    with pytest.raises(NoteNotFoundError):
+        bisect_history(vault, "nope", "HEAD", blue)
+
+
+def test_negated_expectation_holds_where_nothing_of_it_is_shown(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "# A\n\nThe gangway is blue.\n"})
+    vault = opened(root)
+    sync_vault(vault)
+    assert judge_vault(vault, Expectation("gangway", says=("blue",))) == []
+    assert judge_vault(vault, Expectation("gangway", says=("blue",), negated=True))
+    assert judge_vault(vault, Expectation("gangway", says=("red",), negated=True)) == []
+    assert judge_vault(vault, Expectation("gangway", finds=("notes/a.md#A",))) == []
+    assert judge_vault(vault, Expectation("gangway", finds=("notes/b.md",)))
+    with pytest.raises(RefusedError, match="nothing is expected"):
+        Expectation("gangway", says=(" ",))
