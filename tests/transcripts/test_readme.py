@@ -46,6 +46,7 @@ def run_session(text: str, folder: Path) -> str:
         "HOME": str(home),
         "XDG_STATE_HOME": str(folder / "state"),
         "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_DATA_HOME": str(folder / "data"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
 
@@ -66,5 +67,6 @@ def run_session(text: str, folder: Path) -> str:
 def steady(text: str) -> str:
     """Return text without what differs from run to run: ids, dates, and the tokens they count."""
     text = re.sub(r"\d+ of (\d+) tokens, flat memory \d+, [\d.]+x", r"0 of \1 tokens", text)
-    text = re.sub(r"\b[0-9a-f]{7}\b", "0000000", text)
-    return re.sub(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}Z)?", "2026-01-01", text)
+    text = re.sub(r"\b[0-9a-f]{7}([0-9a-f]{33})?\b", "0000000", text)
+    text = re.sub(r"created: [-0-9T:]+", "created: 2026-01-01", text)
+    return re.sub(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}Z| \d{2}:\d{2})?", "2026-01-01", text)
