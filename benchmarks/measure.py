@@ -126,10 +126,11 @@ def isolate(scratch: Path) -> None:
     for name in list(os.environ):
         if name.startswith(("VAULTMEM_", "GIT_")) or name == "PYTHONDONTWRITEBYTECODE":
             del os.environ[name]
-    for name in ("home", "state", "config"):
+    for name in ("home", "state", "config", "data"):
         (scratch / name).mkdir()
     os.environ["HOME"] = str(scratch / "home")
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
     os.environ["XDG_CONFIG_HOME"] = str(scratch / "config")
+    os.environ["XDG_DATA_HOME"] = str(scratch / "data")
     settings = "[user]\n\tname = Bench\n\temail = bench@localhost\n[gc]\n\tauto = 0\n"
     (scratch / "home" / ".gitconfig").write_text(settings, encoding="utf-8")

@@ -18,6 +18,7 @@ from typing import Any
 from baselines import init_repository, list_notes
 from finding import measure_recall
 from generate import SEED, generate_vault
+from history import measure_history
 from indexing import Bench, Effort, measure_index, measure_syncs
 from measure import Row, isolate
 from processes import measure_checkpoint, measure_commands
@@ -86,7 +87,10 @@ def _measure_vault(bench: Bench) -> list[Row]:
     syncs = measure_syncs(bench, vault)
     found = measure_recall(bench, vault)
     vault.close()
-    return [*rows, *syncs, *found, *measure_commands(bench), *measure_checkpoint(bench)]
+    rows += [*syncs, *found, *measure_commands(bench)]
+    if bench.notes < LARGE_VAULT:
+        rows += measure_history(bench, 40 if bench.effort is SHORT else 300)
+    return [*rows, *measure_checkpoint(bench)]
 
 
 def _copy_notes(source: Path, folder: Path) -> None:

@@ -1,0 +1,116 @@
+"""Rows on history: recall at an old commit, bisect, and the git part of a commit."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+from baselines import commit_all, list_notes
+from indexing import Bench, append_line
+from measure import Row, compare, run_command
+from processes import find_command
+
+#: A fact that turns wrong in the middle of history.
+_FACT = "notes/harbour-gate.md"
+
+
+def measure_history(bench: Bench, commits: int) -> list[Row]:
+    """Add commits that each change three notes, and ask about old ones, as whole processes."""
+    _add_commits(bench.vault, commits)
+    command = [*find_command(), "--vault", bench.vault]
+    run_command([*command, "sync"])
+    query = bench.queries[0].split()
+    places = iter(range(commits // 3, commits, max(1, commits // 40)))
+    place = [0]
+
+    def next_place() -> None:
+        place[0] = next(places)
+
+    def recall_now() -> None:
+        run_command([*command, "recall", *query])
+
+    def recall_then() -> None:
+        run_command([*command, "recall", "--at", f"HEAD~{place[0]}", *query])
+
+    times = max(3, bench.effort.process // 2)
+    first = {"vaultmem": recall_then, "the same without --at": recall_now}
+    return [
+        compare("recall --at, first time", first, times, prepare=next_place),
+        compare("recall --at, again", first, times),
+        _measure_bisect(bench, commits),
+        _measure_commit(bench),
+    ]
+
+
+def _measure_bisect(bench: Bench, commits: int) -> Row:
+    copy = bench.scratch / "bisected"
+    run_command(["git", "clone", "-q", bench.vault, copy])
+    ours = [*find_command(), "--vault", bench.vault, "bisect", "--good", f"HEAD~{commits - 1}"]
+    asked = ["--", "harbour gate", "--says", "gate is blue"]
+
+    def bisect_git() -> None:
+        run_command(["git", "bisect", "start", "HEAD", f"HEAD~{commits - 1}", "--"], copy)
+        run_command(["git", "bisect", "run", "grep", "-q", "blue", _FACT], copy)
+        run_command(["git", "bisect", "reset"], copy)
+
+    actions = {"vaultmem": lambda: run_command([*ours, *asked]), "git bisect run grep": bisect_git}
+    row = compare(f"bisect of {commits} commits", actions, 3)
+    shutil.rmtree(copy)
+    return row
+
+
+def _measure_commit(bench: Bench) -> Row:
+    """Commit what an agent wrote to one note, in a running process."""
+    from vaultmem.services.checkpoint import save_checkpoint
+    from vaultmem.services.edit import edit_note
+    from vaultmem.services.read import resolve_address
+    from vaultmem.services.sync import sync_vault
+    from vaultmem.vault import open_vault
+
+    copy = bench.scratch / "copy"
+    shutil.copytree(bench.vault, copy)
+    run_command(["git", "status"], copy)
+    vault = open_vault(bench.vault, agent="bench")
+    sync_vault(vault)
+    save_checkpoint(vault, "warm-up")
+    notes = iter(list_notes(bench.vault))
+
+    def write_notes() -> None:
+        note = next(notes)
+        path, _ = resolve_address(vault, note.relative_to(bench.vault).as_posix())
+        edit_note(vault, path, lambda old: old.text + "\nA measured line.\n")
+        append_line(copy / note.relative_to(bench.vault))
+
+    actions = {
+        "vaultmem": lambda: save_checkpoint(vault, "measured"),
+        "git add -A && git commit": lambda: commit_all(copy, "measured"),
+    }
+    row = compare("commit of one note, warm", actions, bench.effort.process, prepare=write_notes)
+    vault.close()
+    shutil.rmtree(copy)
+    return row
+
+
+def _add_commits(folder: Path, commits: int) -> None:
+    chance = random.Random(7)
+    notes = [note.relative_to(folder).as_posix() for note in list_notes(folder)]
+    lines: list[str] = []
+    for number in range(commits):
+        lines += [
+            "commit refs/heads/main",
+            f"committer Bench <bench@localhost> {2_000_000_000 + number * 3600} +0000",
+            f"data <<END\nchange {number}\nEND",
+            *(["from refs/heads/main^0"] if number == 0 else []),
+        ]
+        colour = "blue" if number < commits * 3 // 5 else "green"
+        texts = {_FACT: f"# Harbour gate\n\nThe harbour gate is {colour}, said in {number}."}
+        for path in chance.sample(notes, 3):
+            texts[path] = f"{(folder / path).read_text('utf-8')}\nChanged in {number}."
+        for path, text in texts.items():
+            lines += [f'M 100644 inline "{path}"', f"data <<END\n{text}\nEND"]
+    stream = "\n".join(lines) + "\n"
+    command = ["git", "fast-import", "--quiet"]
+    subprocess.run(command, cwd=folder, input=stream, text=True, check=True, capture_output=True)
+    run_command(["git", "reset", "-q", "--hard"], folder)
