@@ -6,7 +6,6 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
@@ -285,6 +284,24 @@ def test_odd_frontmatter_is_merged_or_a_conflict_and_keeps_all_lines(block: str)
 
 
 @pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("  a: 1\n", "  a: 1\n  b: 1\n", "a: 1\nc: 1\n"),
+        ("a: 1\n", "", "# of a block without properties\na: 1\n"),
+    ],
+    ids=["two depths", "a block that would be none"],
+)
+def test_property_merge_that_would_not_be_read_back_is_a_conflict(
+    base: str, ours: str, theirs: str
+) -> None:
+    old, mine, other = (f"---\n{block}---\nbody\n" for block in (base, ours, theirs))
+    merged = merge_texts("a.md", old, mine, other)
+    assert merged.conflicts
+    assert_nothing_lost(old, mine, other, merged.text)
+    assert_nothing_lost(old, other, mine, merged.text)
+
+
+@pytest.mark.parametrize(
     ("ours", "theirs"),
     [
         ("a: 1\nx: 1\nb: 1\ny: 1\nc: 1\n", "c: 2\na: 1\nx: 1\nb: 1\ny: 1\n"),
@@ -338,6 +355,7 @@ def test_line_merge_that_would_break_readable_properties_is_a_conflict(
         ("a", "x\na", "a\ny", "x\na\ny"),
         ("a\n\nb\n", "a\n\nb", "c\n\nb\n", "c\n\nb"),
         ("a\r\nb\r\nc\r\n", "a\nb\nc\n", "a\r\nb\r\nd\r\n", "a\nb\nd\r\n"),
+        ("a\nb\nc\n", "a\r\nb\nc\n", "a\nb\nc", "a\r\nb\nc"),
     ],
 )
 def test_bodies_that_merge(base: str, ours: str, theirs: str, merged: str) -> None:
@@ -369,6 +387,8 @@ def test_bodies_that_merge(base: str, ours: str, theirs: str, merged: str) -> No
         ("", "# A\n\na\n", "# B\n\nb\n", "{# A\n\na\n=# B\n\nb\n}"),
         ("- a\n", "- a\n- b\n  ```\n", "- a\n- c\n", "- a\n{- b\n  ```\n=- c\n}"),
         ("a\r\nb\r\n", "a\r\nB\r\n", "a\r\nC\r\n", "a\r\n{B\r\n=C\r\n}"),
+        ("- a\n- b\n", "- A\n  ```\n- b\n", "- a\n- B\n", "{- A\n  ```\n- b\n=- a\n- B\n}"),
+        ("- a\n- b\n  m\n", "- A\n- b\n  m\n", "- a\n- B\n  m\n", "{- A\n- b\n=- a\n- B\n}  m\n"),
     ],
 )
 def test_bodies_that_conflict(base: str, ours: str, theirs: str, merged: str) -> None:
@@ -447,11 +467,16 @@ def count_lines(text: str) -> Counter[str]:
 
 
 def count_bodies(*texts: str) -> list[Counter[str]]:
-    """Count the lines of bodies; of whole texts if one has properties that cannot be read."""
-    matters = [read_frontmatter(text) for text in texts]
-    readable = not any(matter.problem or matter.warnings for matter in matters)
-    starts = [matter.body if readable else 0 for matter in matters]
-    return [count_lines(text[start:]) for text, start in zip(texts, starts, strict=True)]
+    return [count_lines(text[read_frontmatter(text).body :]) for text in texts]
+
+
+def has_lost_lines(base: str, side: str, merged: str) -> bool:
+    """Tell whether lines are missing, of the body or of the whole text.
+
+    Lists may be written in another form in the frontmatter, and an edit may make a body of it.
+    """
+    was, now, new = count_bodies(base, side, merged)
+    return not (now - was <= new or count_lines(side) - count_lines(base) <= count_lines(merged))
 
 
 @dataclass(frozen=True)
@@ -577,12 +602,14 @@ def read_values(text: str) -> dict[str, str | tuple[str, ...]]:
 
 def assert_nothing_lost(base: str, side: str, other: str, merged: str) -> None:
     """Every line and item that a side added is in the merged text, each as often as added."""
+    assert not has_lost_lines(base, side, merged)
     matters = [read_frontmatter(text) for text in (base, side, other, merged)]
     if any(matter.problem or matter.warnings for matter in matters):
         assert count_lines(side) - count_lines(base) <= count_lines(merged)
         return
-    was, now, there, new = count_bodies(base, side, other, merged)
-    assert now - was <= new
+    was, now, there, new = map(count_lines, (base, side, other, merged))
+    if all(matter.body for matter in matters):
+        was, now, there, new = count_bodies(base, side, other, merged)
     untouched = Counter({key: n for key, n in was.items() if now[key] >= n <= there[key]})
     assert untouched <= new
     assert_values_kept(base, side, other, merged)
@@ -604,7 +631,7 @@ def assert_values_kept(base: str, side: str, other: str, merged: str) -> None:
             assert as_items(value) - as_items(was) <= as_items(is_now)
             gone = as_items(was) - as_items(value)
             assert not gone & as_items(is_now) - (as_items(theirs.get(name)) - as_items(was))
-        elif value is None and isinstance(theirs.get(name), tuple):
+        elif not value and isinstance(theirs.get(name), tuple):
             assert as_items(is_now) <= as_items(theirs[name])
         else:
             assert is_now == value
@@ -622,8 +649,9 @@ def test_a_clean_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
     event("conflict" if merged.conflicts else "clean")
     if merged.conflicts:
         assert merged.text.count("<<<<<<< ours") >= len(merged.conflicts)
-        base, ours, theirs = count_bodies(fork.base, fork.ours, fork.theirs)
-        assert (ours - base) | (theirs - base) <= count_lines(merged.text)
+        whole = "---\n---\n" + merged.text  # Conflicts are looked for in all of it.
+        assert not has_lost_lines(fork.base, fork.ours, whole)
+        assert not has_lost_lines(fork.base, fork.theirs, whole)
         return
     assert_nothing_lost(fork.base, fork.ours, fork.theirs, merged.text)
     assert_nothing_lost(fork.base, fork.theirs, fork.ours, merged.text)
@@ -693,7 +721,7 @@ def test_a_note_of_twenty_thousand_lines_is_merged_in_seconds() -> None:
     assert merged.endswith("- ours at the end\n- theirs at the end\n")
 
 
-@pytest.mark.parametrize("shape", ["few words", "all blank", "reversed", "two words"])
+@pytest.mark.parametrize("shape", ["few words", "all blank", "reversed", "islands"])
 def test_repeated_lines_of_a_megabyte_cost_seconds_at_most(shape: str) -> None:
     rng = random.Random(2)
 
@@ -706,12 +734,13 @@ def test_repeated_lines_of_a_megabyte_cost_seconds_at_most(shape: str) -> None:
         counted = [f"line {n}\n" for n in range(80_000)]
         texts = ["".join(counted), "".join(counted[::-1]), "".join(sorted(counted))]
     else:
-        words = ["a", ""] if shape == "two words" else [f"w{n}" for n in range(150)]
-        texts = [make(words, 200_000) for _ in range(3)]
+        words = [f"w{n}" for n in range(150)]
+        # Unique lines between them divide the texts into parts that are each dear to compare.
+        islands = range(12) if shape == "islands" else range(1)
+        size = 120_000 // len(islands)
+        texts = ["".join(f"{make(words, size)}{n}\n" for n in islands) for _ in range(3)]
     started = time.monotonic()
     merged = merge_texts("a.md", *texts)
     assert time.monotonic() - started < 10
-    for mine, other in pairwise(texts):
-        assert count_lines(mine) - count_lines(other) <= count_lines(merged.text) + count_lines(
-            texts[0]
-        )
+    assert not has_lost_lines(texts[0], texts[1], merged.text)
+    assert not has_lost_lines(texts[0], texts[2], merged.text)

@@ -67,6 +67,7 @@ def test_a_forgotten_note_that_no_commit_had_can_be_had_back_from_git(
     forget_notes(vault, select_notes(vault, [note.path]).notes)
 
     assert "the tide turns at noon" in git(root, "show", f"HEAD:{note.path}")
+    assert _log(root, 1) == ["bot|edit: 1 note||edit"]
 
 
 def _log(root: Path, count: int) -> list[str]:

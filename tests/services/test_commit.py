@@ -455,7 +455,7 @@ def test_row_21_a_lock_that_appears_in_the_middle_of_a_commit_makes_the_event_wa
     lock = root / ".git/index.lock"
     _on_git_call(monkeypatch, "unpack-objects", lambda: lock.write_text("theirs"))
 
-    with pytest.raises(PendingError):
+    with pytest.raises(PendingError, match=r"index\.lock exists"):
         save_checkpoint(vault, "first")
 
     assert lock.read_text() == "theirs"
@@ -501,6 +501,120 @@ def test_a_commit_that_somebody_makes_in_between_is_built_upon(
     assert git(root, "rev-parse", "HEAD") == report.commit
     assert git(root, "show", "HEAD:notes/a.md") == "theirs"
     assert _files(root, "HEAD") == [f"A\t{done.path}"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_note_that_somebody_commits_newer_in_between_is_not_put_back(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "one\n", "notes/b.md": "b\n"})
+    write_notes(root, {"notes/a.md": "two\n", "notes/b.md": "changed\n"})
+    made: list[str] = []
+
+    def commit_between() -> None:
+        if not made:
+            write_notes(root, {"notes/a.md": "three\n"})
+            git(root, "commit", "-q", "-m", "between", "--only", "notes/a.md")
+            made.append(git(root, "rev-parse", "HEAD"))
+
+    _on_git_call(monkeypatch, "update-ref", commit_between)
+
+    save_checkpoint(opened(root), "x")
+
+    assert git(root, "show", "HEAD:notes/a.md") == "three"
+    assert git(root, "log", "--format=%s", "--", "notes/a.md").splitlines()[0] == "between"
+    assert git(root, "show", "HEAD:notes/b.md") == "changed"
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_row_21_a_branch_that_git_has_locked_makes_the_event_wait_and_stages_nothing(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    write_notes(root, {"notes/a.md": "b\n"})
+    vault = opened(root, agent="claude")
+    (root / ".git/refs/heads/main.lock").write_text("theirs")
+
+    with pytest.raises(PendingError, match="another git is at work"):
+        save_checkpoint(vault, "first")
+
+    assert git(root, "diff", "--cached", "--name-only") == ""
+    (root / ".git/refs/heads/main.lock").unlink()
+    save_checkpoint(vault, "second")
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_an_event_is_one_move_of_the_branch_and_few_git_processes(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import git as gitpython
+
+    root = make_vault({f"notes/n{n}.md": "x\n" for n in range(50)})
+    write_notes(root, {"notes/n0.md": "by hand\n"})
+    save_checkpoint(opened(root), "warm")
+    for agent in ("alice", "bob", "claude"):
+        remember(opened(root, agent=agent), Memory("text", title=agent))
+    write_notes(root, {"notes/n1.md": "by hand\n"})
+    moves = len(git(root, "reflog").splitlines())
+    started: list[list[str]] = []
+    original = gitpython.Git.execute
+
+    def execute(self: object, arguments: list[str], *rest: object, **named: object) -> object:
+        started.append(arguments)
+        return original(self, arguments, *rest, **named)
+
+    monkeypatch.setattr(gitpython.Git, "execute", execute)
+
+    report = save_checkpoint(opened(root, agent="claude"), "x")
+
+    assert len(report.commits) == 4
+    assert len(started) <= 7
+    costly = {"ls-tree", "read-tree", "diff-tree", "log"}
+    assert not [arguments for arguments in started if costly & {*arguments}]
+    assert len(git(root, "reflog").splitlines()) == moves + 1
+
+
+def test_a_note_that_a_sparse_checkout_leaves_out_is_not_removed(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/kept/a.md": "a\n", "notes/left-out/b.md": "b\n", "notes/c.md": "c\n"})
+    git(root, "sparse-checkout", "set", "notes/kept")
+    assert not (root / "notes/left-out").exists()
+    (root / "notes/c.md").unlink()
+
+    save_checkpoint(opened(root), "x")
+
+    names = git(root, "ls-tree", "-r", "--name-only", "HEAD", "notes").split()
+    assert names == ["notes/kept/a.md", "notes/left-out/b.md"]
+
+
+def test_a_file_that_git_takes_for_its_own_folder_is_left_out_and_named(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    write_notes(root, {"notes/git~1/a.md": "a\n", "notes/b.md": "b\n"})
+
+    report = save_checkpoint(opened(root), "x")
+
+    assert report.skipped == {"notes/git~1/a.md": "git takes no file of this name"}
+    assert "notes/b.md" in git(root, "ls-files").split()
+    assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
+
+
+def test_a_lost_database_changes_no_commit(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/a.md": "a\n", "notes/b.md": "b\n"})
+    vault = opened(root)
+    save_checkpoint(vault, "one")
+    vault.close()
+    for file in vault.state_folder.iterdir():
+        if file.is_file():
+            file.unlink()
+    (root / "notes/a.md").unlink()
+    write_notes(root, {"notes/c.md": "c\n"})
+
+    report = save_checkpoint(opened(root), "two")
+
+    assert _files(root, report.commits[0][0]) == ["D\tnotes/a.md", "A\tnotes/c.md"]
     assert git(root, "status", "--porcelain") == ""
 
 

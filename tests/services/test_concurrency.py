@@ -147,7 +147,7 @@ def test_commits_of_four_processes_and_of_git_commit_all_are_all_reachable(
 ) -> None:
     root = make_vault({"by-hand.txt": ""})
 
-    notes, reported = _write_at_once(root, "", 8, _ALL)
+    notes, reported = _write_at_once(root, "", 5, _ALL)
 
     _check_history(root, notes, reported)
     assert git(root, "status", "--porcelain", "-uall", "--", "notes") == ""

@@ -39,8 +39,8 @@ def history(root: Path) -> Iterator[History]:
     made.close()
 
 
-def open_history(root: Path) -> History:
-    scratch = root.parent / "scratch"
+def open_history(root: Path, scratch: Path | None = None) -> History:
+    scratch = scratch or root.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     return History(root, scratch)
 
@@ -194,8 +194,12 @@ def test_odd_modes_of_old_tools_become_usual_where_a_tree_is_made_anew(
 
     commit(history, {"b.md": text("b\n")})
 
-    modes = {path: meta.split()[0] for path, meta in listing(root).items()}
-    assert modes == {"a.md": "100644", "run.sh": "100755", "b.md": "100644"}
+    command = ["git", "cat-file", "tree", "HEAD^{tree}"]
+    tree = subprocess.run(command, cwd=root, stdout=-1, check=True).stdout
+    expected = [b"100644 a.md", b"100644 b.md", b"100755 run.sh"]
+    assert [tree[tree.index(each) :][: len(each)] for each in expected] == expected
+    assert b"1007" not in tree.replace(b"100755", b"")
+    assert b"100664" not in tree
 
 
 def test_a_folder_a_thousand_deep_comes_and_goes(root: Path, history: History) -> None:
@@ -509,6 +513,29 @@ def test_the_table_of_heads_files_is_never_that_of_another_commit(
         file.unlink()
     check()
     state.close()
+
+
+def test_the_table_is_of_one_folder_of_the_repository(
+    root: Path, history: History, tmp_path: Path
+) -> None:
+    write_notes(root, {"a.md": "a\n", "memory/b.md": "b\n"})
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "one")
+    state = State(tmp_path / "scratch")
+    inner = open_history(root / "memory", tmp_path / "scratch")
+    first = history.head().commit
+    HeadTree(state).follow(history, first)
+    write_notes(root, {"memory/c.md": "c\n"})
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "two")
+
+    for commit in (first, inner.head().commit):
+        HeadTree(state).follow(inner, commit)
+        paths = {row[0] for row in state.query("SELECT path FROM head_files")}
+        assert paths == inner.tree(commit).keys()
+        HeadTree(state).follow(history, first)
+    state.close()
+    inner.close()
 
 
 def test_our_own_commits_bring_the_table_along(

@@ -23,7 +23,7 @@ from vaultmem.core.plain_text import one_line
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from vaultmem.services.merge import Conflict
+    from vaultmem.services.clash import Conflict
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 
@@ -92,13 +92,9 @@ def switch(
     as_json: JsonOption = False,
 ) -> None:
     """Check out a branch; what is not committed, or saved meanwhile, is never overwritten."""
-    from vaultmem.services.branches import make_branch
     from vaultmem.services.switch import switch_branch
 
-    opened = open_synced(vault)
-    if create:
-        make_branch(opened, name)
-    target, files = switch_branch(opened, name)
+    target, files = switch_branch(open_synced(vault), name, create)
     if as_json:
         emit_json({"branch": name, "commit": target.commit, "files": files})
     else:

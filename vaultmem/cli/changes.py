@@ -79,11 +79,12 @@ def say_brief(operations: Sequence[Operation]) -> None:
     """Print one line for each file's change."""
     from vaultmem.services.compare import summarise_operation
 
-    paths = align([[one_line(operation.file.path)] for operation in operations])
+    paths = [one_line(operation.file.path) for operation in operations]
+    width = min(max(map(len, paths), default=0), 60)
     for operation, path in zip(operations, paths, strict=True):
         renamed = bool(operation.file.previous)
         word, colour = ("renamed", "yellow") if renamed else _WORDS[operation.file.op]
-        say_painted(f"{word:<7}", colour, f"  {path}  {summarise_operation(operation)}")
+        say_painted(f"{word:<7}", colour, f"  {path:<{width}}  {summarise_operation(operation)}")
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -92,7 +93,7 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [min(max(map(len, column)), _MAX_WIDTH) for column in columns]
     lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
     return [
-        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip()
+        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False))
         for line in lines
     ]
 

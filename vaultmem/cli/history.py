@@ -14,7 +14,14 @@ from vaultmem.cli.changes import (
     say_operation,
     short_time,
 )
-from vaultmem.cli.options import JsonOption, VaultOption, open_here, open_synced
+from vaultmem.cli.options import (
+    AtOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+    open_here,
+    open_synced,
+)
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
@@ -62,6 +69,7 @@ def log(
         bool, typer.Option("--all", help="Also commits that vaultmem did not make.")
     ] = False,
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show the vault's events, newest first."""
@@ -76,7 +84,7 @@ def log(
         parse_day_or_moment(until, end_of_day=True) if until else None,
         everything,
     )
-    found = list_commits(open_here(vault), wanted, limit, path)
+    found = list_commits(open_here(vault, ref=ref), wanted, limit, path)
     if as_json:
         emit_json({"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut})
         return
@@ -94,14 +102,15 @@ def log(
 def show(
     commit: Annotated[
         str, typer.Argument(metavar="COMMIT", help="A commit, branch, tag or date; else HEAD.")
-    ] = "HEAD",
+    ] = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show who made a commit, when and why, and what it changed in the notes."""
     from vaultmem.services.show import show_commit
 
-    shown = show_commit(open_here(vault), commit)
+    shown = show_commit(open_here(vault, ref=ref), commit)
     if as_json:
         operations = list(map(operation_json, shown.operations))
         parents = shown.commit.parents
@@ -130,12 +139,13 @@ def diff(
     path: BelowOption = "",
     brief: Annotated[bool, typer.Option("--brief", help="One line for each note.")] = False,
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show what changed in the notes between A and B (or A..B), properties as properties."""
     from vaultmem.services.diff import diff_vault
 
-    found = diff_vault(open_here(vault), old, new, path)
+    found = diff_vault(open_here(vault, ref=ref), old, new, path)
     for name, reason in found.skipped.items():
         warn(f"left out {name}: {reason}")
     if as_json:
@@ -160,14 +170,18 @@ def history(
         int,
         typer.Option("-n", "--limit", metavar="N", help="Changes at most.", show_default=False),
     ] = 0,
+    at: AtOption = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show what each commit did to a note, newest first, through renames and removals."""
     from vaultmem.services.compare import summarise_operation
+    from vaultmem.services.locate import resolve_commit
     from vaultmem.services.trace import trace_note
 
-    found = trace_note(open_synced(vault), path, limit)
+    opened = open_synced(vault, ref=ref)
+    found = trace_note(opened, path, limit, resolve_commit(opened, at) if at else "")
     if as_json:
         versions = [
             {

@@ -9,10 +9,13 @@ import typer
 from vaultmem.cli.changes import align, read_confidence
 from vaultmem.cli.options import (
     AgentOption,
+    AtOption,
     JsonOption,
+    RefOption,
     SessionOption,
     VaultOption,
     open_synced,
+    open_view,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
@@ -38,16 +41,15 @@ def blame(
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="The note, or one section of it (PATH#Heading).")
     ],
-    at: Annotated[
-        str, typer.Option("--at", metavar="WHEN", help="As of a commit, branch, tag or date.")
-    ] = "",
+    at: AtOption = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show for each line of a note who wrote it, when, and in which event and session."""
     from vaultmem.services.blame import blame_note
 
-    found = blame_note(open_synced(vault), path, at)
+    found = blame_note(open_synced(vault, ref=ref), path, at)
     if as_json:
         emit_json([_line_json(line, found.ends) for line in found.lines])
         return
@@ -62,14 +64,16 @@ def blame(
 def why(
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it is about.")],
     limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Sections at most.")] = 5,
+    at: AtOption = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show which facts and decisions mention a text, and who wrote them when, on what account."""
     from vaultmem.services.explain import explain_text
 
     asked = " ".join(text)
-    grounds = explain_text(open_synced(vault), asked, limit)
+    grounds = explain_text(open_view(vault, ref, at), asked, limit)
     if as_json:
         emit_json({"query": asked, "grounds": list(map(_ground_json, grounds))})
         return
@@ -88,14 +92,15 @@ def restore(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write a note as it once was, as a new change; what it is now is committed first."""
     from vaultmem.services.restore import restore_note
 
-    done = restore_note(open_synced(vault, agent, session), path, at)
+    done = restore_note(open_synced(vault, agent, session, ref), path, at)
     if as_json:
-        saved = [{"commit": commit, "subject": subject} for commit, subject in done.saved]
+        made = [{"commit": commit, "subject": subject} for commit, subject in done.commits]
         emit_json(
             {
                 "path": done.path,
@@ -103,14 +108,14 @@ def restore(
                 "old_blob": done.old_blob or None,
                 "commit": done.commit,
                 "changed": done.is_changed,
-                "saved": saved,
+                "commits": made,
             }
         )
         return
     if not done.is_changed:
         say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")
         return
-    for commit, subject in done.saved:
+    for commit, subject in done.commits:
         say_painted(commit[:7], "yellow", f"  {subject}")
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
 

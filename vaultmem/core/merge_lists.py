@@ -52,9 +52,12 @@ def read_property(text: str) -> Property | None:
     return matter.properties[0] if alone else None
 
 
-def _merge_items(base: Value, ours: Value, theirs: Value) -> tuple[str, ...]:
-    kept = [item for item in ours if item in theirs or item not in base]
-    added = [item for item in theirs if item not in ours and item not in base]
+def _merge_items(
+    base: tuple[str, ...], ours: tuple[str, ...], theirs: tuple[str, ...]
+) -> tuple[str, ...]:
+    old, mine, other = set(base), set(ours), set(theirs)
+    kept = [item for item in ours if item in other or item not in old]
+    added = [item for item in theirs if item not in mine and item not in old]
     return (*kept, *dict.fromkeys(added))
 
 
@@ -84,7 +87,7 @@ def _find_inside(text: str, prop: Property) -> str | None:
 
 
 def _merge_hyphens(
-    base: str | None, ours: str | None, theirs: str | None, old: Value
+    base: str | None, ours: str | None, theirs: str | None, old: tuple[str, ...]
 ) -> str | None:
     """Merge two hyphen lists item by item, as written, comments included."""
     prop = read_property(ours) if ours is not None else None

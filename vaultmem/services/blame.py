@@ -11,7 +11,7 @@ from vaultmem.core.lines import match_lines
 from vaultmem.core.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.locate import locate_note, resolve_commit
+from vaultmem.services.locate import find_commit, locate_note, resolve_commit
 from vaultmem.services.read import resolve_address
 from vaultmem.storage.blame import LineOrigin, blame_file
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -55,35 +55,44 @@ class Blame:
 def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
     """Return the origin of each line of a note or of one section (`path#Heading`).
 
-    `at` is a branch, tag, commit or date; else it is the note as it is on disk. The vault must be
-    in sync.
+    `at` is a branch, tag, commit or date; else it is the note as the vault's ref has it, or as it
+    is on disk. The vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is no such note, heading or commit.
         RefusedError: the path is unsafe, or a section of what is no UTF-8 is asked for.
     """
-    if at:
-        commit = resolve_commit(vault, at)
+    commit = resolve_commit(vault, at) if at else find_commit(vault)
+    if commit:
         path, heading, entry = locate_note(vault, commit, address)
-        data, blob = vault.history.objects.read(entry.blob)[1], entry.blob
-        span = _find_span(path, data, heading)
-        origins: Sequence[LineOrigin | None] = blame_file(vault.history, commit, path)
-        return _make_blame(vault, path, blob, commit, data, origins, span)
+        data = vault.history.objects.read(entry.blob)[1]
+        return blame_bytes(vault, path, data, _find_span(path, data, heading), commit)
     found, heading = resolve_address(vault, address)
     data = _read_bytes(vault, found)
     span = _find_span(str(found), data, heading)
     return blame_bytes(vault, str(found), data, span)
 
 
-def blame_bytes(vault: Vault, path: str, data: bytes, span: tuple[int, int] | None = None) -> Blame:
-    """Return the origin of lines (first and last, 1-based) of these bytes, which are on disk.
+def blame_bytes(
+    vault: Vault,
+    path: str,
+    data: bytes,
+    span: tuple[int, int] | None = None,
+    commit: str = "",
+) -> Blame:
+    """Return the origin of lines (first and last, 1-based) of these bytes of a note.
 
-    HEAD's version is what git blames; lines that it does not have are not committed.
+    They are those of `commit`, else those on disk. Then HEAD's version is what git blames, and
+    lines that it does not have are not committed.
     """
-    history, head, blob = vault.history, vault.history.head().commit, blob_id(data)
+    history, blob = vault.history, blob_id(data)
+    if commit:
+        origins: Sequence[LineOrigin | None] = blame_file(history, commit, path)
+        return _make_blame(vault, path, blob, commit, data, origins, span)
+    head = history.head().commit
     entry = find_entry(history, head, path) if head else None
     committed = blame_file(history, head, path) if entry else []
-    origins: Sequence[LineOrigin | None] = committed
+    origins = committed
     if entry is None or entry.blob != blob:
         lines = split_text(data)
         mapped: list[LineOrigin | None] = [None] * len(lines)
@@ -100,9 +109,16 @@ def split_text(data: bytes) -> list[str]:
 
 
 def find_lines(note: Note, section: Section) -> tuple[int, int]:
-    """Return the first and last line of a section, its heading included, 1-based."""
+    """Return the first and last line of a section, its heading included, 1-based.
+
+    Empty lines around it are not its own.
+    """
+    first = section.line
+    if not section.heading:
+        text = note.text[section.start : section.end]
+        first += text.count("\n", 0, len(text) - len(text.lstrip()))
     last = note.text[: section.end].rstrip().count("\n") + 1
-    return section.line, max(section.line, last)
+    return first, max(first, last)
 
 
 def _find_span(path: str, data: bytes, heading: str) -> tuple[int, int] | None:

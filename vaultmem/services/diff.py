@@ -9,7 +9,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.file_changes import FileChange, pair_renames
 from vaultmem.core.paths import parse_note_path
 from vaultmem.services.compare import Operation, compare_files
-from vaultmem.services.locate import resolve_commit
+from vaultmem.services.locate import find_commit, resolve_commit
 from vaultmem.services.pending import find_pending
 from vaultmem.storage.commits import TreeEntry
 from vaultmem.storage.trees import diff_commits
@@ -32,8 +32,9 @@ class VaultDiff:
 def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> VaultDiff:
     """Return what has to be done to `old` (else HEAD) to make `new` (else the work tree) of it.
 
-    Both may be branches, tags, commits or dates, `old` also `OLD..NEW`. `path` is a note or
-    folder that it is limited to.
+    Where the vault's ref names a commit, that stands for both HEAD and the work tree. Both may be
+    branches, tags, commits or dates, `old` also `OLD..NEW`. `path` is a note or folder that it is
+    limited to.
 
     Raises:
         NoteNotFoundError: one of them does not exist.
@@ -44,8 +45,9 @@ def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> Va
         old, new = old or "HEAD", new or "HEAD"
     inside = str(parse_note_path(path)) if path else ""
     head = vault.history.head().commit
-    before = resolve_commit(vault, old) if old else head
-    after = resolve_commit(vault, new) if new else ""
+    seen = find_commit(vault)
+    before = resolve_commit(vault, old) if old else seen or head
+    after = resolve_commit(vault, new) if new else seen
     contents: dict[str, bytes] = {}
     skipped: dict[str, str] = {}
     if after:

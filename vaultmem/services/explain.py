@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -18,7 +19,7 @@ from vaultmem.services.read import read_bytes, read_note, resolve_address
 from vaultmem.services.recall import recall
 from vaultmem.storage.history import History
 from vaultmem.storage.log import Commit, sort_commits
-from vaultmem.storage.mentions import find_mentions
+from vaultmem.storage.mentions import find_mentions, is_mentioned
 from vaultmem.vault import Vault
 
 #: What a memory holds to be so, or wants done; no episodes and no working notes.
@@ -63,15 +64,17 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     """Return the facts, decisions, policies and skills that mention a text, best first.
 
     Those that are archived or deprecated too, so that one sees what was once held to be so. The
-    vault must be in sync.
+    vault must be in sync, or be one that looks at a commit (`look_at`).
 
     Raises:
         RefusedError: the text is too long, or the limit under 1.
     """
     hits = recall(vault, parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES)))
     notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
+    commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
     blames = {
-        path: blame_bytes(vault, path, note.text.encode("utf-8")) for path, note in notes.items()
+        path: blame_bytes(vault, path, note.text.encode("utf-8"), commit=commit)
+        for path, note in notes.items()
     }
     successors = _find_successors(vault, notes.values())
     return [
@@ -112,19 +115,28 @@ def _find_successors(vault: Vault, notes: Iterable[Note]) -> dict[str, list[str]
     found: dict[str, list[str]] = {}
     if not wanted:
         return found
-    for path in find_mentions(vault.root, sorted(vault.view.blobs()), b"supersedes"):
-        try:
-            text = read_bytes(vault, PurePosixPath(path)).decode("utf-8", "replace")
-        except VaultError:
-            continue
-        links = _read_links(read_frontmatter(text))
-        for name in links:
+    for path, data in _read_mentions(vault, b"supersedes"):
+        for name in _read_links(read_frontmatter(data.decode("utf-8", "replace"))):
             # Looking a name up takes long; most links name other notes.
             likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
             target = _resolve(vault, name) if likely else ""
             if target in wanted and path not in found.setdefault(target, []):
                 found[target].append(path)
     return found
+
+
+def _read_mentions(vault: Vault, word: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of each note that has a word near its start."""
+    blobs = sorted(vault.view.blobs().items())
+    if vault.view.is_work_tree:
+        for path in find_mentions(vault.root, (path for path, _ in blobs), word):
+            with contextlib.suppress(VaultError):
+                yield path, read_bytes(vault, PurePosixPath(path))
+        return
+    contents = vault.history.objects.read_all(blob for _, blob in blobs)
+    for (path, _), (_, data) in zip(blobs, contents, strict=True):
+        if is_mentioned(data, word):
+            yield path, data
 
 
 def _read_links(matter: Frontmatter) -> list[str]:

@@ -11,15 +11,30 @@ from vaultmem.storage.trees import find_entry
 from vaultmem.vault import Vault
 
 
+def find_commit(vault: Vault) -> str:
+    """Return the commit that the vault's ref names, "" where what it names is the folder.
+
+    Raises:
+        NoteNotFoundError: there is no such ref.
+    """
+    if not vault.ref:
+        return ""
+    target = vault.history.refs.resolve(vault.ref)
+    checked_out = target.branch and target.branch == vault.history.head().branch
+    return "" if checked_out else target.commit
+
+
 def resolve_commit(vault: Vault, name: str) -> str:
     """Return the full id of the commit that a branch, tag, id or date stands for.
+
+    A date is one of the vault's ref.
 
     Raises:
         NoteNotFoundError: there is none.
         RefusedError: the name is unsafe or ambiguous.
     """
     try:
-        return vault.history.refs.resolve(name).commit
+        return vault.history.refs.resolve(name, within=find_commit(vault) or "HEAD").commit
     except NoteNotFoundError:
         if vault.history.head().commit:
             raise

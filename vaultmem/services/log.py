@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError
+from vaultmem.services.locate import find_commit
 from vaultmem.storage.log import Commit, find_ends, walk_log
 from vaultmem.vault import Vault
 
@@ -53,7 +54,9 @@ class Log:
 def list_commits(
     vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "", commit: str = ""
 ) -> Log:
-    """Return the newest commits that are wanted, from `commit` (else HEAD) back.
+    """Return the newest commits that are wanted, from `commit` back.
+
+    Else from what the vault's ref names, or from HEAD.
 
     `path` is a note or folder of the vault, existing or not.
 
@@ -63,7 +66,7 @@ def list_commits(
     if limit < 1:
         raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
     inside = str(parse_note_path(path)) if path else ""
-    start = commit or vault.history.head().commit
+    start = commit or find_commit(vault) or vault.history.head().commit
     if not start:
         return Log((), False)
     place = os.path.join(vault.root, inside)

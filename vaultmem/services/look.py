@@ -13,6 +13,7 @@ from vaultmem.services.indexing import Batch, Progress
 from vaultmem.services.reading import Job, read_notes
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.refs import Target
+from vaultmem.storage.repository import find_checkout
 from vaultmem.storage.views import Source, View
 from vaultmem.vault import Vault
 
@@ -48,17 +49,25 @@ def find_branch(vault: Vault) -> str:
 
     Raises:
         NoteNotFoundError: there is no such branch.
-        RefusedError: the ref is a tag, a commit or a date: nothing can be written there.
+        RefusedError: the ref is a tag, a commit or a date: nothing can be written there. Or the
+            branch is checked out in another folder, which must not be left behind.
     """
     if not vault.ref:
         return ""
-    target = vault.history.refs.resolve(vault.ref)
+    history = vault.history
+    target = history.refs.resolve(vault.ref)
     if not target.branch:
         raise RefusedError(
             f"{vault.ref}: not a branch, so nothing can be written there; "
-            "`vaultmem branch NAME --from` makes one of it"
+            f"`vaultmem branch NAME --from {vault.ref}` makes one of it"
         )
-    return "" if target.branch == vault.history.head().branch else target.branch
+    if target.branch == history.head().branch:
+        return ""
+    if folder := find_checkout(history.git_folder, f"refs/heads/{target.branch}"):
+        raise RefusedError(
+            f"{target.branch}: checked out in {folder}; write there, or switch it away"
+        )
+    return target.branch
 
 
 def config_at(vault: Vault, commit: str) -> Config:

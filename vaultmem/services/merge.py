@@ -8,43 +8,24 @@ from dataclasses import dataclass, replace
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.merge_note import merge_texts
-from vaultmem.errors import MergeConflictError, PendingError
+from vaultmem.core.merged import MergeConflict
+from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.clash import Conflict, describe_conflicts, name_authors
 from vaultmem.services.clean import check_clean
 from vaultmem.services.commit import draft_event
 from vaultmem.services.divide import Event
 from vaultmem.services.look import find_branch
-from vaultmem.services.move import (
-    Changes,
-    find_moves,
-    finish_move,
-    move_files,
-    undo_move,
-)
+from vaultmem.services.move import Changes, find_moves, finish_move, move_files, undo_move
 from vaultmem.services.pending import find_leaks
 from vaultmem.services.sync import sync_vault
 from vaultmem.storage.commits import Draft, File, RefMovedError, TreeEntry
-from vaultmem.storage.log import walk_log
-from vaultmem.storage.merge_tree import MergedTree, Unmerged, merge_commits
+from vaultmem.storage.merge_tree import MergedTree, Unmerged, find_shared_version, merge_commits
 from vaultmem.storage.refs import Target
+from vaultmem.storage.trees import diff_commits
 from vaultmem.vault import Vault
 
 _ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """What both sides changed differently: a property or lines of a note, or the whole file.
-
-    The texts are what each side has, empty where it has nothing; `our_author` and `their_author`
-    wrote the newest change of the note on their side.
-    """
-
-    path: str
-    what: str
-    ours: str
-    theirs: str
-    our_author: str
-    their_author: str
+_REGULAR = frozenset({"100644", "100755"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +43,8 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
 
     Raises:
         MergeConflictError: both sides changed the same thing; nothing was merged.
+        RefusedError: something that would come in looks like a credential, or is not a file of
+            the vault.
         PendingError: something is not committed yet, or git cannot take a commit now.
         NoteNotFoundError: there is no such ref.
     """
@@ -73,12 +56,10 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
                 check_clean(vault, "merged")
             source = refs.resolve(name)
             into = elsewhere or vault.history.head().branch
-            ours = refs.branch_tip(into)
+            ours = _find_tip(vault, into)
             if refs.is_ancestor(source.commit, ours):
                 return MergeReport(source, into, "")
-            merged = merge_commits(vault.history.git, ours, source.commit, vault.state_folder)
-            files = _resolve(vault, merged, ours, source)
-            draft = _make_draft(vault, merged, files, source, into)
+            draft = _draft_merge(vault, ours, source, into)
             try:
                 if elsewhere:
                     ref = f"refs/heads/{into}"
@@ -90,12 +71,21 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
     raise PendingError("not merged: other commits keep coming in; try again")
 
 
-def _make_draft(
-    vault: Vault, merged: MergedTree, files: Mapping[str, File], source: Target, into: str
-) -> Draft:
+def _find_tip(vault: Vault, branch: str) -> str:
+    head = vault.history.head()
+    if head.branch == branch and not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    return vault.history.refs.branch_tip(branch)
+
+
+def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
+    """Return the merge's commit, to be made."""
+    merged = merge_commits(vault.history, ours, source.commit, vault.state_folder)
+    files = _resolve(vault, merged, ours, source)
     body = (f"{source.name} at {source.commit}", *(f"merged {path}" for path in sorted(files)))
     event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
     draft = draft_event(vault, event, files, int(time.time()))
+    _refuse_leaks(vault, ours, merged, files)
     return replace(draft, base=merged.tree, extra_parents=(source.commit,))
 
 
@@ -114,20 +104,33 @@ def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> M
 
 
 def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Changes, dict[str, bytes]]:
-    """Return how the files change, and the content of each blob that comes to be there."""
-    moves = {p: m for p, m in find_moves(vault, ours, draft.base).items() if p not in draft.files}
+    """Return how the files change, and the contents that no commit has yet, by blob id."""
+    moves = dict(find_moves(vault, ours, draft.base))
     contents: dict[str, bytes] = {}
-    blobs = sorted({after.blob for _, after in moves.values() if after is not None})
-    for blob, (_, data) in zip(blobs, vault.history.objects.read_all(blobs), strict=True):
-        contents[blob] = data
     before = vault.history.tree(ours) if draft.files else {}
     for path, file in draft.files.items():
+        moves.pop(path, None)
         if file is not None:
             entry = TreeEntry(file[0], blob_id(file[1]))
             contents[entry.blob] = file[1]
             if before.get(path) != entry:
                 moves[path] = (before.get(path), entry)
     return moves, contents
+
+
+def _refuse_leaks(vault: Vault, ours: str, merged: MergedTree, files: Mapping[str, File]) -> None:
+    """Take no note in that looks like a credential: not merged by us, not as theirs has it."""
+    changes = diff_commits(vault.history, ours, merged.tree)
+    incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
+    read = vault.history.objects.read_all(change.blob for change in incoming)
+    found = dict(files)
+    found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
+    leaks = find_leaks(vault, found)
+    if leaks:
+        places = "; ".join(place for each in leaks.values() for place in each[:3])
+        raise RefusedError(
+            f"not merged, this looks like a credential: {places}; remove it there first"
+        )
 
 
 def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dict[str, File]:
@@ -139,48 +142,67 @@ def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dic
     files: dict[str, File] = {}
     conflicts: list[Conflict] = []
     for each in merged.unmerged:
-        result = _merge_file(vault, each)
-        if isinstance(result, bytes) and each.ours is not None:
-            files[each.path.removeprefix(vault.history.prefix)] = (each.ours.mode, result)
-        elif isinstance(result, tuple):
-            conflicts += _name_authors(vault, each.path, result, ours, source.commit)
-    leaks = find_leaks(vault, files)
-    conflicts += [
-        Conflict(path, "looks like a credential", "; ".join(places), "", "", "")
-        for path, places in leaks.items()
-    ]
+        result = _merge_file(vault, each, ours, source.commit)
+        if isinstance(result, tuple):
+            files[each.path.removeprefix(vault.history.prefix)] = result
+        else:
+            conflicts += result
     if conflicts:
         paths = len({conflict.path for conflict in conflicts})
         raise MergeConflictError(
             f"not merged: {source.name} and this branch changed the same thing in {paths} "
             f"{'file' if paths == 1 else 'files'}; nothing was changed",
-            conflicts,
+            name_authors(vault, conflicts, ours, source.commit),
         )
     return files
 
 
-def _merge_file(vault: Vault, each: Unmerged) -> bytes | tuple[tuple[str, str, str], ...]:
-    """Return the merged bytes, or what is in conflict as (what, ours, theirs)."""
-    if each.ours is None or each.theirs is None:
-        gone, kept = ("ours", "theirs") if each.ours is None else ("theirs", "ours")
-        what = f"removed or renamed by {gone}, changed by {kept}"
-        return ((what, _show(vault, each.ours), _show(vault, each.theirs)),)
-    is_note = each.path.lower().endswith(".md") and each.path.startswith(vault.history.prefix)
-    texts = [_read(vault, entry) for entry in (each.base, each.ours, each.theirs)]
-    base, ours, theirs = texts
-    if not is_note or base is None or ours is None or theirs is None:
-        return (("the whole file", _show(vault, each.ours), _show(vault, each.theirs)),)
-    result = merge_texts(each.path, base, ours, theirs)
+def _merge_file(vault: Vault, each: Unmerged, ours: str, theirs: str) -> File | list[Conflict]:
+    """Return the merged mode and bytes, or what is in conflict."""
+    path, prefix = each.path, vault.history.prefix
+    inside = path.removeprefix(prefix)
+    allowed = vault.config.allows_secrets(inside)
+    whole = describe_conflicts(
+        inside,
+        [MergeConflict(_describe(each), "", *(_show(vault, e) for e in (each.ours, each.theirs)))],
+        allowed,
+    )
+    if each.kind == "rename/rename" and len(each.names) == 3:
+        names = (name.removeprefix(prefix) for name in each.names[1:])
+        return [Conflict(inside, "renamed by both", *names)]
+    if each.kind or each.ours is None or each.theirs is None:
+        return whole
+    if not (path.lower().endswith(".md") and path.startswith(prefix)):
+        return whole
+    base = find_shared_version(vault.history, ours, theirs, path) or each.base
+    texts = [_read(vault, entry) for entry in (base, each.ours, each.theirs)]
+    if texts[0] is None or texts[1] is None or texts[2] is None:
+        return whole
+    result = merge_texts(path, texts[0], texts[1], texts[2])
     if result.conflicts:
-        return tuple((each.what, each.ours, each.theirs) for each in result.conflicts)
-    return result.text.encode("utf-8")
+        return describe_conflicts(inside, result.conflicts, allowed)
+    changed = each.theirs if each.base and each.base.mode == each.ours.mode else each.ours
+    return (changed.mode, result.text.encode("utf-8"))
+
+
+def _describe(each: Unmerged) -> str:
+    """Say what both sides did to a file that is not merged line by line."""
+    if "directory" in each.kind:
+        return "a file on one side, a folder on the other"
+    if (each.ours is None) == (each.theirs is None):
+        return "the whole file"
+    gone, kept = ("ours", "theirs") if each.ours is None else ("theirs", "ours")
+    entry = each.theirs if each.ours is None else each.ours
+    if each.base is not None and entry is not None and each.base.blob == entry.blob:
+        return f"removed by {gone}, renamed by {kept}"
+    return f"removed or renamed by {gone}, changed by {kept}"
 
 
 def _read(vault: Vault, entry: TreeEntry | None) -> str | None:
     """Return a version's text, empty for none; None if it is no text or no regular file."""
     if entry is None:
         return ""
-    if entry.mode not in {"100644", "100755"}:
+    if entry.mode not in _REGULAR:
         return None
     data = vault.history.objects.read(entry.blob)[1]
     try:
@@ -191,23 +213,4 @@ def _read(vault: Vault, entry: TreeEntry | None) -> str | None:
 
 def _show(vault: Vault, entry: TreeEntry | None) -> str:
     text = _read(vault, entry)
-    if entry is None or text is None:
-        return "" if entry is None else f"{entry.blob[:7]}, not text"
-    return text if len(text) <= 400 else text[:400] + " ..."
-
-
-def _name_authors(
-    vault: Vault, path: str, found: tuple[tuple[str, str, str], ...], ours: str, theirs: str
-) -> list[Conflict]:
-    inside = path.removeprefix(vault.history.prefix)
-    our_author, their_author = (_last_author(vault, side, inside) for side in (ours, theirs))
-    return [Conflict(inside, *each, our_author, their_author) for each in found]
-
-
-def _last_author(vault: Vault, commit: str, path: str) -> str:
-    walk = walk_log(vault.history, commit, path)
-    newest = next(walk, None)
-    walk.close()
-    if newest is None:
-        return ""
-    return ", session ".join(filter(None, (newest.who, newest.session)))
+    return f"{entry.blob[:7]}, not text" if text is None and entry is not None else text or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -11,9 +12,12 @@ from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.commit import Made, commit_earlier
+from vaultmem.services.divide import Event
 from vaultmem.services.locate import locate_note, resolve_commit
+from vaultmem.services.look import find_branch
 from vaultmem.services.pending import Whose, is_pending
 from vaultmem.services.sync import sync_paths
+from vaultmem.services.write_branch import commit_on_branch, names_on_branch
 from vaultmem.storage.files import (
     MAX_FILE_BYTES,
     UnsafeFileError,
@@ -28,14 +32,15 @@ from vaultmem.vault import Vault
 class Restored:
     """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
 
-    `saved` are the commits that keep what it was before and nobody had committed.
+    `commits` were made: one that keeps what it was before, where nobody had committed that; or
+    the restoration itself, on a branch that is not checked out.
     """
 
     path: str
     blob: str
     old_blob: str
     commit: str
-    saved: tuple[Made, ...]
+    commits: tuple[Made, ...]
 
     @property
     def is_changed(self) -> bool:
@@ -46,7 +51,8 @@ class Restored:
 def restore_note(vault: Vault, address: str, at: str) -> Restored:
     """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
 
-    What it is now is committed first if no commit has it. The vault must be in sync.
+    What it is now is committed first if no commit has it. On a branch that is not checked out,
+    the restoration is a commit there. The vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is no such commit, or no such note in it.
@@ -63,6 +69,8 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
         raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
     data = vault.history.objects.read(entry.blob)[1]
     _check(vault, name, data)
+    if branch := find_branch(vault):
+        return _restore_on_branch(vault, branch, path, data, commit)
     with vault.lock():
         old = _blob_now(vault, path)
         if old == entry.blob:
@@ -72,10 +80,30 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
         if old:
             replace_file(vault.root, path, old, data)
         else:
-            _refuse_twin(vault, path)
+            folder = (vault.root / path).parent
+            names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+            _refuse_twin(path, {fold_name(path.with_name(name)) for name in names})
             create_file(vault.root, path, data)
         sync_paths(vault, [path])
     return Restored(name, entry.blob, old, commit, saved)
+
+
+def _restore_on_branch(
+    vault: Vault, branch: str, path: PurePosixPath, data: bytes, commit: str
+) -> Restored:
+    olds: list[str] = []
+
+    def restore(seen: Vault) -> dict[str, bytes | None]:
+        old = seen.view.blobs().get(str(path), "")
+        olds.append(old)
+        if not old:
+            _refuse_twin(path, names_on_branch(seen, path.parent))
+        return {str(path): data}
+
+    event = Event("write", f"restore: {path}", vault.author, intent="refine")
+    made = commit_on_branch(vault, branch, event, restore)
+    commits = ((made, event.subject),) if made else ()
+    return Restored(str(path), blob_id(data), olds[-1], commit, commits)
 
 
 def _check(vault: Vault, name: str, data: bytes) -> None:
@@ -113,10 +141,7 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
     return tuple(saved)
 
 
-def _refuse_twin(vault: Vault, path: PurePosixPath) -> None:
+def _refuse_twin(path: PurePosixPath, names: Set[str]) -> None:
     """Make no second note whose name differs in nothing but case, or NFC and NFD."""
-    folder = (vault.root / path).parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    for name in names:
-        if fold_name(path.with_name(name)) == fold_name(path):
-            raise ConflictError(f"{path}: {name} has that name but for its case; rename it first")
+    if fold_name(path) in names:
+        raise ConflictError(f"{path}: a note has that name but for its case; rename it first")

@@ -24,14 +24,14 @@ class ShownCommit:
     is_end: bool
 
 
-def show_commit(vault: Vault, name: str = "HEAD") -> ShownCommit:
-    """Return the commit that a branch, tag, id or date stands for.
+def show_commit(vault: Vault, name: str = "") -> ShownCommit:
+    """Return the commit that a branch, tag, id or date stands for, else the vault's ref or HEAD.
 
     Raises:
         NoteNotFoundError: there is none.
         RefusedError: the name is unsafe or ambiguous.
     """
-    commit = read_commit(vault.history, resolve_commit(vault, name))
+    commit = read_commit(vault.history, resolve_commit(vault, name or vault.ref or "HEAD"))
     if commit.commit in find_ends(vault.history):
         return ShownCommit(commit, (), True)
     before = commit.parents[0] if commit.parents else ""

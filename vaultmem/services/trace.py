@@ -11,6 +11,7 @@ from vaultmem.core.file_changes import FileChange
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.compare import Operation, compare_files
+from vaultmem.services.locate import find_commit, locate_note
 from vaultmem.services.read import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.journal import REMOVED, Author
@@ -44,16 +45,18 @@ class Trace:
 
 
 def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> Trace:
-    """Return what happened to a note, removed or not, from `commit` back or the work tree.
+    """Return what happened to a note, removed or not, from `commit` back.
 
-    A limit of 0 is none. The vault must be in sync.
+    Else from what the vault's ref names, or from the work tree. A limit of 0 is none. The vault
+    must be in sync.
 
     Raises:
         NoteNotFoundError: no note is or was called that.
         RefusedError: the path is unsafe, or names a section.
     """
+    commit = commit or find_commit(vault)
     start = commit or vault.history.head().commit
-    path, found = _find_versions(vault, address, start)
+    path, found = _find_versions(vault, address, start, is_work_tree=not commit)
     pending = None if commit else _find_uncommitted(vault, path, start)
     if pending is None and not found:
         raise NoteNotFoundError(f"{path}: no commit changed it")
@@ -68,11 +71,15 @@ def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> 
 
 
 def _find_versions(
-    vault: Vault, address: str, start: str
+    vault: Vault, address: str, start: str, is_work_tree: bool
 ) -> tuple[str, Sequence[tuple[Commit, FileChange]]]:
     """Return the path that an address means now, or meant once, and the commits that changed it."""
     try:
-        found, heading = resolve_address(vault, address)
+        if is_work_tree:
+            found, heading = resolve_address(vault, address)
+        else:
+            name, heading, _ = locate_note(vault, start, address)
+            found = PurePosixPath(name)
     except NoteNotFoundError as error:
         for name in (address, f"{address}.md"):
             path = str(parse_note_path(name))

@@ -19,12 +19,13 @@ from vaultmem.services.commit import draft_event
 from vaultmem.services.divide import Event
 from vaultmem.services.look import look_at
 from vaultmem.services.pending import find_leaks
-from vaultmem.storage.commits import File, RefMovedError
+from vaultmem.storage.commits import File, RefMovedError, TreeEntry
 from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.places import FOLDER, REGULAR, list_places
 from vaultmem.vault import Vault
 
 _ATTEMPTS = 10
-_REGULAR = "100644"
+_NEW = "100644"
 
 
 def commit_on_branch(
@@ -57,22 +58,32 @@ def commit_on_branch(
 
 
 def names_on_branch(seen: Vault, folder: PurePosixPath) -> set[str]:
-    """Return the folded names of the notes in a folder, as a branch has them."""
-    paths = map(PurePosixPath, seen.view.blobs())
+    """Return the folded names of all that a branch has in a folder, be it a note or not."""
+    paths = map(PurePosixPath, list_places(seen.history, seen.view.sources[0].commit))
     return {fold_name(path) for path in paths if path.parent == folder}
 
 
 def _as_files(vault: Vault, parent: str, changed: Mapping[str, bytes | None]) -> dict[str, File]:
-    tree = vault.history.tree(parent)
+    places = list_places(vault.history, parent)
     files: dict[str, File] = {}
     for path, data in changed.items():
-        entry = tree.get(path)
+        entry = places.get(path)
         if data is None:
             if entry is not None:
                 files[path] = None
         elif entry is None or entry.blob != blob_id(data):
-            files[path] = (entry.mode if entry else _REGULAR, data)
+            _check_place(places, path)
+            files[path] = (entry.mode if entry else _NEW, data)
     return files
+
+
+def _check_place(places: Mapping[str, TreeEntry], path: str) -> None:
+    """Put a note where a file may be, and not in place of a folder, a link or what is above."""
+    for folder in map(str, PurePosixPath(path).parents):
+        if folder in places and places[folder].mode != FOLDER:
+            raise RefusedError(f"{path}: {folder} is no folder on that branch; choose another")
+    if path in places and places[path].mode not in REGULAR:
+        raise RefusedError(f"{path}: not a regular file on that branch; choose another name")
 
 
 def _check(vault: Vault, files: Mapping[str, File]) -> None:

@@ -26,7 +26,7 @@ def blame_file(history: History, commit: str, path: str) -> list[LineOrigin]:
     """
     out = history.git.run(
         *("blame", "--porcelain", "--no-textconv", "--no-ignore-revs-file", "--root"),
-        *("--encoding=UTF-8", commit, "--", history.prefix + path),
+        *(commit, "--", history.prefix + path),
     )
     origins: list[LineOrigin] = []
     at = ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from vaultmem.storage.commits import TreeEntry
 from vaultmem.storage.history import History
@@ -22,6 +24,23 @@ def find_differences(
         old_mode, mode, old_blob, blob, _ = meta.lstrip(":").split()
         before = TreeEntry(old_mode, old_blob) if old_mode.strip("0") else None
         yield path, before, TreeEntry(mode, blob) if mode.strip("0") else None
+
+
+def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield each blob and its size in bytes, but for those that the repository lacks."""
+    wanted = "".join(f"{blob}\n" for blob in blobs).encode()
+    command = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
+    for line in history.git.run(*command, stdin=wanted).splitlines() if wanted else ():
+        blob, _, size = line.partition(" ")
+        if size.isdigit():
+            yield blob, int(size)
+
+
+def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
+    """Let those who may read a file execute it, or nobody."""
+    file = root / path
+    mode = stat.S_IMODE(file.stat().st_mode)
+    file.chmod(mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
 
 
 def has_staged(history: History) -> bool:

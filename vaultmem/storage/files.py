@@ -132,6 +132,12 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
     _unlink(aside)
 
 
+def find_temporaries(root: Path, folder: PurePosixPath) -> list[Path]:
+    """Return the files in a folder that writes were interrupted at, and that are nobody's note."""
+    found = (root / folder).glob(_TEMPORARY.format("*"))
+    return [file for file in found if file.is_file() and not file.is_symlink()]
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, where the system can."""
     if os.name != "posix":

@@ -26,6 +26,11 @@ _SETTINGS = {
     "core.untrackedCache": "false",
     "commit.gpgSign": "false",
     "log.showSignature": "false",
+    "log.follow": "false",
+    "diff.orderFile": os.devnull,
+    "i18n.logOutputEncoding": "UTF-8",
+    "trailer.separators": ":",
+    "core.commentChar": "#",
     "core.fsync": "all",
     "core.quotePath": "false",
     "core.autocrlf": "false",
@@ -90,6 +95,8 @@ class GitRunner:
             # A repository may name a "remote" that is a command, to be run for a missing object.
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_NO_LAZY_FETCH": "1",
+            # The audit log is what was committed, not what somebody later put in its place.
+            "GIT_NO_REPLACE_OBJECTS": "1",
         }
 
     @cached_property

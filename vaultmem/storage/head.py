@@ -53,7 +53,7 @@ def read_head(git: Path) -> Head | None:
     return Head(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
 
 
-def find_obstacle(git: Path) -> str:
+def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     """Return why no commit can be made right now, empty if one can."""
     for name, what in _OBSTACLES.items():
         if (git / name).exists():
@@ -61,7 +61,7 @@ def find_obstacle(git: Path) -> str:
     if (git / "index.lock").exists():
         return f"another git is at work ({git / 'index.lock'} exists); wait for it"
     head = read_head(git)
-    if head is not None and not head.branch:
+    if head is not None and not head.branch and not may_be_detached:
         return "no branch is checked out (HEAD is detached); switch to one"
     return ""
 

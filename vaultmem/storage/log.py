@@ -17,12 +17,6 @@ _FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b")
 #: Name and value of each trailer, divided by a line end, which git takes out of both.
 _TRAILERS = "%(trailers:only,unfold,separator=%x00,key_value_separator=%x0A)"
 
-#: A repository may say that trailers look otherwise, or that `log` follows renames.
-_SETTINGS = (
-    *("-c", "trailer.separators=:", "-c", "core.commentChar=#"),
-    *("-c", "log.follow=false"),
-)
-
 _LOG = (
     *(
         "log",
@@ -116,7 +110,7 @@ def read_commits(history: History, commits: Iterable[str]) -> dict[str, Commit]:
     wanted = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
     if not wanted:
         return {}
-    out = history.git.run(*_SETTINGS, *_LOG, "--no-walk", "--stdin", stdin=wanted.encode())
+    out = history.git.run(*_LOG, "--no-walk", "--stdin", stdin=wanted.encode())
     words = Words(out.split("\0"))
     found = {}
     while words.next:
@@ -151,7 +145,7 @@ def find_ends(history: History) -> frozenset[str]:
 
 
 def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
-    words = Words(_stream(history, *_SETTINGS, *_LOG, *arguments))
+    words = Words(_stream(history, *_LOG, *arguments))
     while words.next:
         commit = _take_commit(words)
         if words.next == "":

@@ -1,4 +1,4 @@
-"""Which files hold a word at all: many are looked at, and few have to be read."""
+"""Which files have a word in their properties: many are looked at, few have to be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 def find_mentions(root: Path, paths: Iterable[str], word: bytes) -> list[str]:
-    """Return those of the vault's files that have a word in their first 68 KiB."""
+    """Return those of the vault's files whose block of properties holds a word."""
     found = []
     for path in paths:
         try:
@@ -23,10 +23,18 @@ def find_mentions(root: Path, paths: Iterable[str], word: bytes) -> list[str]:
             continue
         try:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            if regular and word in os.read(descriptor, _START_BYTES):
+            if regular and is_mentioned(os.read(descriptor, _START_BYTES), word):
                 found.append(path)
         except OSError:
             continue
         finally:
             os.close(descriptor)
     return found
+
+
+def is_mentioned(data: bytes, word: bytes) -> bool:
+    """Tell whether a word stands where the properties of a note's bytes would be."""
+    if not data.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
+        return False
+    end = data.find(b"\n---", 3)
+    return word in (data if end < 0 else data[:end])

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from vaultmem.errors import MergeConflictError
+from vaultmem.errors import MergeConflictError, VaultError
 from vaultmem.storage.files import sync_folder
 from vaultmem.storage.history import History
 
@@ -20,13 +20,15 @@ def install_driver(history: History) -> list[str]:
     takes over.
     """
     added = []
-    for key, value in (("name", _NAME), ("driver", _driver())):
+    for key, value in (("name", _NAME), ("driver", name_driver())):
         if history.git.run("config", "--local", f"merge.vaultmem.{key}", check=False) != value:
-            history.git.run("config", "--local", f"merge.vaultmem.{key}", value)
+            history.git.run("config", "--local", "--replace-all", f"merge.vaultmem.{key}", value)
             added.append(f"merge.vaultmem.{key}")
-    line = f"{_pattern(history.prefix)} merge=vaultmem"
+    line = f"{name_notes(history.prefix)} merge=vaultmem"
     path = history.git.run("rev-parse", "--git-path", "info/attributes")
     file = history.git.work_tree / path
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
     text = file.read_text(encoding="utf-8", errors="surrogateescape") if file.exists() else ""
     if line not in text.splitlines():
         _append_line(file, text, line)
@@ -34,7 +36,8 @@ def install_driver(history: History) -> list[str]:
     return added
 
 
-def _driver() -> str:
+def name_driver() -> str:
+    """Return the command by which git merges a note with vaultmem, else line by line."""
     python = shlex.quote(Path(sys.executable).as_posix())
     return (
         # -P: git runs this in the work tree, where a folder may be called `vaultmem`.
@@ -44,8 +47,8 @@ def _driver() -> str:
     )
 
 
-def _pattern(prefix: str) -> str:
-    """Return the pattern of all notes; quoted where a folder's name has a space or the like."""
+def name_notes(prefix: str) -> str:
+    """Return git's pattern of the notes below a folder ("" or "a/b/"), quoted if it has to be."""
     if not prefix:
         return "*.md"
     escaped = "".join(f"\\{mark}" if mark in "\\*?[!#" else mark for mark in prefix)
@@ -58,6 +61,6 @@ def _pattern(prefix: str) -> str:
 def _append_line(file: Path, text: str, line: str) -> None:
     file.parent.mkdir(exist_ok=True)
     gap = "\n" if text and not text.endswith("\n") else ""
-    with open(file, "a", encoding="utf-8", newline="\n") as out:
+    with open(file, "a", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
         out.write(f"{gap}{line}\n")
     sync_folder(file.parent)

@@ -57,7 +57,8 @@ class Refs:
             RefusedError: it is not a name, or could be read as two.
         """
         name = self._check_name(text)
-        branch = self._find(f"refs/heads/{name}")
+        local = name.removeprefix("refs/heads/")
+        branch = self._find_branch(local)
         if is_moment(name):
             if branch or self._find(f"refs/tags/{name}"):
                 raise RefusedError(
@@ -66,15 +67,14 @@ class Refs:
                 )
             return self._resolve_moment(name, within)
         if branch:
-            return self._target(name, name, branch)
+            return self._target(local, local, branch)
         commit = self._find(name)
         if not commit:
             raise NoteNotFoundError(
                 f"{name}: no branch, tag or commit is called that{self._hint()}"
             )
-        local = name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else ""
         shown = commit[:7] if commit.startswith(name.lower()) else name
-        return self._target(local or shown, local, commit)
+        return self._target(shown, "", commit)
 
     def branch_tip(self, name: str) -> str:
         """Return the newest commit of a local branch.
@@ -82,7 +82,7 @@ class Refs:
         Raises:
             NoteNotFoundError: there is no such branch.
         """
-        commit = self._find(f"refs/heads/{self._check_name(name)}")
+        commit = self._find_branch(self._check_name(name))
         if not commit:
             raise NoteNotFoundError(
                 f"{name}: there is no such branch; `vaultmem branch {name}` makes it"
@@ -106,16 +106,27 @@ class Refs:
         """Make a local branch at a commit (full id).
 
         Raises:
-            RefusedError: git does not allow the name, or the branch exists.
+            RefusedError: git does not allow the name, or it would be read as something else, or
+                the branch exists.
         """
         self._check_name(name)
         checked = self._git.run("check-ref-format", "--branch", name, check=False)
-        if checked != name:
+        if checked != name or name == "@" or name.startswith("refs/"):
             raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
-        if self._find(f"refs/heads/{name}"):
+        if is_moment(name) or _FULL_ID.fullmatch(name):
+            raise RefusedError(f'"{name}" would be read as a date or a commit; choose another name')
+        if self._find_branch(name):
             raise RefusedError(f"{name}: there is a branch of that name; choose another")
         command = ("update-ref", "--create-reflog", "-m", "vaultmem: branch")
-        self._git.run(*command, f"refs/heads/{name}", commit, "0" * 40)
+        try:
+            self._git.run(*command, f"refs/heads/{name}", commit, "0" * 40)
+        except VaultError as error:  # One name may not be a folder of another's.
+            if " exists; cannot create " not in str(error):
+                raise
+            raise RefusedError(
+                f"{name}: git keeps branches like files in folders, and another branch's name is "
+                "in the way; choose another"
+            ) from None
 
     def delete_branch(self, name: str, commit: str) -> None:
         """Remove a local branch that still is at a commit (full id)."""
@@ -140,6 +151,11 @@ class Refs:
         except VaultError:
             return False
         return True
+
+    def is_kept(self, commit: str) -> bool:
+        """Tell whether a branch or tag, of a remote too, has a commit in its history."""
+        command = ("for-each-ref", "--count=1", f"--contains={commit}")
+        return bool(self._git.run(*command, "refs/heads/", "refs/tags/", "refs/remotes/"))
 
     def merge_base(self, commit: str, other: str) -> str:
         """Return the newest commit that two histories share, "" if they share none."""
@@ -176,6 +192,14 @@ class Refs:
             raise NoteNotFoundError(f"{text}: no commit is that old{self._hint()}")
         return self._target(out[:7], "", out)
 
+    def _find_branch(self, name: str) -> str:
+        """Return the newest commit of the branch of this very name, empty if there is none.
+
+        `rev-parse` would take `main~1` for the name of a branch.
+        """
+        command = ("show-ref", "--verify", "--hash", "--", f"refs/heads/{name}")
+        return self._git.run(*command, check=False)
+
     def _find(self, name: str) -> str:
         """Return the id of the commit that git knows by a name, empty if there is none."""
         found = self._git.run(
@@ -190,7 +214,7 @@ class Refs:
     def _hint(self) -> str:
         if self.is_shallow():
             return " in this clone, which is shallow; `git fetch --unshallow` gets the rest"
-        return "; see `vaultmem branches` and `vaultmem log`"
+        return "; see `vaultmem branches` and `vaultmem log`, or make it with `vaultmem branch`"
 
     @staticmethod
     def _check_name(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterable, Iterator
 
@@ -14,10 +13,7 @@ from vaultmem.storage.history import History
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 #: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.
-RAW = (
-    *("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color"),
-    f"-O{os.devnull}",
-)
+RAW = ("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Words:
