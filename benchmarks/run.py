@@ -24,6 +24,7 @@ from measure import Row, isolate
 from processes import measure_checkpoint, measure_commands
 from queries import make_queries
 from report import describe_machine, format_table, list_unmeasured, row_as_json
+from watching import measure_watching
 
 SHORT = Effort(index=2, sync=7, queries=75, process=5)
 FULL = Effort(index=3, sync=21, queries=250, process=15)
@@ -90,7 +91,9 @@ def _measure_vault(bench: Bench) -> list[Row]:
     rows += [*syncs, *found, *measure_commands(bench)]
     if bench.notes < LARGE_VAULT:
         rows += measure_history(bench, 40 if bench.effort is SHORT else 300)
-    return [*rows, *measure_checkpoint(bench)]
+    rows += measure_checkpoint(bench)
+    saves = {SHORT: 12, FULL: 150, LARGE: 30}[bench.effort]
+    return [*rows, *measure_watching(bench, saves)]
 
 
 def _copy_notes(source: Path, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vaultmem.cli.app import main
+from vaultmem.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -105,6 +105,12 @@ class Vault:
         other.config = config
         return other
 
+    def share_storage(self, other: Vault) -> None:
+        """Use what another Vault of the same folder has open; that one alone is closed."""
+        for name in ("state", "index", "history", "manifest", "stored_views", "journal"):
+            if name != "history" or find_git_folder(self.root) is not None:
+                self.__dict__[name] = getattr(other, name)
+
     def head(self) -> Head | None:
         """Return what is checked out, without starting git where possible; None without git."""
         found = find_git_folder(self.root)

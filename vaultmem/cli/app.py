@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from vaultmem.cli import (
     changing,
     committing,
     finding,
+    health,
     history,
     judging,
     merge_driver,
@@ -21,6 +23,7 @@ from vaultmem.cli import (
     provenance,
     receipts,
     vaults,
+    watching,
 )
 from vaultmem.cli.options import (
     AgentOption,
@@ -31,6 +34,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import warn
 from vaultmem.cli.plain import PlainGroup
+from vaultmem.cli.start import find_command
 from vaultmem.errors import VaultError
 
 app = typer.Typer(
@@ -71,26 +75,17 @@ def _options(
 
 _MODULES = (
     *(vaults, notes, changing, finding, committing, history, provenance),
-    *(branches, judging, receipts, merge_driver),
+    *(branches, judging, receipts, health, watching, merge_driver),
 )
 for _module in _MODULES:
     _module.register(app)
+_ALL = list(app.registered_commands)
 
 
-_GLOBAL_OPTIONS = {"--vault", "--agent", "--session", "--ref"}
-
-
-def _find_command(arguments: list[str]) -> str:
-    """Return the command that the arguments name, empty if that is not plain to see."""
-    rest = iter(arguments)
-    for argument in rest:
-        if argument in _GLOBAL_OPTIONS:
-            next(rest, None)
-        elif not argument.startswith("-"):
-            return argument
-        elif argument.partition("=")[0] not in _GLOBAL_OPTIONS:
-            return ""
-    return ""
+def build_commands() -> Any:
+    """Return all commands as one that can be run many times."""
+    app.registered_commands = list(_ALL)
+    return typer.main.get_command(app)
 
 
 def _keep_only(name: str) -> None:
@@ -101,14 +96,22 @@ def _keep_only(name: str) -> None:
 
 
 def main() -> None:
-    """Run a command; an expected failure is one line on standard error and an exit code."""
+    """Run the command that the process was started with, and end the process."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
-    _keep_only(_find_command(sys.argv[1:]))
+    _keep_only(find_command(sys.argv[1:]))
+    sys.exit(run(app))
+
+
+def run(command: Callable[[], object]) -> int:
+    """Run a command and return its exit code; an expected failure is a line on standard error."""
     try:
-        app()
+        command()
     except VaultError as error:
         warn(f"error: {error}")
-        sys.exit(error.exit_code)
+        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(1)
+        return 1
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -87,6 +88,15 @@ ContextOption = Annotated[
 
 _given: dict[str, str] = {}
 
+#: In the watcher's process: the vault that is open there, and what tells that it is in sync.
+_warm: tuple[Vault, Callable[[], bool]] | None = None
+
+
+def keep_warm(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
+    """Use what this vault has open already for each command that this process runs."""
+    global _warm
+    _warm = (vault, is_in_sync)
+
 
 def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
     """Keep what was given before the command's name."""
@@ -97,12 +107,15 @@ def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = ""
     """Open the vault that the options name."""
     from vaultmem.vault import open_vault
 
-    return open_vault(
+    opened = open_vault(
         vault or _given.get("vault") or None,
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),
     )
+    if _warm is not None and _warm[0].root == opened.root:
+        opened.share_storage(_warm[0])
+    return opened
 
 
 def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
@@ -110,7 +123,8 @@ def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = 
     from vaultmem.services.sync import sync_vault
 
     opened = open_here(vault, agent, session, ref)
-    sync_vault(opened, ProgressLine("reading notes"))
+    if _warm is None or not _warm[1]():
+        sync_vault(opened, ProgressLine("reading notes"))
     return opened
 
 

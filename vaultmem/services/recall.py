@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vaultmem.core.ranking import Scoring
     from vaultmem.storage.search_index import Snapshot
 
+#: Views and filters whose masks are kept, each a byte a section.
+_MASKS = 16
+
 #: The best sections by terms alone are looked at again for the order of their words.
 _REREAD = 24
 
@@ -52,28 +55,24 @@ def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
     return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
 
-@dataclass
-class _Mask:
-    key: tuple[object, ...]
-    eligible: NDArray[np.bool_]
-
-
 def _eligible_sections(
     vault: Vault, snapshot: Snapshot, note_filter: NoteFilter
 ) -> NDArray[np.bool_]:
     """Return which sections belong to a note that the filter admits (shape: sections)."""
-    key = (id(snapshot), vault.view.key(), note_filter)
-    cached = vault.__dict__.get("_mask")
-    if isinstance(cached, _Mask) and cached.key == key:
-        return cached.eligible
+    key = (vault.view.key(), note_filter)
+    cached = snapshot.masks.get(key)
+    if cached is not None:
+        return cached
     import numpy as np
 
     documents = snapshot.column("document")
     allowed = np.zeros(int(documents.max(initial=0)) + 1, np.bool_)
     view = np.asarray(vault.view.documents(note_filter), np.int64)
     allowed[view[view < len(allowed)]] = True
+    if len(snapshot.masks) >= _MASKS:
+        snapshot.masks.clear()
     eligible: NDArray[np.bool_] = allowed[documents]
-    vault.__dict__["_mask"] = _Mask(key, eligible)
+    snapshot.masks[key] = eligible
     return eligible
 
 

@@ -44,6 +44,15 @@ def hold_lock(path: Path, timeout: float = 60.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_held(path: Path) -> bool:
+    """Tell whether some process holds the lock on `path`; nothing is waited for."""
+    try:
+        with hold_lock(path, 0.0):
+            return False
+    except VaultError:
+        return True
+
+
 def _acquire(descriptor: int, path: Path, timeout: float) -> None:
     end = time.monotonic() + timeout
     pause = 0.001

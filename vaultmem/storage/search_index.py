@@ -147,6 +147,8 @@ class Snapshot:
     def __init__(self, generation: int, readers: list[Any]) -> None:
         self.generation = generation
         self.readers = readers
+        #: What a reader keeps of its choice of sections, as long as they are these.
+        self.masks: dict[object, NDArray[np.bool_]] = {}
         self._bases: list[int] = []
         self._columns: dict[str, NDArray[np.int64]] | None = None
         self._found: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}

@@ -1,0 +1,176 @@
+"""The command that keeps a vault up to date: watch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import JsonOption, VaultOption, open_here
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.errors import VaultError
+
+if TYPE_CHECKING:
+    from vaultmem.services.watch import Happened
+    from vaultmem.vault import Vault
+
+_STYLES = {"committed": "green", "problem": "yellow"}
+
+#: Seconds in which a daemon has to be there.
+_START = 30.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("watch", cls=PlainCommand)(watch)
+
+
+def watch(
+    daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only say who watches.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the one who watches.")] = False,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print a systemd unit, or on macOS a launchd plist.")
+    ] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Index, commit and render what anybody saves, and answer other commands at once.
+
+    A note whose state a person changes from candidate to active is promoted, a session note whose
+    status is set is closed, and a file `.checkpoint` with a note in it makes a checkpoint.
+    """
+    opened = open_here(vault)
+    if unit:
+        _print_unit(opened)
+    elif status:
+        _say_status(opened, as_json)
+    elif stop:
+        _stop(opened, as_json)
+    elif daemon:
+        _start_daemon(opened, as_json)
+    else:
+        _watch_here(opened, as_json)
+
+
+def _watch_here(vault: Vault, as_json: bool) -> None:
+    from vaultmem.cli.warm import WarmServer
+    from vaultmem.services.watch import WatchLoop
+    from vaultmem.services.watching import hold_watch
+
+    with hold_watch(vault) as own:
+        loop = WatchLoop(vault, lambda happened: _tell(happened, as_json))
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, lambda *_: loop.stop())
+        server = None
+        try:
+            server = WarmServer(vault.state_folder / "watch.sock", vault.root, loop.settle)
+            server.start()
+        except OSError as error:
+            say_painted("problem", "yellow", f"  no answers to other commands: {error.strerror}")
+        if not as_json:
+            say(f"Watching {vault.root} as process {own.pid}; Ctrl-C ends it.")
+        try:
+            loop.run()
+        finally:
+            if server is not None:
+                server.close()
+            vault.close()
+
+
+def _tell(happened: Happened, as_json: bool) -> None:
+    if as_json:
+        emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_as_dict(happened)})
+    else:
+        style = _STYLES.get(happened.what, "dim")
+        say_painted(f"{happened.what:<9}", style, f"  {time.strftime('%H:%M:%S')}  {happened.text}")
+    sys.stdout.flush()
+
+
+def _as_dict(happened: Happened) -> dict[str, str]:
+    return {"what": happened.what, "text": happened.text}
+
+
+def _say_status(vault: Vault, as_json: bool) -> None:
+    from vaultmem.services.watching import find_watcher
+
+    found = find_watcher(vault)
+    if as_json:
+        emit_json({"watching": found is not None, "watcher": found})
+    elif found is None:
+        say("Nobody watches this vault; `vaultmem watch` does.")
+    else:
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
+        say(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
+    raise typer.Exit(0 if found is not None else 1)
+
+
+def _stop(vault: Vault, as_json: bool) -> None:
+    from vaultmem.services.watching import stop_watcher
+
+    found = stop_watcher(vault)
+    if as_json:
+        emit_json({"stopped": found})
+    else:
+        say(f"Process {found.pid} has ended." if found else "Nobody watches this vault.")
+
+
+def _start_daemon(vault: Vault, as_json: bool) -> None:
+    """Start a watcher of its own session, and wait until it is there."""
+    from vaultmem.services.watching import find_watcher
+
+    log = vault.state_folder / "watch.log"
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "vaultmem",
+        "watch",
+        "--json",
+        "--vault",
+        str(vault.root),
+    ]
+    with open(log, "ab") as out:
+        os.chmod(log, 0o600)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    end = time.monotonic() + _START
+    while (found := find_watcher(vault)) is None or found.pid != process.pid:
+        if process.poll() is not None or time.monotonic() > end:
+            last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+            raise VaultError(f"the watcher did not start; see {log} ({''.join(last)[:200]})")
+        time.sleep(0.05)
+    if as_json:
+        emit_json({"watcher": found, "log": str(log)})
+    else:
+        say(f"Watching {vault.root} as process {found.pid}; it writes to {log}.")
+
+
+def _print_unit(vault: Vault) -> None:
+    from vaultmem.cli.units import launchd_plist, systemd_unit
+
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "vaultmem",
+        "watch",
+        "--json",
+        "--vault",
+        str(vault.root),
+    ]
+    text = launchd_plist(command) if sys.platform == "darwin" else systemd_unit(command)
+    say(text.rstrip("\n"))
+
+
+def _command(vault: Vault) -> list[str]:
+    """Return what starts the watcher anywhere; the vault comes last."""
+    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    return [sys.executable, "-P", "-m", "vaultmem", "watch", "--json", "--vault", str(vault.root)]

@@ -1,0 +1,87 @@
+"""Who watches a vault: one process at a time, known by a lock that ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import vaultmem
+from vaultmem.errors import VaultError
+from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """The process that watches; `since` is seconds since the epoch."""
+
+    pid: int
+    version: str
+    since: float
+
+
+@contextlib.contextmanager
+def hold_watch(vault: Vault) -> Iterator[Watching]:
+    """Be the vault's watcher for the time of a `with`.
+
+    Raises:
+        VaultError: another process is; it says which.
+    """
+    held = contextlib.ExitStack()
+    try:
+        held.enter_context(hold_lock(vault.state_folder / "watch.lock", 0.0))
+    except VaultError:
+        other = find_watcher(vault)
+        who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
+        raise VaultError(
+            f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
+        ) from None
+    with held:
+        own = Watching(os.getpid(), vaultmem.__version__, time.time())
+        file = vault.state_folder / "watch.json"
+        file.write_text(json.dumps(asdict(own)), encoding="utf-8")
+        try:
+            yield own
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def find_watcher(vault: Vault) -> Watching | None:
+    """Return who watches the vault, None if nobody does."""
+    if not is_held(vault.state_folder / "watch.lock"):
+        return None
+    for _ in range(20):  # It may hold the lock and not have written yet.
+        try:
+            text = (vault.state_folder / "watch.json").read_text(encoding="utf-8")
+            return Watching(**json.loads(text))
+        except (OSError, ValueError, TypeError):
+            time.sleep(0.05)
+    return None
+
+
+def stop_watcher(vault: Vault, seconds: float = 15.0) -> Watching | None:
+    """Ask the watcher to end and wait until it has; return who it was.
+
+    Raises:
+        VaultError: it is still there after so many seconds.
+    """
+    found = find_watcher(vault)
+    if found is None:
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
+    end = time.monotonic() + seconds
+    while is_held(vault.state_folder / "watch.lock"):
+        if time.monotonic() > end:
+            raise VaultError(f"process {found.pid} still watches after {seconds:.0f} s; end it")
+        time.sleep(0.05)
+    return found
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
