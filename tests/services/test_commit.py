@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import PendingError, RefusedError
@@ -20,6 +25,8 @@ from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
+
+_NUMBERS = itertools.count()
 
 
 def _trailers(root: Path, commit: str) -> dict[str, str]:
@@ -368,6 +375,19 @@ def test_a_file_that_became_a_folder_and_a_folder_that_became_a_file_are_committ
     assert git(root, "status", "--porcelain") == ""
 
 
+def test_an_empty_folder_in_a_files_place_is_committed_as_a_removal(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    (root / "notes/a.md").unlink()
+    (root / "notes/a.md").mkdir()
+
+    save_checkpoint(opened(root), "x")
+
+    assert git(root, "ls-files", "notes") == ""
+    assert git(root, "status", "--porcelain") == ""
+
+
 def test_the_author_line_is_text_with_the_agents_name_and_nothing_else(
     make_vault: Make, opened: Open
 ) -> None:
@@ -678,3 +698,61 @@ def test_row_26_a_kill_after_the_index_moved_and_before_head_did_leaves_nothing_
 
     assert git(root, "status", "--porcelain") == ""
     assert "error" not in git(root, "fsck", "--no-dangling", "--no-progress")
+
+
+_NAMES = st.lists(st.sampled_from(["a.md", "a", "b.md", "é.md", "x y"]), min_size=1, max_size=3)
+_EDITS = st.dictionaries(_NAMES.map("/".join), st.none() | st.sampled_from(["1\n", "2\n"]))
+_STEPS = st.lists(
+    st.tuples(_EDITS, st.sampled_from(["checkpoint", "checkpoint", "git commit", "git reset"])),
+    max_size=4,
+)
+
+
+def _edit(root: Path, edits: Mapping[str, str | None]) -> None:
+    """Write or remove files as a person would, whatever stands in the way."""
+    for path, text in edits.items():
+        file = root / path
+        if text is None:
+            shutil.rmtree(file) if file.is_dir() else _unlink_if_there(file)
+            continue
+        for folder in reversed(file.relative_to(root).parents):
+            if (root / folder).is_file():
+                (root / folder).unlink()
+        if file.is_dir():
+            shutil.rmtree(file)
+        write_notes(root, {path: text})
+
+
+def _unlink_if_there(file: Path) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        file.unlink()
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=_STEPS)
+def test_a_checkpoint_has_the_tree_that_git_add_all_would_make(
+    make_vault: Make, opened: Open, steps: list[tuple[dict[str, str | None], str]]
+) -> None:
+    name = f"v{next(_NUMBERS)}"
+    root = make_vault({"notes/first.md": "x\n"}, name=name)
+    vault = opened(root)
+    for edits, what in [*steps, ({}, "checkpoint")]:
+        _edit(root / "notes", edits)
+        if what == "checkpoint":
+            save_checkpoint(vault, "x")
+            assert git(root, "status", "--porcelain", "-uall") == ""
+            git(root, "add", "--all")
+            assert git(root, "write-tree") == git(root, "rev-parse", "HEAD^{tree}")
+        elif what == "git commit":
+            git(root, "add", "--all")
+            git(root, "commit", "-q", "--allow-empty", "-m", "by git")
+        else:
+            git(root, "reset", "-q", "--hard", "HEAD~1" if _has_parent(root) else "HEAD")
+    assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
+    vault.close()
+
+
+def _has_parent(root: Path) -> bool:
+    return bool(git(root, "rev-parse", "-q", "--verify", "HEAD~1", check=False))

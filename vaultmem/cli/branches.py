@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from vaultmem.cli.conflicts import end_with_conflicts
 from vaultmem.cli.options import (
     AgentOption,
     JsonOption,
@@ -17,13 +18,10 @@ from vaultmem.cli.options import (
     open_here,
     open_synced,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 from vaultmem.errors import MergeConflictError
-
-if TYPE_CHECKING:
-    from vaultmem.services.clash import Conflict
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
 
@@ -119,12 +117,7 @@ def merge(
     try:
         done = merge_branch(open_synced(vault, agent, session, ref), name)
     except MergeConflictError as error:
-        if as_json:
-            emit_json({"merged": False, "conflicts": error.conflicts})
-        else:
-            _say_conflicts(error.conflicts)
-        warn(f"error: {error}")
-        raise typer.Exit(error.exit_code) from None
+        end_with_conflicts(error, {"merged": False} if as_json else None)
     if as_json:
         emit_json(_merge_json(done))
     elif not done.commit:
@@ -143,19 +136,3 @@ def _merge_json(done: Any) -> dict[str, Any]:
         "paths": done.paths,
         "conflicts": [],
     }
-
-
-def _say_conflicts(conflicts: tuple[Conflict, ...]) -> None:
-    path = ""
-    for each in conflicts:
-        if each.path != path:
-            say_painted(each.path, "yellow")
-            path = each.path
-        say(f"  {each.what}")
-        for side, author, text in (
-            ("ours", each.our_author, each.ours),
-            ("theirs", each.their_author, each.theirs),
-        ):
-            who = f" ({author})" if author else ""
-            shown = one_line(text)[:200] if text else "(nothing)"
-            say(f"    {side}{who}: {shown}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vaultmem.cli.conflicts import end_with_conflicts
 from vaultmem.cli.options import (
     AgentOption,
     JsonOption,
@@ -18,6 +19,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
     from vaultmem.services.commit import CommitReport
@@ -32,6 +34,7 @@ def register(app: typer.Typer) -> None:
 def checkpoint(
     note: Annotated[list[str], typer.Argument(metavar="NOTE", help="What it stands for.")],
     vault: VaultOption = "",
+    ref: RefOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
@@ -39,7 +42,7 @@ def checkpoint(
     """Commit everything that changed, under a note of why; a clean vault commits nothing."""
     from vaultmem.services.checkpoint import save_checkpoint
 
-    report = save_checkpoint(open_here(vault, agent, session), " ".join(note))
+    report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
     if as_json:
         emit_json(_report_json(report))
         return
@@ -66,7 +69,10 @@ def promote(
     from vaultmem.services.take import promote_from
 
     if source:
-        done = promote_from(open_synced(vault, agent, session, ref), source, paths)
+        try:
+            done = promote_from(open_synced(vault, agent, session, ref), source, paths)
+        except MergeConflictError as error:
+            end_with_conflicts(error, {"promoted": [], "commit": None} if as_json else None)
     else:
         done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
     if as_json:

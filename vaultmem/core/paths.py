@@ -25,6 +25,12 @@ _RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(
 _TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
 _MAX_NAME_BYTES = 200
 
+# What Syncthing, Dropbox, Obsidian Sync and vaultmem itself call the second of two versions.
+_CONFLICT_COPY = re.compile(
+    r"(?i)\.sync-conflict-\d{8}-\d{6}|\([^()]*conflicted copy[^()]*\)"
+    r"|\.conflict-\d{8}T\d{6}-[0-9a-f]{4}\b"
+)
+
 
 def parse_note_path(text: str) -> PurePosixPath:
     """Return `text` as a path inside the vault, for a note that may exist already.
@@ -88,6 +94,11 @@ def is_note_name(path: str) -> bool:
 def is_hidden(name: str) -> bool:
     """Tell whether a file or folder of this name is hidden or an editor's temporary file."""
     return name[0] in ".~#" or name.lower().endswith(_TEMPORARY) or name == "4913"
+
+
+def is_conflict_copy(name: str) -> bool:
+    """Tell whether a file's name says that it is one of two versions that were not merged."""
+    return bool(_CONFLICT_COPY.search(name))
 
 
 def fold_name(path: PurePosixPath) -> str:

@@ -42,8 +42,8 @@ class ShownSection:
 class Receipt:
     """What was asked, by whom and where; what was shown of which bytes; and what it cost.
 
-    `vault` is the folder that it was made of, `digest` is the sha256 of the pack's UTF-8 text; `texts` holds, by blob id, the notes that
-    no commit had at that time.
+    `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
+    `texts` holds, by blob id, the notes that no commit had at that time.
     """
 
     id: str

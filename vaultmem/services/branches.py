@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.refs import Branch, Target
+from vaultmem.storage.repository import find_checkout
 from vaultmem.vault import Vault
 
 
@@ -54,18 +55,12 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
     refs = vault.history.refs
     with vault.lock():
         commit = refs.branch_tip(name)
+        if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")
         others = [branch for branch in refs.branches() if branch.name != name]
-        if len(others) == len(refs.branches()) or _is_checked_out(vault, name):
-            raise RefusedError(f"{name}: checked out; switch to another branch first")
         if not force and not any(refs.is_ancestor(commit, other.commit) for other in others):
             raise RefusedError(
                 f"{name}: has commits that are on no other branch; merge it, or add --force"
             )
         refs.delete_branch(name, commit)
     return commit
-
-
-def _is_checked_out(vault: Vault, name: str) -> bool:
-    if vault.history.head().branch == name:
-        return True
-    return any(branch.folder for branch in vault.history.refs.branches() if branch.name == name)

@@ -15,11 +15,12 @@ from vaultmem.services.clean import check_clean
 from vaultmem.services.commit import draft_event
 from vaultmem.services.divide import Event
 from vaultmem.services.look import find_branch
-from vaultmem.services.move import Changes, find_moves, finish_move, move_files, undo_move
+from vaultmem.services.move import find_moves, finish_move, move_files, undo_move
 from vaultmem.services.pending import find_leaks
 from vaultmem.services.sync import sync_vault
 from vaultmem.storage.commits import Draft, File, RefMovedError, TreeEntry
 from vaultmem.storage.merge_tree import MergedTree, Unmerged, find_shared_version, merge_commits
+from vaultmem.storage.moves import Moves
 from vaultmem.storage.refs import Target
 from vaultmem.storage.trees import diff_commits
 from vaultmem.vault import Vault
@@ -103,7 +104,7 @@ def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> M
     return replace(report, commit=commit, paths=tuple(sorted(moves)))
 
 
-def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Changes, dict[str, bytes]]:
+def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:
     """Return how the files change, and the contents that no commit has yet, by blob id."""
     moves = dict(find_moves(vault, ours, draft.base))
     contents: dict[str, bytes] = {}
@@ -157,7 +158,9 @@ def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dic
     return files
 
 
-def _merge_file(vault: Vault, each: Unmerged, ours: str, theirs: str) -> File | list[Conflict]:
+def _merge_file(
+    vault: Vault, each: Unmerged, ours: str, theirs: str
+) -> tuple[str, bytes] | list[Conflict]:
     """Return the merged mode and bytes, or what is in conflict."""
     path, prefix = each.path, vault.history.prefix
     inside = path.removeprefix(prefix)

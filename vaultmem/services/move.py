@@ -9,9 +9,8 @@ was before, goes back; what HEAD has as it was moved is right where it is.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
@@ -26,8 +25,8 @@ from vaultmem.storage.files import (
     read_file,
     remove_file,
     replace_file,
-    sync_folder,
 )
+from vaultmem.storage.moves import Move, Moves, read_moves, write_moves
 from vaultmem.storage.tree_builder import is_refused_name
 from vaultmem.vault import Vault
 
@@ -35,11 +34,8 @@ _INTENT = "move.json"
 _REGULAR = frozenset({"100644", "100755"})
 _EXECUTABLE = "100755"
 
-#: For each path its entry before and behind; None where there is no such file.
-Changes = Mapping[str, tuple[TreeEntry | None, TreeEntry | None]]
 
-
-def find_moves(vault: Vault, old: str, new: str) -> Changes:
+def find_moves(vault: Vault, old: str, new: str) -> Moves:
     """Return what differs between two trees or commits, by vault-relative path.
 
     Raises:
@@ -60,7 +56,7 @@ def find_moves(vault: Vault, old: str, new: str) -> Changes:
     return moves
 
 
-def move_files(vault: Vault, moves: Changes, contents: Mapping[str, bytes] | None = None) -> None:
+def move_files(vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None) -> None:
     """Bring the files to where `moves` says, or leave all as it was.
 
     `contents` is by blob id; what is not in it is read from git. Until `finish_move`, a crash
@@ -71,7 +67,7 @@ def move_files(vault: Vault, moves: Changes, contents: Mapping[str, bytes] | Non
     """
     _check_unchanged(vault, moves)
     contents = {**_read_contents(vault, moves, contents or {}), **(contents or {})}
-    _write_intent(vault.state_folder / _INTENT, moves)
+    write_moves(vault.state_folder / _INTENT, moves)
     try:
         for path, (before, after) in sorted(moves.items(), key=_removals_first):
             _move_file(vault.root, PurePosixPath(path), before, after, contents)
@@ -91,8 +87,10 @@ def undo_move(vault: Vault) -> None:
     A file that somebody changed since is left as it is, and so is one that HEAD has as it was
     moved or as somebody else committed it.
     """
+    if not is_interrupted(vault):
+        return
     with vault.lock():
-        moves = _read_intent(vault.state_folder / _INTENT)
+        moves = read_moves(vault.state_folder / _INTENT)
         if moves is None:
             return
         head = vault.history.tree(vault.history.head().commit)
@@ -117,14 +115,14 @@ def is_interrupted(vault: Vault) -> bool:
 
 
 def _removals_first(
-    move: tuple[str, tuple[TreeEntry | None, TreeEntry | None]],
+    move: tuple[str, Move],
 ) -> tuple[bool, str]:
     """Sort so that a folder may take the place of a file, and a file that of a folder."""
     path, (_, after) = move
     return after is not None, path
 
 
-def _check_sizes(vault: Vault, moves: Changes) -> None:
+def _check_sizes(vault: Vault, moves: Moves) -> None:
     """Refuse what is larger than any file that vaultmem reads."""
     blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
     for blob, size in find_sizes(vault.history, blobs):
@@ -135,7 +133,7 @@ def _check_sizes(vault: Vault, moves: Changes) -> None:
             )
 
 
-def _check_unchanged(vault: Vault, moves: Changes) -> None:
+def _check_unchanged(vault: Vault, moves: Moves) -> None:
     gone = {path for path, (_, after) in moves.items() if after is None}
     for path, (before, _) in moves.items():
         if before is None:
@@ -181,7 +179,7 @@ def _blob_at(root: Path, path: PurePosixPath) -> str:
         raise ConflictError(f"{error}; commit it or move it away first") from None
 
 
-def _read_contents(vault: Vault, moves: Changes, known: Mapping[str, bytes]) -> dict[str, bytes]:
+def _read_contents(vault: Vault, moves: Moves, known: Mapping[str, bytes]) -> dict[str, bytes]:
     wanted = {after.blob for _, after in moves.values() if after is not None}
     blobs = sorted(wanted - known.keys())
     found = vault.history.objects.read_all(blobs)
@@ -234,7 +232,7 @@ def _remove_empty_folders(root: Path, folder: PurePosixPath) -> None:
             folder = folder.parent
 
 
-def _remove_temporaries(vault: Vault, moves: Changes) -> None:
+def _remove_temporaries(vault: Vault, moves: Moves) -> None:
     """Remove what an interrupted write left beside the files: all or the first part of a blob."""
     folders = {PurePosixPath(path).parent for path in moves}
     left = [file for folder in folders for file in find_temporaries(vault.root, folder)]
@@ -247,33 +245,3 @@ def _remove_temporaries(vault: Vault, moves: Changes) -> None:
             data = file.read_bytes()
             if any(each.startswith(data) for each in whole):
                 file.unlink()
-
-
-def _read_intent(file: Path) -> Changes | None:
-    """Return what was about to happen; None if nothing was."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return {path: (_as_entry(old), _as_entry(new)) for path, (old, new) in content.items()}
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # Nothing else tells what was moved: what differs now counts as the person's.
-        with contextlib.suppress(OSError):
-            os.replace(file, file.with_suffix(".damaged"))
-        return None
-
-
-def _as_entry(pair: Iterable[str] | None) -> TreeEntry | None:
-    return None if pair is None else TreeEntry(*map(str, pair))
-
-
-def _write_intent(file: Path, moves: Changes) -> None:
-    """Write it whole and durably: without it a crash would leave changes that nobody made."""
-    rows = {path: [e and (e.mode, e.blob) for e in pair] for path, pair in moves.items()}
-    spare = file.with_suffix(".tmp")
-    with open(spare, "w", encoding="utf-8") as out:
-        json.dump(rows, out)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(spare, file)
-    sync_folder(file.parent)

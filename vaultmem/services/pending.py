@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -125,13 +126,13 @@ def _find_removed(vault: Vault, gone: Iterable[str]) -> set[str]:
 
 
 def _is_gone(vault: Vault, path: str) -> bool:
+    """Tell whether there is nothing, or a folder, where a file was."""
     try:
-        (vault.root / path).lstat()
+        return stat.S_ISDIR((vault.root / path).lstat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:  # It cannot be looked at, which is not the same.
         return False
-    return False
 
 
 def _author_of(vault: Vault, path: str, file: File) -> Author | None:

@@ -31,12 +31,11 @@ class Promotion:
     report: CommitReport
 
 
-def promote_notes(vault: Vault, addresses: Sequence[str], origin: str = "") -> Promotion:
+def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """Set the notes' state to active and commit them, and nothing else, as `promote`.
 
     A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
-    skill instruct from now on, until its text changes. `origin` says behind each note in the
-    commit's message where it came from.
+    skill instruct from now on, until its text changes.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
@@ -55,8 +54,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str], origin: str = "") -> P
         for path, state in before:
             if state != State.ACTIVE:
                 set_note_property(vault, path, "state", State.ACTIVE.value)
-        trusted = _record_trust(vault, [read_note(vault, path) for path in paths])
-        event = _make_event(vault, before, origin)
+        trusted = record_trust(vault, [read_note(vault, path) for path in paths])
+        event = make_event(vault, before)
         report = commit_event(vault, event)
         report = replace(report, commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
@@ -77,9 +76,10 @@ def check_note(vault: Vault, note: Note) -> None:
         )
 
 
-def _make_event(
+def make_event(
     vault: Vault, before: Sequence[tuple[PurePosixPath, State]], origin: str = ""
 ) -> Event:
+    """Return the event of promoting notes (path, state before); `origin` stands behind each."""
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
     only = tuple(str(path) for path, _ in before)
     return Event("promote", "promote", vault.author, body=lines, intent="refine", only=only)
@@ -94,19 +94,22 @@ def _promote_on_branch(vault: Vault, branch: str, paths: Sequence[PurePosixPath]
     def promote(seen: Vault) -> dict[str, bytes | None]:
         promoted.clear()
         for path in paths:
-            text = set_property(read_note(seen, path).text, "state", State.ACTIVE.value)
+            note = read_note(seen, path)
+            check_note(vault, note)
+            text = set_property(note.text, "state", State.ACTIVE.value)
             promoted.append(parse_note(path, text.encode("utf-8")))
         return {str(note.path): note.text.encode("utf-8") for note in promoted}
 
-    event = _make_event(vault, [(note.path, note.state) for note in notes])
+    event = make_event(vault, [(note.path, note.state) for note in notes])
     commit = commit_on_branch(vault, branch, event, promote)
     made = ((commit, event.subject),) if commit else ()
     report = CommitReport(made, commit, tuple(map(str, paths)))
     before = tuple((str(note.path), note.state.value) for note in notes)
-    return Promotion(before, _record_trust(vault, promoted), report)
+    return Promotion(before, record_trust(vault, promoted), report)
 
 
-def _record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
+def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
+    """Let these policies and skills instruct, if whoever promotes may say so; return which."""
     allowed = vault.is_person or vault.author.agent in vault.config.promoters
     if not allowed or not vault.trust.is_trusted():
         return ()

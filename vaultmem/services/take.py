@@ -3,114 +3,240 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import State
 from vaultmem.core.merge_note import merge_texts
-from vaultmem.core.note import Note
-from vaultmem.errors import MergeConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.core.note import Note, parse_note
+from vaultmem.core.paths import fold_name
+from vaultmem.core.properties import set_property
+from vaultmem.errors import (
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+)
+from vaultmem.services.clash import describe_conflicts, name_authors
+from vaultmem.services.clean import check_idle
+from vaultmem.services.commit import CommitReport, commit_earlier, draft_event
 from vaultmem.services.divide import Event
 from vaultmem.services.look import find_branch, look_at
-from vaultmem.services.merge import Conflict
-from vaultmem.services.pending import Whose
-from vaultmem.services.promote import Promotion, check_note, promote_notes
+from vaultmem.services.move import finish_move, move_files, undo_move
+from vaultmem.services.pending import Whose, is_pending
+from vaultmem.services.promote import Promotion, check_note, make_event, record_trust
 from vaultmem.services.read import read_note, resolve_address
-from vaultmem.services.sync import sync_paths
-from vaultmem.storage.files import create_file, replace_file
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.commits import Draft, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.journal import Author
-from vaultmem.storage.log import Commit, walk_log
+from vaultmem.storage.log import Commit, read_commit
+from vaultmem.storage.merge_tree import find_shared_version
+from vaultmem.storage.moves import Move
 from vaultmem.storage.refs import Target
+from vaultmem.storage.trees import find_entry
 from vaultmem.vault import Vault
+
+_ATTEMPTS = 5
+_NEW = "100644"
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A note on the other branch, the commit that last changed it there, and what it becomes."""
+    """A note of the other branch, who wrote it last there, and what it becomes here.
 
-    note: Note
+    `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
+    the same in state active.
+    """
+
+    path: str
     last: Commit
+    here: str
     data: bytes
+    promoted: bytes
+    state: State
 
 
 def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promotion:
     """Promote notes of another branch here: these memories alone, and where they came from.
 
-    First they are taken over as they are there, in a commit under their author's name; where
-    the note is here too, both versions are merged. Then they are promoted.
+    First they are taken over as they are there, each in a commit under its author's name; where
+    the note is here too, both versions are merged. Then they are promoted. All these commits
+    come to be together, or none.
 
     Raises:
         NoteNotFoundError: there is no such ref, or no such note on it.
         MergeConflictError: both branches changed the note differently; nothing was changed.
         RefusedError: a note cannot be promoted; nothing was changed.
+        PendingError: git cannot take a commit now; nothing was changed.
+        ConflictError: somebody kept saving the note; it is theirs.
     """
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
     with vault.lock():
+        check_idle(vault, "promoted")
+        sync_vault(vault)
         target = vault.history.refs.resolve(source)
         there = look_at(vault, target.commit)
-        taken = [_read(vault, there, target, address) for address in addresses]
-        reports = [_take_over(vault, target, each) for each in taken]
-        origin = f", from {target.name} at {target.commit}"
-        done = promote_notes(vault, [str(each.note.path) for each in taken], origin)
-    commits = [made for report in reports for made in report.commits]
-    return replace(done, report=replace(done.report, commits=(*commits, *done.report.commits)))
+        paths = dict.fromkeys(_find_path(there, address) for address in addresses)
+        for attempt in range(_ATTEMPTS):
+            try:
+                return _promote(vault, there, target, list(paths))
+            except RefMovedError:
+                continue
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+    raise PendingError("not promoted: other commits keep coming in; try again")
 
 
-def _read(vault: Vault, there: Vault, target: Target, address: str) -> _Taken:
+def _promote(
+    vault: Vault, there: Vault, target: Target, paths: Sequence[PurePosixPath]
+) -> Promotion:
+    taken = [_plan(vault, there, target, path) for path in paths]
+    here = {each.path: each.here for each in taken if each.here}
+    earlier = commit_earlier(vault, here, Whose.ANYBODY)
+    _check_committed(vault, here)
+    head = vault.history.head().commit
+    drafts, moves = _draft(vault, head, target, taken)
+    commits: list[str] = []
+    if drafts:
+        contents = {blob_id(each.promoted): each.promoted for each in taken}
+        move_files(vault, moves, contents)
+        try:
+            commits = vault.history.write_commits(drafts, head)
+        except BaseException:
+            undo_move(vault)
+            raise
+        finish_move(vault)
+        vault.journal.clear([each.path for each in taken])
+        sync_vault(vault)
+    notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
+    subjects = [draft.message.partition("\n")[0] for draft in drafts]
+    made = (*earlier, *zip(commits, subjects, strict=True))
+    last = commits[-1] if commits else ""
+    report = CommitReport(made, last, tuple(moves))
+    return Promotion(
+        tuple((each.path, each.state.value) for each in taken), record_trust(vault, notes), report
+    )
+
+
+def _find_path(there: Vault, address: str) -> PurePosixPath:
     path, heading = resolve_address(there, address)
     if heading:
         raise RefusedError(f"{address}: a section; promote the whole note")
+    return path
+
+
+def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _Taken:
     note = read_note(there, path)
     check_note(vault, note)
-    walk = walk_log(vault.history, target.commit, str(path))
-    last = next(walk)
-    walk.close()
-    return _Taken(note, last, _merge(vault, target, note).encode("utf-8"))
-
-
-def _merge(vault: Vault, target: Target, note: Note) -> str:
-    """Return the text that the note becomes here."""
     try:
-        here = read_note(vault, note.path).text
+        here = read_note(vault, path)
     except NoteNotFoundError:
-        return note.text
-    base = _read_base(vault, target, note.path)
-    merged = merge_texts(str(note.path), base, here, note.text)
+        here = None
+        _refuse_twin(vault, path)
+    text = note.text if here is None else _merge(vault, target, here, note)
+    merged = parse_note(path, text.encode("utf-8"))
+    check_note(vault, merged)
+    promoted = text
+    if merged.state != State.ACTIVE:
+        promoted = set_property(text, "state", State.ACTIVE.value)
+    data = promoted.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"{path}: both versions together are too large for a note")
+    last = _find_last(vault, target, path)
+    blob = "" if here is None else here.blob
+    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state)
+
+
+def _merge(vault: Vault, target: Target, here: Note, there: Note) -> str:
+    """Return the text that the note becomes here."""
+    path, history = str(here.path), vault.history
+    head = history.head().commit
+    merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
     if merged.conflicts:
+        shown = describe_conflicts(path, merged.conflicts, vault.config.allows_secrets(path))
         raise MergeConflictError(
-            f"{note.path}: changed differently here and on {target.name}; nothing was changed",
-            [Conflict(str(note.path), c.what, c.ours, c.theirs, "", "") for c in merged.conflicts],
+            f"{path}: changed differently here and on {target.name}; nothing was changed",
+            name_authors(vault, shown, head, target.commit),
         )
     return merged.text
 
 
-def _read_base(vault: Vault, target: Target, path: PurePosixPath) -> str:
-    """Return the note as it was when the branches parted, empty if there was none."""
-    base = vault.history.refs.merge_base(vault.history.head().commit, target.commit)
-    entry = vault.history.tree(base).get(str(path)) if base else None
-    return vault.history.objects.read(entry.blob)[1].decode("utf-8") if entry else ""
+def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
+    """Return the note as both branches had it last, empty if they never had the same."""
+    history = vault.history
+    entry = find_shared_version(history, head, target.commit, history.prefix + path)
+    if entry is None:
+        base = history.refs.merge_base(head, target.commit)
+        entry = find_entry(history, base, path) if base else None
+    return history.objects.read(entry.blob)[1].decode("utf-8", "replace") if entry else ""
 
 
-def _take_over(vault: Vault, target: Target, taken: _Taken) -> CommitReport:
-    path, data = taken.note.path, taken.data
-    try:
-        present = read_note(vault, path)
-    except NoteNotFoundError:
-        present = None
-    if present is not None and present.blob == blob_id(data):
-        return CommitReport()
-    author = Author(taken.last.agent, taken.last.session)
-    if present is not None:
-        commit_earlier(vault, {str(path): present.blob}, Whose.ANYBODY)
-    vault.journal.record(str(path), blob_id(data), author, time.time())
-    if present is None:
-        create_file(vault.root, path, data)
-    else:
-        replace_file(vault.root, path, present.blob, data)
-    sync_paths(vault, [path])
-    body = (f"{path} from {target.name} at {target.commit}",)
-    subject = f"take: {path} from {target.name}"
-    return commit_event(vault, Event("take", subject, author, body, "refine", only=(str(path),)))
+def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:
+    where = f"{vault.history.prefix}{path}"
+    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
+    return read_commit(vault.history, commit)
+
+
+def _refuse_twin(vault: Vault, path: PurePosixPath) -> None:
+    """Make no second note whose name differs in nothing but case, or NFC and NFD."""
+    folder = (vault.root / path).parent
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    for name in names:
+        if fold_name(path.with_name(name)) == fold_name(path):
+            raise RefusedError(f"{path}: {name} has that name but for its case; rename it first")
+
+
+def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
+    """Make sure that git has what is about to be changed."""
+    for path, blob in here.items():
+        if is_pending(vault, path, blob, Whose.ANYBODY):
+            raise PendingError(
+                f"{path}: not promoted, because no commit has what it is here; "
+                "`vaultmem checkpoint NOTE` makes one"
+            )
+
+
+def _draft(
+    vault: Vault, head: str, target: Target, taken: Sequence[_Taken]
+) -> tuple[list[Draft], dict[str, Move]]:
+    """Return the commits to make, and how the files change.
+
+    Raises:
+        ConflictError: somebody has just changed a note.
+    """
+    at = int(time.time())
+    drafts: list[Draft] = []
+    moves: dict[str, Move] = {}
+    active: dict[str, tuple[str, bytes]] = {}
+    for each in taken:
+        old = find_entry(vault.history, head, each.path) if head else None
+        if (old.blob if old else "") != each.here:
+            raise ConflictError(f"{each.path}: somebody has just changed it; try again")
+        mode = old.mode if old else _NEW
+        if blob_id(each.data) != each.here:
+            drafts.append(_draft_take(vault, target, each, mode, at))
+        if each.promoted != each.data:
+            active[each.path] = (mode, each.promoted)
+        new = TreeEntry(mode, blob_id(each.promoted))
+        if new != old:
+            moves[each.path] = (old, new)
+    if drafts or active:
+        origin = f", from {target.name} at {target.commit}"
+        before = [(PurePosixPath(each.path), each.state) for each in taken]
+        drafts.append(draft_event(vault, make_event(vault, before, origin), active, at))
+    return drafts, moves
+
+
+def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int) -> Draft:
+    """Return the commit of what somebody wrote on the other branch, under their name."""
+    author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
+    body = (f"{taken.path} from {target.name} at {target.commit}",)
+    event = Event("take", f"take: {taken.path} from {target.name}", author, body, "refine")
+    draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
+    return replace(draft, author=Identity(taken.last.author, taken.last.email))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from vaultmem.storage.commits import TreeEntry
 from vaultmem.storage.history import History
+from vaultmem.storage.moves import Moves
 from vaultmem.storage.trees import EMPTY_TREE, RAW
 
 
@@ -50,9 +51,7 @@ def has_staged(history: History) -> bool:
     return bool(history.git.run(*command))
 
 
-def follow_index(
-    history: History, moves: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]]
-) -> None:
+def follow_index(history: History, moves: Moves) -> None:
     """Put the new entries into the person's index, but where they staged something else.
 
     Until `History.person_index().drop_intent()` they are known as ours, and can be taken back.
