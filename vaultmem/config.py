@@ -5,17 +5,21 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from vaultmem.core.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.property import Property
-from vaultmem.errors import VaultError
+from vaultmem.errors import RefusedError, VaultError
 
 CONFIG_NAME = "vaultmem.yaml"
 
 #: A line that means the same to YAML and to anybody: a key and a number or a few words.
 _PLAIN_LINE = re.compile(r"([a-z_]+): +([a-z][a-z0-9/_-]*(?<!null)|[1-9][0-9]*|0\.[0-9]+) *")
+
+#: Keys whose items may hold what YAML takes for something else than text.
+_LINES = frozenset({"contexts", "keep_in"})
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Config:
     ignore: tuple[str, ...] = ()
     promoters: tuple[str, ...] = ()
     allow_secrets: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    keep_in: tuple[str, ...] = ()
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""
@@ -70,9 +76,45 @@ def parse_config(text: str) -> Config:
         del lines[0]
     if not lines:
         return Config()
-    values = {prop.name: _read_value(prop) for prop in _read_properties(lines)}
+    properties = _read_properties(lines)
+    values = {prop.name: _read_value(prop) for prop in properties}
+    for prop in properties:
+        if prop.name in _LINES and _is_nested(prop, lines):
+            raise VaultError(
+                f'{CONFIG_NAME}: each item of "{prop.name}" must be one line of text; '
+                "put each in double quotes"
+            )
     given = {name: value for name, value in values.items() if value is not None}
-    return Config(**given)  # type: ignore[arg-type]
+    return _with_contexts(Config(**given))  # type: ignore[arg-type]
+
+
+def _with_contexts(config: Config) -> Config:
+    """Return settings whose generated packs are among what is passed over."""
+    if not (config.contexts or config.keep_in):
+        return config
+    from vaultmem.core.context_line import check_keep_in, parse_contexts
+
+    try:
+        key = "contexts"
+        paths = [line.path for line in parse_contexts(config.contexts)]
+        key = "keep_in"
+        check_keep_in(config.keep_in)
+    except RefusedError as error:
+        raise VaultError(f'{CONFIG_NAME}: "{key}": {error}') from None
+    # Names are not patterns: `[` and the like stand for themselves.
+    generated = tuple(re.sub(r"([*?[])", r"[\1]", path) for path in paths)
+    return replace(config, ignore=(*config.ignore, *generated))
+
+
+def _is_nested(prop: Property, lines: list[str]) -> bool:
+    """Tell whether a list holds something else than texts of one line, which would be lost."""
+    if prop.kind != "seq":
+        return False
+    text = "\n".join(lines[prop.first : prop.last]).partition(":")[2].strip()
+    if not text.startswith("["):
+        return not prop.items and text.startswith("-")
+    bare = _QUOTED.sub("", text[1:-1])
+    return any(mark in bare for mark in (": ", ":\n", "{", "["))
 
 
 def _read_properties(lines: list[str]) -> list[Property]:

@@ -165,10 +165,14 @@ def list_(
 def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -> None:
     """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
     from vaultmem.cli.editor import open_editor
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.look import find_branch
     from vaultmem.services.read import read_note, resolve_address
     from vaultmem.services.sync import sync_paths
 
     opened = open_synced(vault, agent)
+    if branch := find_branch(opened):
+        raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
     found, _ = resolve_address(opened, path)
     before = read_note(opened, found)
     open_editor(opened.root / found)

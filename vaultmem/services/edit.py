@@ -15,6 +15,7 @@ from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.commit import commit_earlier
 from vaultmem.services.divide import Event
 from vaultmem.services.look import find_branch
+from vaultmem.services.move import undo_move
 from vaultmem.services.read import read_note
 from vaultmem.services.sync import sync_paths
 from vaultmem.services.write_branch import commit_on_branch
@@ -37,6 +38,7 @@ def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) 
     if branch := find_branch(vault):
         return _edit_on_branch(vault, branch, path, change)
     with vault.lock():
+        undo_move(vault)
         for attempt in range(_ATTEMPTS):
             note = read_note(vault, path)
             data = change(note).encode("utf-8")

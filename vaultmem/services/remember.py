@@ -17,6 +17,7 @@ from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.divide import Event
 from vaultmem.services.look import find_branch
+from vaultmem.services.move import undo_move
 from vaultmem.services.sync import sync_paths
 from vaultmem.services.write_branch import commit_on_branch, names_on_branch
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file
@@ -71,6 +72,7 @@ def remember(vault: Vault, memory: Memory) -> Remembered:
         path = _create_on_branch(vault, branch, folder, slugify(title), data)
         return Remembered(str(path), blob_id(data), title, state)
     with vault.lock():
+        undo_move(vault)  # A name is free only if no interrupted switch has taken its note away.
         path = _create(vault, folder, slugify(title), data)
         sync_paths(vault, [path])
     return Remembered(str(path), blob_id(data), title, state)

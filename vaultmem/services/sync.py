@@ -17,7 +17,7 @@ from vaultmem.services.indexing import (
     remember_index,
     repair_index,
 )
-from vaultmem.services.move import is_interrupted, undo_move
+from vaultmem.services.move import undo_move
 from vaultmem.services.reading import Job, Outcome, read_notes
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
@@ -50,8 +50,7 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """
     started = time.monotonic()
     report = SyncReport()
-    if is_interrupted(vault):
-        undo_move(vault)
+    undo_move(vault)
     looked = time.time_ns()
     scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):

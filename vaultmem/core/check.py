@@ -1,0 +1,26 @@
+"""What one check of a vault found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How a check ended; a warning may be as it should be."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: what it found in one line, the files meant, the remedy, and what was mended."""
+
+    name: str
+    verdict: Verdict = Verdict.OK
+    told: str = ""
+    paths: tuple[str, ...] = ()
+    remedy: str = ""
+    fixed: tuple[str, ...] = ()
