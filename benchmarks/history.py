@@ -63,9 +63,9 @@ def _measure_bisect(bench: Bench, commits: int) -> Row:
 
 def _measure_commit(bench: Bench) -> Row:
     """Commit what an agent wrote to one note, in a running process."""
-    from vaultmem.services.checkpoint import save_checkpoint
-    from vaultmem.services.edit import edit_note
-    from vaultmem.services.read import resolve_address
+    from vaultmem.services.committing.checkpoint import save_checkpoint
+    from vaultmem.services.notes.edit import edit_note
+    from vaultmem.services.notes.read import resolve_address
     from vaultmem.services.sync import sync_vault
     from vaultmem.vault import open_vault
 

@@ -43,8 +43,8 @@ def _watched(bench: Bench) -> Iterator[None]:
 
 def _measure_saves(bench: Bench, saves: int) -> list[Row]:
     """Time from the end of a save until the index has it, looked at every 10 ms from outside."""
-    from vaultmem.core.query import NoteFilter, parse_query
-    from vaultmem.services.recall import recall
+    from vaultmem.core.finding.query import NoteFilter, parse_query
+    from vaultmem.services.finding.recall import recall
     from vaultmem.vault import open_vault
 
     vault = open_vault(bench.vault)

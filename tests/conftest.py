@@ -15,7 +15,7 @@ import pytest
 from replays import replay_all
 from support import git, write_notes
 
-from vaultmem.services.create import create_vault
+from vaultmem.services.notes.create import create_vault
 from vaultmem.vault import Vault, open_vault
 
 PERSON = ("Maren Person", "maren@example.org")

@@ -6,16 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.core.hit import Hit
-    from vaultmem.core.pack import Pack
-    from vaultmem.core.query import NoteFilter, RecallQuery, parse_query
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+    from vaultmem.core.packs.pack import Pack
     from vaultmem.errors import VaultError
-    from vaultmem.services.checkpoint import save_checkpoint
-    from vaultmem.services.create import create_vault
-    from vaultmem.services.pack import make_pack
-    from vaultmem.services.promote import promote_notes
-    from vaultmem.services.recall import recall
-    from vaultmem.services.remember import Memory, remember
+    from vaultmem.services.committing.checkpoint import save_checkpoint
+    from vaultmem.services.committing.promote import promote_notes
+    from vaultmem.services.finding.pack import make_pack
+    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.notes.create import create_vault
+    from vaultmem.services.notes.remember import Memory, remember
     from vaultmem.services.sync import sync_vault
     from vaultmem.vault import Vault, open_vault
 
@@ -42,21 +42,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Hit": "core.hit",
-    "Memory": "services.remember",
-    "NoteFilter": "core.query",
-    "Pack": "core.pack",
-    "RecallQuery": "core.query",
+    "Hit": "core.finding.hit",
+    "Memory": "services.notes.remember",
+    "NoteFilter": "core.finding.query",
+    "Pack": "core.packs.pack",
+    "RecallQuery": "core.finding.query",
     "Vault": "vault",
     "VaultError": "errors",
-    "create_vault": "services.create",
-    "make_pack": "services.pack",
+    "create_vault": "services.notes.create",
+    "make_pack": "services.finding.pack",
     "open_vault": "vault",
-    "parse_query": "core.query",
-    "promote_notes": "services.promote",
-    "recall": "services.recall",
-    "remember": "services.remember",
-    "save_checkpoint": "services.checkpoint",
+    "parse_query": "core.finding.query",
+    "promote_notes": "services.committing.promote",
+    "recall": "services.finding.recall",
+    "remember": "services.notes.remember",
+    "save_checkpoint": "services.committing.checkpoint",
     "sync_vault": "services.sync",
 }
 

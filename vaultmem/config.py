@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from vaultmem.core.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.property import Property
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.property import Property
 from vaultmem.errors import RefusedError, VaultError
 
 CONFIG_NAME = "vaultmem.yaml"
@@ -92,7 +92,7 @@ def _with_contexts(config: Config) -> Config:
     """Return settings whose generated packs are among what is passed over."""
     if not (config.contexts or config.keep_in):
         return config
-    from vaultmem.core.context_line import check_keep_in, parse_contexts
+    from vaultmem.core.packs.context_line import check_keep_in, parse_contexts
 
     try:
         key = "contexts"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
 from vaultmem.errors import NoVaultError, VaultError
-from vaultmem.storage.head import Head, find_git_folder, read_head
+from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
@@ -24,7 +24,7 @@ from vaultmem.storage.views import View, ViewStore
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vaultmem.storage.history import History
+    from vaultmem.storage.git.history import History
     from vaultmem.storage.search_index import SearchIndex
 
 
@@ -93,7 +93,7 @@ class Vault:
         Raises:
             VaultError: the vault is in none.
         """
-        from vaultmem.storage.history import History
+        from vaultmem.storage.git.history import History
 
         return History(self.root, self.state_folder)
 

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from hypothesis import strategies as st
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.hit import Hit
-from vaultmem.core.note import Note, parse_note
-from vaultmem.core.record import NoteRecord, SectionRecord
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 #: Characters that may stand in YAML without an escape, line breaks left out.
 PRINTABLE = st.characters(

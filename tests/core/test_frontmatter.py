@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.frontmatter import MAX_BLOCK_BYTES, MAX_DEPTH, read_frontmatter
+from vaultmem.core.notes.frontmatter import MAX_BLOCK_BYTES, MAX_DEPTH, read_frontmatter
 
 BODY = "# Heading\n\nthe body's last words\n"
 #: Reads a note of its standard input, so that a crash or a hang is not the test's own.
 CHILD = """
 import json, sys
 from pathlib import PurePosixPath
-from vaultmem.core.note import parse_note
+from vaultmem.core.notes.note import parse_note
 note = parse_note(PurePosixPath("x.md"), sys.stdin.buffer.read())
 told = [note.matter.problem, *note.warnings]
 sections = [note.section_text(section) for section in note.sections]

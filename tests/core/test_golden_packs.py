@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from core.builders import make_hit
-from vaultmem.core.hit import Hit
-from vaultmem.core.pack import Pack, build_pack
-from vaultmem.core.pack_text import PackSource
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.packs.pack import Pack, build_pack
+from vaultmem.core.packs.pack_text import PackSource
+from vaultmem.core.packs.tokens import count_tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)

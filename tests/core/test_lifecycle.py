@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.changes import diff_trees
+from vaultmem.core.changing.changes import diff_trees
 from vaultmem.core.lifecycle import (
     HIDDEN_STATES,
     STATE_WEIGHT,

@@ -13,9 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.builders import Generated, generated_notes
-from vaultmem.core.frontmatter import _compose, _read_mapping, _UnreadableError, read_frontmatter
-from vaultmem.core.plain_block import read_plain_block
-from vaultmem.core.property import Property
+from vaultmem.core.notes.frontmatter import (
+    _compose,
+    _read_mapping,
+    _UnreadableError,
+    read_frontmatter,
+)
+from vaultmem.core.notes.plain_block import read_plain_block
+from vaultmem.core.notes.property import Property
 
 #: Plain texts that YAML 1.1 gives a meaning of its own, or refuses.
 TYPED = [

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.builders import Generated, generated_notes, make_note
-from vaultmem.core.frontmatter import read_frontmatter
-from vaultmem.core.properties import (
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.properties import (
     PropertyValue,
     format_property,
     format_value,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.ranking import (
+from vaultmem.core.finding.ranking import (
     PAIR_WEIGHT,
     PHRASE_WEIGHT,
     RankingWeights,

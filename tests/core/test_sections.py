@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.sections import MAX_SECTIONS, split_sections
+from vaultmem.core.notes.sections import MAX_SECTIONS, split_sections
 
 LINES = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=8),

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vaultmem.core.finding.query import MAX_QUERY_CHARS, NoteFilter, parse_query
+from vaultmem.core.finding.terms import (
+    MAX_TERM_LENGTH,
+    STOP_WORDS,
+    count_terms,
+    split_words,
+    term_sequence,
+)
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.query import MAX_QUERY_CHARS, NoteFilter, parse_query
-from vaultmem.core.terms import MAX_TERM_LENGTH, STOP_WORDS, count_terms, split_words, term_sequence
 from vaultmem.errors import RefusedError
 
 

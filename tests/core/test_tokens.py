@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.tokens import count_tokens, set_tokenizer
+from vaultmem.core.packs.tokens import count_tokens, set_tokenizer
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.analysis import Counts, analyse_note
 from vaultmem.core.blob import blob_id
-from vaultmem.core.frontmatter import read_frontmatter
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.note import Note, UnreadableNoteError, parse_note
-from vaultmem.core.tags import has_tag
-from vaultmem.core.values import as_json, parse_moment
+from vaultmem.core.notes.analysis import Counts, analyse_note
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.tags import has_tag
+from vaultmem.core.notes.values import as_json, parse_moment
 
 
 def test_note_without_properties_is_an_active_fact() -> None:

@@ -11,9 +11,9 @@ from conftest import MakeVault
 from support import git
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.branches import list_branches, make_branch, remove_branch
-from vaultmem.services.create import create_vault
-from vaultmem.storage.history import init_repository
+from vaultmem.services.branching.branches import list_branches, make_branch, remove_branch
+from vaultmem.services.notes.create import create_vault
+from vaultmem.storage.git.history import init_repository
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.query import parse_query
+from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import VaultError
-from vaultmem.services.create import create_vault
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import Vault

@@ -12,12 +12,12 @@ from support import git, write_notes
 
 from vaultmem import Vault, make_pack, parse_query, recall, save_checkpoint, sync_vault
 from vaultmem.config import parse_config
-from vaultmem.core.context_block import BEGIN, END, replace_block
-from vaultmem.core.context_line import ContextLine, parse_contexts
+from vaultmem.core.packs.context_block import BEGIN, END, replace_block
+from vaultmem.core.packs.context_line import ContextLine, parse_contexts
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.context import RenderedContext, render_contexts
-from vaultmem.services.look import look_at
-from vaultmem.services.pending import find_pending
+from vaultmem.services.committing.pending import find_pending
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.watching.context import RenderedContext, render_contexts
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

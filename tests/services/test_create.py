@@ -8,7 +8,7 @@ import pytest
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
-from vaultmem.services.create import create_vault
+from vaultmem.services.notes.create import create_vault
 
 TEMPLATE_FILES = {
     ".gitignore",

@@ -11,8 +11,8 @@ import pytest
 from support import hash_tree
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.edit import change_tags, set_note_property
-from vaultmem.services.read import read_note
+from vaultmem.services.notes.edit import change_tags, set_note_property
+from vaultmem.services.notes.read import read_note
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from support import git
 
-from vaultmem.core.query import parse_query
+from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.forget import forget_notes, select_notes
-from vaultmem.services.recall import recall
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.file_changes import FileChange, pair_renames
+from vaultmem.core.changing.file_changes import FileChange, pair_renames
 from vaultmem.core.moments import parse_day_or_moment
 from vaultmem.errors import (
     ConflictError,
@@ -20,21 +20,21 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
 )
-from vaultmem.services.blame import Blame, blame_note
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.compare import Operation, summarise_operation
-from vaultmem.services.create import create_vault
-from vaultmem.services.diff import diff_vault
-from vaultmem.services.edit import set_note_property
-from vaultmem.services.explain import explain_text
-from vaultmem.services.log import CommitFilter, list_commits
-from vaultmem.services.look import look_at
-from vaultmem.services.promote import promote_notes
-from vaultmem.services.remember import Memory, remember
-from vaultmem.services.restore import restore_note
-from vaultmem.services.show import show_commit
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.committing.promote import promote_notes
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.history.blame import Blame, blame_note
+from vaultmem.services.history.compare import Operation, summarise_operation
+from vaultmem.services.history.diff import diff_vault
+from vaultmem.services.history.explain import explain_text
+from vaultmem.services.history.log import CommitFilter, list_commits
+from vaultmem.services.history.restore import restore_note
+from vaultmem.services.history.show import show_commit
+from vaultmem.services.history.trace import trace_note
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.edit import set_note_property
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
-from vaultmem.services.trace import trace_note
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

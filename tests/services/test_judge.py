@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.expectation import Expectation
+from vaultmem.core.finding.expectation import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.judge import bisect_history, judge_vault
+from vaultmem.services.finding.judge import bisect_history, judge_vault
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 

@@ -23,13 +23,13 @@ import pytest
 from conftest import PERSON
 from support import git, write_notes
 
-from vaultmem.core.note import parse_note
-from vaultmem.core.query import parse_query
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import VaultError
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.create import create_vault
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import open_vault
 
@@ -267,7 +267,7 @@ def test_a_disk_error_between_the_database_and_the_index_is_repaired_by_the_next
 _KILLED_COMMIT = """
 import os, signal, sys
 from vaultmem import open_vault, save_checkpoint
-from vaultmem.storage.commit_writer import CommitWriter
+from vaultmem.storage.git.commit_writer import CommitWriter
 setattr(CommitWriter, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 save_checkpoint(open_vault(sys.argv[1], agent="bot", session="s-2"), "killed")
 """

@@ -10,14 +10,14 @@ import pytest
 from replays import add_commits, replay
 from support import git, write_notes
 
-from vaultmem.core.pack import Pack
-from vaultmem.core.receipt import Receipt
+from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.look import look_at
-from vaultmem.services.pack import make_pack
-from vaultmem.services.receipts import keep_receipt, list_receipts, replay_receipt
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.receipts import keep_receipt, list_receipts, replay_receipt
+from vaultmem.services.notes.trust import trust_vault
 from vaultmem.services.sync import sync_vault
-from vaultmem.services.trust import trust_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

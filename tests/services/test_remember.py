@@ -10,12 +10,12 @@ import pytest
 from support import hash_tree, write_notes
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.note import parse_note
-from vaultmem.core.query import parse_query
+from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import RefusedError
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -23,16 +23,16 @@ from branching import (
 from conftest import MakeVault
 from support import git, write_notes
 
-from vaultmem.core.query import parse_query
+from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services import move, switch
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.create import create_vault
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
-from vaultmem.services.switch import switch_branch
+from vaultmem.services.branching import move, switch
+from vaultmem.services.branching.switch import switch_branch
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
-from vaultmem.storage.refs import Refs
+from vaultmem.storage.git.refs import Refs
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -478,8 +478,8 @@ def test_what_a_killed_commit_left_in_the_index_is_not_taken_for_staged(
     vault = opened(root)
     note = remember(vault, Memory("x", title="x"))
     with monkeypatch.context() as patch:
-        patch.setattr("vaultmem.storage.commit_writer.CommitWriter.move_branch", _die)
-        patch.setattr("vaultmem.storage.commit_writer.CommitWriter.settle_index", _die)
+        patch.setattr("vaultmem.storage.git.commit_writer.CommitWriter.move_branch", _die)
+        patch.setattr("vaultmem.storage.git.commit_writer.CommitWriter.settle_index", _die)
         with pytest.raises(KeyboardInterrupt):
             save_checkpoint(vault, "killed")
     assert git(root, "diff", "--cached", "--name-only") == note.path

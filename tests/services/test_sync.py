@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from support import hash_tree, write_notes
 
-from vaultmem.core.query import parse_query
-from vaultmem.core.terms import count_terms
-from vaultmem.services.recall import recall
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.finding.terms import count_terms
+from vaultmem.services.finding.recall import recall
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from support import git, wait_until, write_notes
 
-from vaultmem.core.query import parse_query
-from vaultmem.services.promote import promote_notes
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
+from vaultmem.core.finding.query import parse_query
+from vaultmem.services.committing.promote import promote_notes
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
-from vaultmem.services.watch import Happened, WatchLoop
+from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.storage import watcher as watcher_module
 from vaultmem.vault import Vault, open_vault
 

@@ -14,15 +14,15 @@ from branching import NOTE, change, commit_on, list_refs, look_around, read_at
 from conftest import PERSON, MakeVault
 from support import git, write_notes
 
-from vaultmem.core.query import parse_query
+from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.edit import change_tags, set_note_property
-from vaultmem.services.forget import forget_notes, select_notes
-from vaultmem.services.look import look_at
-from vaultmem.services.promote import promote_notes
-from vaultmem.services.recall import recall
-from vaultmem.services.remember import Memory, remember
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.committing.promote import promote_notes
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.edit import change_tags, set_note_property
+from vaultmem.services.notes.forget import forget_notes, select_notes
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 

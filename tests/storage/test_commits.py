@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.commits import Draft, File, Identity, RefMovedError, TreeEntry
-from vaultmem.storage.head_tree import HeadTree
-from vaultmem.storage.history import History, init_repository
-from vaultmem.storage.object_pack import ObjectPack
+from vaultmem.storage.git.commits import Draft, File, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.head_tree import HeadTree
+from vaultmem.storage.git.history import History, init_repository
+from vaultmem.storage.git.object_pack import ObjectPack
+from vaultmem.storage.git.tree_builder import TreeBuilder, is_refused_name
 from vaultmem.storage.state import State
-from vaultmem.storage.tree_builder import TreeBuilder, is_refused_name
 
 SOMEBODY = Identity("Some Body", "some@example.org")
 AT = 1_700_000_000

@@ -11,10 +11,10 @@ import pytest
 from conftest import RunCli
 from support import git, write_notes
 
-from vaultmem.services.checkpoint import save_checkpoint
-from vaultmem.services.edit import edit_note
-from vaultmem.services.read import resolve_address
-from vaultmem.services.remember import Memory, remember
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.notes.read import resolve_address
+from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 

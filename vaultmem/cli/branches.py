@@ -47,7 +47,7 @@ def branch(
     as_json: JsonOption = False,
 ) -> None:
     """Make a branch, and check nothing out; or remove one."""
-    from vaultmem.services.branches import make_branch, remove_branch
+    from vaultmem.services.branching.branches import make_branch, remove_branch
 
     opened = open_here(vault)
     commit = (
@@ -61,7 +61,7 @@ def branch(
 
 def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """List the branches, each with its newest commit and how far it is from what is checked out."""
-    from vaultmem.services.branches import list_branches
+    from vaultmem.services.branching.branches import list_branches
 
     found = list_branches(open_here(vault))
     if as_json:
@@ -90,7 +90,7 @@ def switch(
     as_json: JsonOption = False,
 ) -> None:
     """Check out a branch; what is not committed, or saved meanwhile, is never overwritten."""
-    from vaultmem.services.switch import switch_branch
+    from vaultmem.services.branching.switch import switch_branch
 
     target, files = switch_branch(open_synced(vault), name, create)
     if as_json:
@@ -112,7 +112,7 @@ def merge(
     Different properties, tags and list items merge by themselves. Exit code 8: both sides changed
     the same thing; it is shown with who wrote it, and nothing was changed.
     """
-    from vaultmem.services.merge import merge_branch
+    from vaultmem.services.branching.merge import merge_branch
 
     try:
         done = merge_branch(open_synced(vault, agent, session, ref), name)

@@ -9,9 +9,9 @@ from vaultmem.cli.output import say, say_painted
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.note_changes import PropertyChange
-    from vaultmem.services.compare import Operation
-    from vaultmem.storage.log import Commit
+    from vaultmem.core.changing.note_changes import PropertyChange
+    from vaultmem.services.history.compare import Operation
+    from vaultmem.storage.git.log import Commit
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
 _MAX_WIDTH = 32
@@ -77,7 +77,7 @@ def say_operation(operation: Operation) -> None:
 
 def say_brief(operations: Sequence[Operation]) -> None:
     """Print one line for each file's change."""
-    from vaultmem.services.compare import summarise_operation
+    from vaultmem.services.history.compare import summarise_operation
 
     paths = [one_line(operation.file.path) for operation in operations]
     width = min(max(map(len, paths), default=0), 60)

@@ -45,7 +45,7 @@ def forget(
 ) -> None:
     """Remove notes; more than one only with --yes. Git still has what was committed."""
     from vaultmem.cli.ages import parse_age
-    from vaultmem.services.forget import forget_notes, select_notes
+    from vaultmem.services.notes.forget import forget_notes, select_notes
 
     opened = open_view(vault, ref, agent=agent)
     age = parse_age(older_than) if older_than else None
@@ -101,8 +101,8 @@ def tag_(
     as_json: JsonOption = False,
 ) -> None:
     """Add tags to a note, or remove them."""
-    from vaultmem.services.edit import change_tags
-    from vaultmem.services.read import resolve_address
+    from vaultmem.services.notes.edit import change_tags
+    from vaultmem.services.notes.read import resolve_address
 
     opened = open_view(vault, ref, agent=agent)
     found, _ = resolve_address(opened, path)
@@ -116,8 +116,8 @@ def tag_(
 def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
     from vaultmem.core.paths import PINNED_FILES
     from vaultmem.errors import RefusedError
-    from vaultmem.services.edit import set_note_property
-    from vaultmem.services.read import resolve_address
+    from vaultmem.services.notes.edit import set_note_property
+    from vaultmem.services.notes.read import resolve_address
 
     found, _ = resolve_address(opened, path)
     if str(found) in PINNED_FILES and not pinned:

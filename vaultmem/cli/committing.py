@@ -22,7 +22,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from vaultmem.services.commit import CommitReport
+    from vaultmem.services.committing.commit import CommitReport
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def checkpoint(
     as_json: JsonOption = False,
 ) -> None:
     """Commit everything that changed, under a note of why; a clean vault commits nothing."""
-    from vaultmem.services.checkpoint import save_checkpoint
+    from vaultmem.services.committing.checkpoint import save_checkpoint
 
     report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
     if as_json:
@@ -65,8 +65,8 @@ def promote(
 
     A policy or skill that you promote may instruct from then on, until its text changes.
     """
-    from vaultmem.services.promote import promote_notes
-    from vaultmem.services.take import promote_from
+    from vaultmem.services.branching.take import promote_from
+    from vaultmem.services.committing.promote import promote_notes
 
     if source:
         try:

@@ -12,7 +12,7 @@ from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.errors import MergeConflictError
-    from vaultmem.services.clash import Conflict
+    from vaultmem.services.branching.clash import Conflict
 
 
 def end_with_conflicts(error: MergeConflictError, content: dict[str, Any] | None) -> NoReturn:

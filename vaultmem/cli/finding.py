@@ -25,9 +25,9 @@ from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
-    from vaultmem.core.hit import Hit
-    from vaultmem.core.pack import Pack
-    from vaultmem.core.pack_text import PackItem
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack import Pack
+    from vaultmem.core.packs.pack_text import PackItem
 
 
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
@@ -62,8 +62,8 @@ def recall_(
     as_json: JsonOption = False,
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
-    from vaultmem.core.query import parse_query
-    from vaultmem.services.recall import recall
+    from vaultmem.core.finding.query import parse_query
+    from vaultmem.services.finding.recall import recall
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     opened = open_view(vault, ref, at, include_refs)
@@ -105,13 +105,13 @@ def pack(
 
     Without a query: what is pinned plus what is most recent.
     """
-    from vaultmem.services.pack import make_pack
+    from vaultmem.services.finding.pack import make_pack
 
     opened = open_view(vault, ref, at, include_refs, agent, session)
     made = make_pack(opened, " ".join(query), budget or None)
     name = ""
     if not no_receipt and (receipt or opened.keeps_receipts):
-        from vaultmem.services.receipts import keep_receipt
+        from vaultmem.services.finding.receipts import keep_receipt
 
         name = keep_receipt(opened, made, " ".join(query)).id
     if as_json:
@@ -123,7 +123,7 @@ def pack(
 
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
-    from vaultmem.core.excerpt import choose_excerpt
+    from vaultmem.core.finding.excerpt import choose_excerpt
 
     say_painted(f"{number:>2}. {hit.name}", "bold")
     record = hit.record

@@ -22,7 +22,7 @@ from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.check import Check
-    from vaultmem.services.status import GitStatus, Uncommitted, VaultStatus
+    from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
     from vaultmem.vault import Vault
 
 _SHOWN = 3
@@ -43,7 +43,7 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     `vaultmem watch` does this after each change.
     """
-    from vaultmem.services.context import render_contexts
+    from vaultmem.services.watching.context import render_contexts
 
     rendered = render_contexts(open_synced(vault))
     if as_json:
@@ -66,7 +66,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the vault holds, what is not committed and by whom, and what waits."""
-    from vaultmem.services.status import read_status
+    from vaultmem.services.health.status import read_status
 
     opened = open_here(vault, agent, session, ref)
     found = read_status(opened, ProgressLine("reading notes"))
@@ -96,7 +96,7 @@ def doctor(
 ) -> None:
     """Check the vault, its repository and this machine; exit code 1 if there is a problem."""
     from vaultmem.core.check import Verdict
-    from vaultmem.services.doctor import examine_vault
+    from vaultmem.services.health.doctor import examine_vault
 
     checks = examine_vault(open_here(vault), fix, ProgressLine("reading notes"))
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)

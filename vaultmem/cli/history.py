@@ -27,7 +27,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.show import ShownCommit
+    from vaultmem.services.history.show import ShownCommit
 
 _CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
 
@@ -74,7 +74,7 @@ def log(
 ) -> None:
     """Show the vault's events, newest first."""
     from vaultmem.core.moments import parse_day_or_moment
-    from vaultmem.services.log import CommitFilter, list_commits
+    from vaultmem.services.history.log import CommitFilter, list_commits
 
     wanted = CommitFilter(
         frozenset(event),
@@ -108,7 +108,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show who made a commit, when and why, and what it changed in the notes."""
-    from vaultmem.services.show import show_commit
+    from vaultmem.services.history.show import show_commit
 
     shown = show_commit(open_here(vault, ref=ref), commit)
     if as_json:
@@ -143,7 +143,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Show what changed in the notes between A and B (or A..B), properties as properties."""
-    from vaultmem.services.diff import diff_vault
+    from vaultmem.services.history.diff import diff_vault
 
     found = diff_vault(open_here(vault, ref=ref), old, new, path)
     for name, reason in found.skipped.items():
@@ -176,9 +176,9 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Show what each commit did to a note, newest first, through renames and removals."""
-    from vaultmem.services.compare import summarise_operation
-    from vaultmem.services.locate import resolve_commit
-    from vaultmem.services.trace import trace_note
+    from vaultmem.services.history.compare import summarise_operation
+    from vaultmem.services.history.locate import resolve_commit
+    from vaultmem.services.history.trace import trace_note
 
     opened = open_synced(vault, ref=ref)
     found = trace_note(opened, path, limit, resolve_commit(opened, at) if at else "")

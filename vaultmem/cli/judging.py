@@ -20,9 +20,9 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.core.expectation import Expectation
-    from vaultmem.services.judge import Step
-    from vaultmem.services.show import ShownCommit
+    from vaultmem.core.finding.expectation import Expectation
+    from vaultmem.services.finding.judge import Step
+    from vaultmem.services.history.show import ShownCommit
 
 #: What `git bisect run` takes for "this commit cannot be judged".
 CANNOT_JUDGE = 125
@@ -66,7 +66,7 @@ def assert_(
 
     Made for `git bisect run vaultmem assert QUERY --says TEXT`.
     """
-    from vaultmem.services.judge import judge_vault
+    from vaultmem.services.finding.judge import judge_vault
 
     try:
         expected = _expect(query, finds, says, negated, budget)
@@ -114,8 +114,8 @@ def bisect(
 
     Example: vaultmem bisect --good 2026-10-01 --bad HEAD -- tokens --says RS256
     """
-    from vaultmem.services.judge import bisect_history
-    from vaultmem.services.show import show_commit
+    from vaultmem.services.finding.judge import bisect_history
+    from vaultmem.services.history.show import show_commit
 
     opened = open_synced(vault, ref=ref)
     expected = _expect(query, finds, says, negated, budget)
@@ -138,7 +138,7 @@ def bisect(
 def _expect(
     query: list[str], finds: list[str], says: list[str], negated: bool, budget: int
 ) -> Expectation:
-    from vaultmem.core.expectation import Expectation
+    from vaultmem.core.finding.expectation import Expectation
 
     return Expectation(" ".join(query), tuple(finds), tuple(says), negated, budget)
 

@@ -36,7 +36,7 @@ def merge_driver(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note's path: %P.")],
 ) -> None:
     """Merge three versions of a note into OURS; exit 8 if conflicts are marked in it."""
-    from vaultmem.core.merge_note import merge_texts
+    from vaultmem.core.merging.note import merge_texts
 
     try:
         merged = merge_texts(path, _read(base), _read(ours), _read(theirs))

@@ -29,7 +29,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.record import NoteRecord
+    from vaultmem.core.notes.record import NoteRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def remember_(
 ) -> None:
     """Write a new note; it is on disk and searchable when this returns."""
     from vaultmem.core.lifecycle import parse_kind, parse_state
-    from vaultmem.services.remember import Memory, remember
+    from vaultmem.services.notes.remember import Memory, remember
 
     memory = Memory(
         text=_read_stdin() if text == ["-"] else " ".join(text),
@@ -109,8 +109,8 @@ def get(
     as_json: JsonOption = False,
 ) -> None:
     """Print a note, or one section of it (PATH#Heading)."""
-    from vaultmem.core.values import as_json as property_json
-    from vaultmem.services.read import get_note
+    from vaultmem.core.notes.values import as_json as property_json
+    from vaultmem.services.notes.read import get_note
 
     found = get_note(open_view(vault, ref, at), path)
     note = found.note
@@ -147,7 +147,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the notes, in every state unless --state says otherwise."""
-    from vaultmem.services.read import list_notes
+    from vaultmem.services.notes.read import list_notes
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
     records = list_notes(open_view(vault, ref, at), wanted)
@@ -166,8 +166,8 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
     from vaultmem.cli.editor import open_editor
     from vaultmem.errors import RefusedError
-    from vaultmem.services.look import find_branch
-    from vaultmem.services.read import read_note, resolve_address
+    from vaultmem.services.finding.look import find_branch
+    from vaultmem.services.notes.read import read_note, resolve_address
     from vaultmem.services.sync import sync_paths
 
     opened = open_synced(vault, agent)

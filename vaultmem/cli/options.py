@@ -10,7 +10,7 @@ import typer
 from vaultmem.cli.output import ProgressLine
 
 if TYPE_CHECKING:
-    from vaultmem.core.query import NoteFilter
+    from vaultmem.core.finding.query import NoteFilter
     from vaultmem.vault import Vault
 
 PathArgument = Annotated[
@@ -140,7 +140,7 @@ def open_view(
     opened = open_synced(vault, agent, session, ref)
     if not (at or include or opened.ref):
         return opened
-    from vaultmem.services.look import look_at
+    from vaultmem.services.finding.look import look_at
 
     names = [name.strip() for name in include.split(",") if name.strip()]
     return look_at(opened, at, names, ProgressLine("reading notes of git"))
@@ -155,8 +155,8 @@ def make_filter(
     any_state: bool = False,
 ) -> NoteFilter:
     """Return the filter that the options describe."""
+    from vaultmem.core.finding.query import NoteFilter
     from vaultmem.core.lifecycle import parse_kind, parse_state
-    from vaultmem.core.query import NoteFilter
 
     return NoteFilter(
         kinds=frozenset(map(parse_kind, kind)),

@@ -22,8 +22,8 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.blame import BlamedLine
-    from vaultmem.services.explain import Ground, Step
+    from vaultmem.services.history.blame import BlamedLine
+    from vaultmem.services.history.explain import Ground, Step
 
 _CUT = (
     "This clone is shallow and its history ends at {}: what is said to be from there may be older."
@@ -47,7 +47,7 @@ def blame(
     as_json: JsonOption = False,
 ) -> None:
     """Show for each line of a note who wrote it, when, and in which event and session."""
-    from vaultmem.services.blame import blame_note
+    from vaultmem.services.history.blame import blame_note
 
     found = blame_note(open_synced(vault, ref=ref), path, at)
     if as_json:
@@ -70,7 +70,7 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Show which facts and decisions mention a text, and who wrote them when, on what account."""
-    from vaultmem.services.explain import explain_text
+    from vaultmem.services.history.explain import explain_text
 
     asked = " ".join(text)
     grounds = explain_text(open_view(vault, ref, at), asked, limit)
@@ -96,7 +96,7 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Write a note as it once was, as a new change; what it is now is committed first."""
-    from vaultmem.services.restore import restore_note
+    from vaultmem.services.history.restore import restore_note
 
     done = restore_note(open_synced(vault, agent, session, ref), path, at)
     if as_json:
@@ -154,7 +154,7 @@ def _line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
 
 
 def _say_ground(number: int, ground: Ground) -> None:
-    from vaultmem.core.excerpt import choose_excerpt
+    from vaultmem.core.finding.excerpt import choose_excerpt
 
     hit = ground.hit
     say_painted(f"{number:>2}. {hit.name}", "bold")

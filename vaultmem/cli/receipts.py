@@ -14,7 +14,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.receipt import Receipt
+    from vaultmem.core.packs.receipt import Receipt
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def receipts(
     as_json: JsonOption = False,
 ) -> None:
     """List the packs that have a receipt, newest first: who asked what, and what it cost."""
-    from vaultmem.services.receipts import list_receipts
+    from vaultmem.services.finding.receipts import list_receipts
 
     found = list(islice(list_receipts(open_here(vault), agent, session), limit))
     if as_json:
@@ -56,7 +56,7 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Print the very pack that a receipt stands for, rendered again from git."""
-    from vaultmem.services.receipts import replay_receipt
+    from vaultmem.services.finding.receipts import replay_receipt
 
     found, text = replay_receipt(open_here(vault), receipt)
     if as_json:

@@ -29,7 +29,7 @@ def init(
     A folder outside git becomes a repository with a first commit. In an existing repository
     nothing is committed.
     """
-    from vaultmem.services.create import create_vault
+    from vaultmem.services.notes.create import create_vault
     from vaultmem.services.sync import sync_vault
 
     created = create_vault(folder, agent)
@@ -98,7 +98,7 @@ def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     A vault that somebody else made is evidence only, until you say this.
     """
-    from vaultmem.services.trust import trust_vault
+    from vaultmem.services.notes.trust import trust_vault
 
     paths = trust_vault(open_here(vault))
     if as_json:

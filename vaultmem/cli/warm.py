@@ -133,8 +133,9 @@ class _Divided(io.TextIOBase):
 def _load_commands() -> Any:
     """Return the commands with everything that they import while they run."""
     from vaultmem.cli.app import build_commands
-    from vaultmem.core import ranking  # noqa: F401
-    from vaultmem.services import look, pack, read, recall, receipts  # noqa: F401
+    from vaultmem.core.finding import ranking  # noqa: F401
+    from vaultmem.services.finding import look, pack, recall, receipts  # noqa: F401
+    from vaultmem.services.notes import read  # noqa: F401
 
     return build_commands()
 

@@ -17,7 +17,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.services.watch import Happened
+    from vaultmem.services.watching.watch import Happened
     from vaultmem.vault import Vault
 
 _STYLES = {"committed": "green", "problem": "yellow"}
@@ -61,8 +61,8 @@ def watch(
 
 def _watch_here(vault: Vault, as_json: bool) -> None:
     from vaultmem.cli.warm import WarmServer
-    from vaultmem.services.watch import WatchLoop
-    from vaultmem.services.watching import hold_watch
+    from vaultmem.services.watching.watch import WatchLoop
+    from vaultmem.services.watching.watching import hold_watch
 
     with hold_watch(vault) as own:
         loop = WatchLoop(vault, lambda happened: _tell(happened, as_json))
@@ -98,7 +98,7 @@ def _as_dict(happened: Happened) -> dict[str, str]:
 
 
 def _say_status(vault: Vault, as_json: bool) -> None:
-    from vaultmem.services.watching import find_watcher
+    from vaultmem.services.watching.watching import find_watcher
 
     found = find_watcher(vault)
     if as_json:
@@ -112,7 +112,7 @@ def _say_status(vault: Vault, as_json: bool) -> None:
 
 
 def _stop(vault: Vault, as_json: bool) -> None:
-    from vaultmem.services.watching import stop_watcher
+    from vaultmem.services.watching.watching import stop_watcher
 
     found = stop_watcher(vault)
     if as_json:
@@ -123,7 +123,7 @@ def _stop(vault: Vault, as_json: bool) -> None:
 
 def _start_daemon(vault: Vault, as_json: bool) -> None:
     """Start a watcher of its own session, and wait until it is there."""
-    from vaultmem.services.watching import find_watcher
+    from vaultmem.services.watching.watching import find_watcher
 
     log = vault.state_folder / "watch.log"
     command = [

@@ -17,7 +17,7 @@ from vaultmem.storage.segments import SegmentBatch
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.analysis import AnalysedNote
+    from vaultmem.core.notes.analysis import AnalysedNote
 
 #: Called with (done, total) while many notes are read.
 Progress = Callable[[int, int], None]

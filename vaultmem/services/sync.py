@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
+from vaultmem.services.branching.move import undo_move
 from vaultmem.services.indexing import (
     Batch,
     Progress,
@@ -17,8 +18,7 @@ from vaultmem.services.indexing import (
     remember_index,
     repair_index,
 )
-from vaultmem.services.move import undo_move
-from vaultmem.services.reading import Job, Outcome, read_notes
+from vaultmem.services.notes.reading import Job, Outcome, read_notes
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault

@@ -14,7 +14,7 @@ from vaultmem.storage.state import State
 from vaultmem.storage.views import drop_unused
 
 if TYPE_CHECKING:
-    from vaultmem.core.analysis import AnalysedNote
+    from vaultmem.core.notes.analysis import AnalysedNote
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.terms import ANALYSIS_VERSION
+from vaultmem.core.finding.terms import ANALYSIS_VERSION
 from vaultmem.storage.segments import (
     NUMBER_COLUMNS,
     BatchWriter,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from vaultmem.core.query import NoteFilter
-from vaultmem.core.record import NoteRecord, SectionRecord
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import State
 
 #: Rows that stored views may take together; one view is kept however large it is.

@@ -1,0 +1,1 @@
+"""Questions, the score of a section, and what a hit says."""

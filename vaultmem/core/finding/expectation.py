@@ -1,0 +1,45 @@
+"""What a pack is expected to show, and whether it does."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+from vaultmem.core.packs.pack import Pack
+from vaultmem.errors import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """That the pack for `query` shows these notes and says these texts, or with `negated` none.
+
+    `finds` are paths or addresses (`path#Heading`); `says` are compared without regard to case
+    and line breaks. `budget` is in tokens, 0 for the vault's own.
+    """
+
+    query: str
+    finds: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    negated: bool = False
+    budget: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse an expectation that every pack fulfils."""
+        if not any(map(str.strip, (*self.finds, *self.says))):
+            raise RefusedError("nothing is expected; say what with --finds PATH or --says TEXT")
+
+
+def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
+    """Return why a pack is not as expected, in sentences; none if it is."""
+    shown = {item.hit.record.path for item in pack.items}
+    shown |= {item.hit.address for item in pack.items}
+    text = _plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
+    checks = [(f"shows {path}", path in shown) for path in expected.finds]
+    checks += [(f'says "{words}"', _plain(words) in text) for words in expected.says]
+    if expected.negated:
+        return [f"the pack {what}" for what, is_so in checks if is_so]
+    return [f"no section of the pack {what}" for what, is_so in checks if not is_so]
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())

@@ -1,0 +1,50 @@
+"""A section that was found, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One query term in a section: the fields it stands in, and what it adds to the score."""
+
+    term: str
+    fields: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A section with its text and score; `text` leaves the heading out.
+
+    `refs` names the refs that hold it, where several were looked at together.
+
+    score = (sum of the matches + closeness) * state_weight.
+    """
+
+    record: NoteRecord
+    section: SectionRecord
+    text: str
+    score: float
+    matches: tuple[Match, ...]
+    closeness: float
+    state_weight: float
+    refs: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The section's address as Obsidian writes it: `path#Heading`."""
+        return (
+            f"{self.record.path}#{self.section.heading}"
+            if self.section.heading
+            else self.record.path
+        )
+
+    @property
+    def name(self) -> str:
+        """The note's title, and the heading where that says something else."""
+        title, heading = self.record.title, self.section.heading
+        return title if heading.casefold() in title.casefold() else f"{title} > {heading}"

@@ -1,0 +1,169 @@
+"""Merge three versions of a frontmatter block, property by property."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from vaultmem.core.changing.lines import find_line_end
+from vaultmem.core.merging.lists import Value, merge_list
+from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
+from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.values import parse_moment
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The text between the two `---` lines and its properties; both empty where there is none."""
+
+    text: str
+    properties: tuple[Property, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedBlock:
+    """A merged block; `plain` has one side's version in the place of each conflict.
+
+    `values` is what reading `plain` must give, to be checked.
+    """
+
+    text: str
+    plain: str
+    values: dict[str, Value]
+    conflicts: tuple[MergeConflict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A property as one side has it, and its lines."""
+
+    prop: Property
+    text: str
+
+
+def read_block(text: str, matter: Frontmatter) -> Block:
+    """Return the block of a note's text."""
+    return Block(text[matter.start : matter.end], matter.properties)
+
+
+def merge_blocks(base: Block, ours: Block, theirs: Block, labels: Labels) -> MergedBlock | None:
+    """Merge three blocks; None if their lines cannot be told apart by property."""
+    divided = [_divide(block) for block in (base, ours, theirs)]
+    parts = [side for side in divided if side is not None]
+    if len(parts) < 3:
+        return None
+    line_end = find_line_end(ours.text, theirs.text)
+    written = [_name_properties(*side) for side in zip((base, ours, theirs), parts, strict=True)]
+    settle = partial(_settle, written, labels, line_end)
+    merged = merge_parts(parts[0], parts[1], parts[2], settle)
+    return MergedBlock(
+        "".join(part.text for part in merged),
+        "".join(part.plain for part in merged),
+        {part.name: part.value for part in merged if part.value is not None},
+        tuple(part.conflict for part in merged if part.conflict is not None),
+    )
+
+
+def _divide(block: Block) -> list[Part] | None:
+    """Return the properties and the lines between them; None if two share a line."""
+    lines = block.text.splitlines(keepends=True)
+    parts: list[Part] = []
+    at = 0
+    for prop in sorted(block.properties, key=lambda prop: prop.first):
+        if prop.first < at or not prop.name:
+            return None
+        parts += (Part("", line) for line in lines[at : prop.first])
+        parts.append(Part(prop.name, "".join(lines[prop.first : prop.last])))
+        at = prop.last
+    return [*parts, *(Part("", line) for line in lines[at:])]
+
+
+def _name_properties(block: Block, parts: Sequence[Part]) -> dict[str, _Written]:
+    texts = {part.name: part.text for part in parts}
+    return {prop.name: _Written(prop, texts[prop.name]) for prop in block.properties}
+
+
+def _settle(
+    written: Sequence[dict[str, _Written]],
+    labels: Labels,
+    line_end: str,
+    name: str,
+    base: str | None,
+    ours: str | None,
+    theirs: str | None,
+) -> Settled:
+    """Decide what becomes of one property."""
+    before, mine, other = (side.get(name) for side in written)
+    side = changed_by(base, ours, theirs)
+    if side == "both":
+        side = _choose_side(before, mine, other)
+    if side != "both":
+        return _take(name, mine if side == "ours" else other)
+    if (merged := merge_list(name, base, ours, theirs)) is not None:
+        return Settled(name, merged[0], merged[0], merged[1])
+    sides = ([ours] if ours else [], [theirs] if theirs else [])
+    kept = mine or other
+    return Settled(
+        name,
+        "".join(mark_conflict(*sides, labels, line_end)),
+        kept.text if kept else "",
+        kept.prop.value if kept else None,
+        _describe(name, before, mine, other),
+    )
+
+
+def _take(name: str, written: _Written | None) -> Settled:
+    if written is None:
+        return Settled(name, "", "")
+    return Settled(name, written.text, written.text, written.prop.value)
+
+
+def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
+    """Return whose lines stand for a scalar that both changed, or "both" if none can.
+
+    They can if the value is the same, or `updated` and the later moment; and if no comment that
+    the other added is lost with its lines.
+    """
+    if ours is None or theirs is None:
+        return "both"
+    mine, other = ours.prop, theirs.prop
+    if isinstance(mine.value, tuple) or isinstance(other.value, tuple):
+        return "both"
+    sides = ["ours", "theirs"] if mine.kind == other.kind != "map" else []
+    if mine.value != other.value or not sides:
+        sides = []
+        times = parse_moment(mine.value), parse_moment(other.value)
+        if mine.name == "updated" and times[0] is not None and times[1] is not None:
+            sides = ["ours"] if times[0] > times[1] else ["theirs"]
+            sides = ["ours", "theirs"] if times[0] == times[1] else sides
+    old = base.text if base else None
+    for side in sides:
+        text = ours.text if side == "ours" else theirs.text
+        if keeps_comments(text, old, ours.text, theirs.text):
+            return side
+    return "both"
+
+
+def _describe(
+    name: str, base: _Written | None, ours: _Written | None, theirs: _Written | None
+) -> MergeConflict:
+    """Return a conflict as values, or as lines where the values do not tell the difference."""
+    sides = (base, ours, theirs)
+    values = [_show_value(side) for side in sides]
+    unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
+    if unclear or None in values:
+        values = [side.text.rstrip() if side else "" for side in sides]
+    old, mine, other = (value or "" for value in values)
+    return MergeConflict(f'property "{name}"', old, mine, other)
+
+
+def _show_value(written: _Written | None) -> str | None:
+    """Return a scalar's value, "" for none; None for what has to be shown as it is written."""
+    if written is None:
+        return ""
+    if isinstance(written.prop.value, tuple) or written.prop.kind == "map":
+        return None
+    return written.prop.value

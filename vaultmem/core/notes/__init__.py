@@ -1,0 +1,1 @@
+"""One note: properties, sections, and what is kept of it."""

@@ -1,0 +1,157 @@
+"""A note: one markdown file, its properties and its sections."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.sections import Section, find_fences, split_sections
+from vaultmem.core.notes.values import PropertyReader
+from vaultmem.core.paths import PINNED_FILES
+
+#: Properties that vaultmem gives a meaning; all others are the person's own.
+KNOWN_PROPERTIES = frozenset(
+    [
+        "title",
+        "aliases",
+        "tags",
+        "kind",
+        "state",
+        "pinned",
+        "created",
+        "updated",
+        "confidence",
+        "source",
+        "agent",
+        "session",
+        "tool_call",
+        "refs",
+        "parents",
+        "supersedes",
+        "fidelity",
+    ]
+)
+
+#: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
+_INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note as read: (path, blob) is its identity, `text` its whole decoded content.
+
+    `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
+    written, empty where the note does not say. `extra` is the text of unknown properties.
+    """
+
+    path: PurePosixPath
+    blob: str
+    text: str
+    title: str
+    aliases: tuple[str, ...]
+    tags: tuple[str, ...]
+    kind: Kind
+    state: State
+    pinned: bool
+    created: str
+    updated: str
+    confidence: float | None
+    source: str
+    agent: str
+    session: str
+    refs: tuple[str, ...]
+    extra: str
+    matter: Frontmatter
+    sections: tuple[Section, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def body(self) -> str:
+        """The text behind the frontmatter."""
+        return self.text[self.matter.body :]
+
+    def section_text(self, section: Section) -> str:
+        """Return a section's own text, without its heading."""
+        return self.text[section.start : section.end].strip()
+
+    def find_section(self, heading: str) -> Section | None:
+        """Return the section under this heading, case and spacing aside, or None."""
+        wanted = " ".join(heading.split()).casefold()
+        for section in self.sections:
+            if " ".join(section.heading.split()).casefold() == wanted:
+                return section
+        return None
+
+
+class UnreadableNoteError(ValueError):
+    """A file that is no note: its text says why (never raised past the sync)."""
+
+
+def parse_note(path: PurePosixPath, data: bytes) -> Note:
+    """Read a note's bytes.
+
+    Raises:
+        UnreadableNoteError: the bytes are not UTF-8 text.
+    """
+    if b"\0" in data:
+        raise UnreadableNoteError("it contains NUL bytes, so it is not text")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableNoteError(
+            f"it is not UTF-8 (byte {error.start}); save it as UTF-8"
+        ) from None
+    matter = read_frontmatter(text)
+    sections, first_heading = split_sections(text, matter.body)
+    reader = PropertyReader(matter)
+    tags = reader.texts("tags", "tag")
+    extra = reader.unknown_text(KNOWN_PROPERTIES)
+    return Note(
+        path=path,
+        blob=blob_id(data),
+        text=text,
+        title=reader.text("title") or first_heading or path.stem,
+        aliases=reader.texts("aliases", "alias"),
+        tags=_all_tags(tags, text, matter.body),
+        kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
+        state=reader.member("state", State, State.ACTIVE),
+        pinned=reader.flag("pinned") or str(path) in PINNED_FILES,
+        created=reader.moment("created"),
+        updated=reader.moment("updated"),
+        confidence=reader.share("confidence"),
+        source=reader.text("source"),
+        agent=reader.text("agent"),
+        session=reader.text("session"),
+        refs=reader.texts("refs"),
+        extra=extra,
+        matter=matter,
+        sections=sections,
+        warnings=_all_warnings(matter, reader),
+    )
+
+
+def _all_tags(declared: tuple[str, ...], text: str, body: int) -> tuple[str, ...]:
+    """Return the declared and the inline tags, without `#`, each once, in order."""
+    found = {tag.strip().lstrip("#"): None for tag in declared}
+    if "#" in text:
+        prose = _INLINE_CODE.sub(" ", _without_fences(text, body))
+        found.update((tag.strip("/"), None) for tag in _INLINE_TAG.findall(prose))
+    return tuple(tag for tag in found if tag)
+
+
+def _without_fences(text: str, body: int) -> str:
+    parts: list[str] = []
+    for start, end in find_fences(text, body):
+        parts.append(text[body:start])
+        body = end
+    return " ".join([*parts, text[body:]])
+
+
+def _all_warnings(matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:
+    problem = (matter.problem,) if matter.problem else ()
+    return (*problem, *matter.warnings, *reader.warnings)

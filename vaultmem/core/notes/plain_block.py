@@ -1,0 +1,91 @@
+"""The fast way to read frontmatter: blocks of nothing but simple lines, without a YAML parser.
+
+Most notes have only `name: text`, `name: "text"`, `name:` and `- item` lines. Those are read here
+with YAML's own rules for what is a number, a date or a truth value. For anything else the answer
+is None and YAML reads the block; a property test holds both ways to the same result.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from vaultmem.core.notes.property import Property
+
+_CONTROL = r"\x00-\x1f\x7f"
+_TEXT = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_CONTROL}](?:[^:#{_CONTROL}]|:(?=[^\s])|(?<=\S)#)*"
+_QUOTED = rf"\"[^\"\\{_CONTROL}]*\"|'[^'{_CONTROL}]*'"
+_LINE = re.compile(
+    rf"(?:(?P<name>[A-Za-z_][\w-]{{0,99}}):(?: +(?P<value>{_TEXT}|{_QUOTED}))? *"
+    rf"|(?P<lead>(?: {{0,4}})-) +(?P<item>{_TEXT}|{_QUOTED}) *)?\r?\n"
+)
+_MAX_CHARS = 4096
+
+
+def read_plain_block(block: str) -> tuple[Property, ...] | None:
+    """Return the properties of a block of simple lines; None if YAML has to read it."""
+    if len(block) > _MAX_CHARS or not block.isascii() or not block.endswith("\n"):
+        return None
+    found: dict[str, Property] = {}
+    name = opened = lead = ""  # `opened` is the name that hyphen items would belong to.
+    start = span = offset = line = 0
+    items: list[tuple[int, str]] = []
+    while offset < len(block):
+        match = _LINE.match(block, offset)
+        if match is None:
+            return None
+        if match["name"]:
+            if items:
+                found[name] = _list_property(name, start, items)
+                items, lead = [], ""
+            name, start, span = match["name"], line, match.end("name") + 1
+            if name in found:
+                return None
+            if match["value"] is not None:
+                opened = ""
+                found[name] = _scalar(name, match["value"], line, match.start("value"))
+            else:
+                opened = name
+                found[name] = Property(name, "", "null", line, line + 1, (span, span), (), 0)
+        elif match["item"] is not None:
+            kind, item = _resolve(match["item"])
+            if not opened or kind == "null" or match["lead"] != (lead or match["lead"]):
+                return None
+            lead = match["lead"]
+            items.append((line, item))
+        offset = match.end()
+        line += 1
+    if items:
+        found[name] = _list_property(name, start, items)
+    return tuple(found.values())
+
+
+def _scalar(name: str, text: str, line: int, start: int) -> Property:
+    kind, value = _resolve(text)
+    end = start + len(text.rstrip(" "))
+    return Property(name, value, kind, line, line + 1, (start, end), (), 0)
+
+
+def _list_property(name: str, start: int, items: list[tuple[int, str]]) -> Property:
+    lines = tuple(line for line, _ in items)
+    values = tuple(value for _, value in items)
+    return Property(name, values, "seq", start, lines[-1] + 1, (0, 0), lines, 0)
+
+
+@lru_cache(maxsize=10_000)
+def _resolve(text: str) -> tuple[str, str]:
+    """Return YAML's word for the type of a plain or quoted text, and its value."""
+    text = text.rstrip(" ")
+    if text[0] in "\"'":
+        return "str", text[1:-1]
+    return resolve_scalar(text), text
+
+
+def resolve_scalar(text: str) -> str:
+    """Return the type that YAML 1.1 gives a plain text: "str", "int", "timestamp" ..."""
+    from yaml.resolver import Resolver
+
+    for tag, pattern in Resolver.yaml_implicit_resolvers.get(text[:1], []):
+        if pattern.match(text):
+            return str(tag).rpartition(":")[2]
+    return "str"

@@ -1,0 +1,137 @@
+"""Properties as values: read as far as they make sense, with a warning where they do not."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.property import Property
+
+_E = TypeVar("_E", bound=StrEnum)
+
+_TRUE = frozenset({"true", "yes", "on"})
+
+JsonValue = str | bool | int | float | None | list[str]
+
+
+class PropertyReader:
+    """Gives each property as the type that vault-format.md documents; collects warnings."""
+
+    def __init__(self, matter: Frontmatter) -> None:
+        self._properties = {prop.name: prop for prop in matter.properties}
+        self.warnings: list[str] = []
+
+    def text(self, name: str) -> str:
+        """Return a property's text as written; empty where it has none."""
+        prop = self._properties.get(name)
+        if prop is None or prop.kind == "null":
+            return ""
+        if isinstance(prop.value, tuple) or prop.kind == "map":
+            self._warn(prop, "text")
+            return ", ".join(prop.value) if isinstance(prop.value, tuple) else ""
+        return prop.value.strip()
+
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """Return a list property; a single text counts as a list divided at commas."""
+        for name in names:
+            prop = self._properties.get(name)
+            if prop is None or prop.kind == "null":
+                continue
+            if isinstance(prop.value, tuple):
+                return tuple(item for item in prop.value if item.strip())
+            if prop.kind == "map":
+                self._warn(prop, "a list")
+                return ()
+            if prop.kind != "str":
+                self._warn(prop, "a list")
+            return tuple(part for item in prop.value.split(",") if (part := item.strip()))
+        return ()
+
+    def flag(self, name: str) -> bool:
+        """Return a checkbox."""
+        prop = self._properties.get(name)
+        if prop is None or prop.kind == "null":
+            return False
+        if prop.kind != "bool":
+            self._warn(prop, "true or false")
+        return isinstance(prop.value, str) and prop.value.lower() in _TRUE
+
+    def member(self, name: str, closed: type[_E], default: _E) -> _E:
+        """Return the member of a closed set that a property names."""
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return closed(text.lower())
+        except ValueError:
+            names = ", ".join(item.value for item in closed)
+            self.warnings.append(f'unknown {name} "{text[:40]}", read as {default}; use {names}')
+            return default
+
+    def share(self, name: str) -> float | None:
+        """Return a number from 0 to 1."""
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number <= 1:
+            self.warnings.append(f'{name} "{text[:40]}" is not a number from 0 to 1; ignored')
+            return None
+        return number
+
+    def moment(self, name: str) -> str:
+        """Return a date or date and time as ISO 8601 text."""
+        text = self.text(name)
+        if not text:
+            return ""
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.warnings.append(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
+            return ""
+        if len(text) <= 10:
+            return moment.date().isoformat()
+        return text if text.startswith(f"{moment.date()}T") else moment.isoformat()
+
+    def unknown_text(self, known: frozenset[str]) -> str:
+        """Return the values of properties that are not `known`, to be searched as text."""
+        parts: list[str] = []
+        for prop in self._properties.values():
+            if prop.name in known or prop.kind in {"null", "bool", "map"}:
+                continue
+            parts.extend([prop.value] if isinstance(prop.value, str) else prop.value)
+        return "\n".join(parts)
+
+    def _warn(self, prop: Property, wanted: str) -> None:
+        self.warnings.append(f'the property "{prop.name}" should be {wanted}')
+
+
+def as_json(prop: Property) -> JsonValue:
+    """Return a property as a JSON value; what JSON cannot hold (NaN, dates) stays text."""
+    value = prop.value
+    if isinstance(value, tuple):
+        return list(value)
+    if prop.kind == "null" or prop.kind == "map":
+        return None
+    if prop.kind == "bool":
+        return value.lower() in _TRUE
+    if prop.kind == "int" and re.fullmatch(r"-?(0|[1-9][0-9]{0,15})", value):
+        return int(value)
+    if prop.kind == "float" and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", value):
+        return float(value)
+    return value
+
+
+def parse_moment(text: str) -> float | None:
+    """Return an ISO 8601 date or time as seconds since the epoch, local time where unsaid."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

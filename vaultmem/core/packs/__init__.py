@@ -1,0 +1,1 @@
+"""What goes into a context pack, how it reads, what it costs."""

@@ -1,0 +1,164 @@
+"""A context pack as text: labels that notes cannot forge, quotes that they cannot leave.
+
+Note text is shown as a block quote, each line of it behind `> `. Whatever a note contains, it
+cannot begin a line of the pack, so it can neither close its quote nor open a group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
+from vaultmem.core.plain_text import clean_text, one_line
+
+
+@dataclass(frozen=True, slots=True)
+class PackSource:
+    """Where a pack comes from: branch, commit ("" before the first) and its time in seconds."""
+
+    branch: str
+    commit: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackItem:
+    """A section in a pack; `text` is what is shown of it, `shortened` that it is not all."""
+
+    hit: Hit
+    text: str
+    pinned: bool
+    trusted: bool
+    shortened: bool
+
+    @property
+    def is_instruction(self) -> bool:
+        """Only an active policy or skill whose promotion is on record instructs."""
+        record = self.hit.record
+        return self.trusted and record.kind in INSTRUCTION_KINDS and record.state == State.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a pack cost: sections by reason, tokens sent, the budget, and the whole vault."""
+
+    pinned: int
+    relevant: int
+    sent: int
+    budget: int
+    flat: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times larger the whole vault is."""
+        return self.flat / self.sent if self.sent else 0.0
+
+
+def render_pack(
+    items: Sequence[PackItem],
+    unshown: Sequence[Hit],
+    unnamed: int,
+    source: PackSource,
+    account: Account,
+) -> str:
+    """Return the pack in markdown, with its account in the last line.
+
+    `unshown` are pinned sections that are named by link, `unnamed` how many more there are.
+    """
+    blocks = [f"# Context  ({_describe_source(source)})"]
+    for name, wanted in (("Instructions", True), ("Evidence", False)):
+        group = [item for item in items if item.is_instruction is wanted]
+        if group:
+            blocks.append(f"## {name}")
+            blocks.extend(render_item(item) for item in group)
+    links = [render_link(hit) for hit in unshown]
+    if unnamed:
+        links.append(f"- and {unnamed} more" if links else f"- {unnamed} sections")
+    if links:
+        blocks.append("\n".join(["## Pinned, not shown", *links]))
+    if not items and not links:
+        blocks.append("Nothing in this vault answers that.")
+    blocks.append(_describe_account(account))
+    return "\n\n".join(blocks) + "\n"
+
+
+def render_item(item: PackItem) -> str:
+    """Return a section's label line and its quoted text."""
+    record = item.hit.record
+    facts = [record.kind, record.state]
+    if item.pinned:
+        facts.append("pinned")
+    if record.kind in INSTRUCTION_KINDS:
+        facts.append("trusted" if item.trusted else "not trusted")
+    if record.confidence is not None:
+        facts.append(f"confidence {record.confidence:g}")
+    if who := _describe_author(item.hit):
+        facts.append(who)
+    if item.hit.refs:
+        facts.append(f"on {', '.join(item.hit.refs)}")
+    facts.append(changed_day(item.hit))
+    facts.append(f"{item.hit.address}@{record.blob[:7]}")
+    if item.shortened:
+        facts.append("shortened")
+    label = " | ".join(_plain(fact) for fact in facts)
+    return f"### {_plain(item.hit.name)[:120]}   [{label}]\n{quote(item.text)}"
+
+
+def render_link(hit: Hit) -> str:
+    """Return the line that stands for a section that is not shown."""
+    return f"- {_plain(hit.name)[:120]}: {_plain(hit.address)}"
+
+
+def quote(text: str) -> str:
+    """Return text as a block quote, control characters and blank outer lines left out."""
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    return "\n".join(f"> {clean_text(line)}".rstrip() for line in lines)
+
+
+def changed_day(hit: Hit) -> str:
+    """Return the day (UTC) that the note's own date names, else git's or the file's."""
+    written = hit.record.updated or hit.record.created
+    if written:
+        return written[:10]
+    return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
+
+
+def _plain(text: str) -> str:
+    """Return text in one line that cannot be taken for the marks of a label."""
+    return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
+
+
+_MAX_BRANCH = 24
+
+_LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
+
+
+def _describe_author(hit: Hit) -> str:
+    record = hit.record
+    session = f"session {record.session}" if record.session else ""
+    if record.agent:
+        return ", ".join(filter(None, (f"agent {record.agent}", session)))
+    return ", ".join(filter(None, (record.source, session)))
+
+
+def _describe_source(source: PackSource) -> str:
+    branch = _plain(source.branch)[:_MAX_BRANCH]
+    if not source.commit:
+        return f"vault {branch or 'without git'}, no commit yet"
+    moment = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return f"vault {branch or 'detached'}@{source.commit[:7]}, {moment}"
+
+
+def _describe_account(account: Account) -> str:
+    # Whole numbers for large ratios: the line must not grow shorter as `sent` grows, or there
+    # might be no `sent` that counts its own line right.
+    digits = 1 if account.ratio < 1000 else 0
+    return (
+        f"<!-- vaultmem: {account.pinned} pinned + {account.relevant} relevant, "
+        f"{account.sent} of {account.budget} tokens, flat memory {account.flat}, "
+        f"{account.ratio:.{digits}f}x -->"
+    )

@@ -1,0 +1,161 @@
+"""A receipt: what a pack showed, exactly enough to show the very same bytes again from git."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.notes.analysis import AnalysedNote, analyse_note
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.pack_text import Account, PackItem, PackSource, render_pack
+from vaultmem.errors import VaultError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSection:
+    """A section of a pack: the note's path and blob, the section's number and heading.
+
+    `changed` is the date that its label shows where the note names none (seconds since the
+    epoch), `characters` how much of its text was shown, -1 for all of it.
+    """
+
+    path: str
+    blob: str
+    section: int
+    heading: str
+    changed: float
+    refs: tuple[str, ...] = ()
+    pinned: bool = False
+    trusted: bool = False
+    characters: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was asked, by whom and where; what was shown of which bytes; and what it cost.
+
+    `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
+    `texts` holds, by blob id, the notes that no commit had at that time.
+    """
+
+    id: str
+    time: str
+    version: str
+    vault: str
+    agent: str
+    session: str
+    tool_call: str
+    query: str
+    source: PackSource
+    shown: tuple[ShownSection, ...]
+    unshown: tuple[ShownSection, ...]
+    unnamed: int
+    account: Account
+    digest: str
+    texts: dict[str, str]
+
+
+def digest_text(text: str) -> str:
+    """Return the sha256 of a pack's text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
+    """Return the sections that a pack shows, in its order."""
+    return tuple(
+        _describe(item.hit, item.pinned, item.trusted, len(item.text) if item.shortened else -1)
+        for item in pack.items
+    )
+
+
+def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
+    """Return the pinned sections that a pack names by link only."""
+    return tuple(_describe(hit) for hit in pack.unshown)
+
+
+def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
+    """Return the pack's text again, its notes read by blob id.
+
+    Raises:
+        VaultError: a section is not in the note any more, as this version reads notes.
+    """
+    notes: dict[tuple[str, str], tuple[AnalysedNote, str]] = {}
+
+    def find(shown: ShownSection) -> Hit:
+        key = (shown.path, shown.blob)
+        if key not in notes:
+            data = read_blob(shown.blob)
+            note = analyse_note(PurePosixPath(shown.path), data)
+            notes[key] = (note, data.decode("utf-8", "replace"))
+        return _find_hit(*notes[key], shown)
+
+    items = [_show(find(shown), shown) for shown in receipt.shown]
+    unshown = [find(shown) for shown in receipt.unshown]
+    return render_pack(items, unshown, receipt.unnamed, receipt.source, receipt.account)
+
+
+def write_receipt(receipt: Receipt) -> str:
+    """Return a receipt as JSON."""
+    content = {"format": FORMAT, **asdict(receipt)}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def parse_receipt(text: str) -> Receipt:
+    """Return the receipt that a JSON text holds.
+
+    Raises:
+        VaultError: it is none, or of a newer format.
+    """
+    try:
+        content: dict[str, Any] = json.loads(text)
+        if content.pop("format") != FORMAT:
+            raise VaultError("this receipt is of another format; use the vaultmem that made it")
+        for name in ("shown", "unshown"):
+            content[name] = tuple(_parse_shown(entry) for entry in content[name])
+        content["source"] = PackSource(**content["source"])
+        content["account"] = Account(**content["account"])
+        return Receipt(**content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise VaultError(f"this is no receipt ({type(error).__name__}: {error})") from None
+
+
+def _describe(
+    hit: Hit, pinned: bool = False, trusted: bool = False, characters: int = -1
+) -> ShownSection:
+    record, section = hit.record, hit.section
+    place = (record.path, record.blob, section.ordinal, section.heading, record.changed)
+    return ShownSection(*place, hit.refs, pinned, trusted, characters)
+
+
+def _parse_shown(entry: dict[str, Any]) -> ShownSection:
+    return ShownSection(**{**entry, "refs": tuple(entry["refs"])})
+
+
+def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
+    section = next((s for s in note.sections if s.ordinal == shown.section), None)
+    if section is None or section.heading != shown.heading:
+        raise VaultError(
+            f"{shown.path}: this vaultmem divides the note otherwise than the one that made the "
+            "receipt; use that version"
+        )
+    names = NoteRecord.__dataclass_fields__.keys() - {"document", "changed"}
+    facts = {name: getattr(note, name) for name in names}
+    record = NoteRecord(document=0, changed=shown.changed, **facts)
+    place = (section.heading, section.parents, section.start, section.end, section.line)
+    found = SectionRecord(0, section.ordinal, *place)
+    body = text[section.start : section.end].strip()
+    return Hit(record, found, body, 0.0, (), 0.0, 1.0, shown.refs)
+
+
+def _show(hit: Hit, shown: ShownSection) -> PackItem:
+    shortened = shown.characters >= 0
+    text = hit.text[: shown.characters] if shortened else hit.text
+    return PackItem(hit, text, shown.pinned, shown.trusted, shortened)

@@ -1,0 +1,1 @@
+"""Branches without a checkout: write, switch, merge, take over."""

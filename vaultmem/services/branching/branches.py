@@ -1,0 +1,66 @@
+"""Branches: list, make and remove them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.storage.git.refs import Branch, Target
+from vaultmem.storage.git.repository import find_checkout
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBranch:
+    """A branch; `ahead` and `behind` count the commits that only it, or only HEAD, has."""
+
+    branch: Branch
+    is_current: bool
+    ahead: int
+    behind: int
+
+
+def list_branches(vault: Vault) -> list[ListedBranch]:
+    """Return the local branches by name, each compared with what is checked out."""
+    head, refs = vault.history.head(), vault.history.refs
+    found = []
+    for branch in refs.branches():
+        ahead, behind = refs.count_ahead(branch.commit, head.commit) if head.commit else (0, 0)
+        found.append(ListedBranch(branch, branch.name == head.branch, ahead, behind))
+    return found
+
+
+def make_branch(vault: Vault, name: str, start: str = "") -> Target:
+    """Make a branch at `start` (a ref or date), else at what is checked out; nothing is switched.
+
+    Raises:
+        RefusedError: the name is taken or not allowed.
+        NoteNotFoundError: nothing is committed yet, or there is no such start.
+    """
+    with vault.lock():
+        if not start and not vault.history.head().commit:
+            raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+        target = vault.history.refs.resolve(start or "HEAD")
+        vault.history.refs.create_branch(name, target.commit)
+    return target
+
+
+def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
+    """Remove a branch and return the commit that it was at.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        RefusedError: it is checked out, or has commits that no other branch has (unless `force`).
+    """
+    refs = vault.history.refs
+    with vault.lock():
+        commit = refs.branch_tip(name)
+        if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
+            raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")
+        others = [branch for branch in refs.branches() if branch.name != name]
+        if not force and not any(refs.is_ancestor(commit, other.commit) for other in others):
+            raise RefusedError(
+                f"{name}: has commits that are on no other branch; merge it, or add --force"
+            )
+        refs.delete_branch(name, commit)
+    return commit

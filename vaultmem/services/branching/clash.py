@@ -1,0 +1,117 @@
+"""Say what two sides changed differently, and who wrote it on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from vaultmem.core.merging.merged import MergeConflict
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.secrets import find_secrets
+from vaultmem.storage.git.blame import blame_file
+from vaultmem.storage.git.log import Commit, read_commits
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.vault import Vault
+
+_SHOWN = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What both sides changed differently: a property or lines of a note, or the whole file.
+
+    The texts are what each side has, empty where it has nothing; `our_author` and `their_author`
+    wrote that, or where it is gone the newest change of the note on their side.
+    """
+
+    path: str
+    what: str
+    ours: str
+    theirs: str
+    our_author: str = ""
+    their_author: str = ""
+
+
+def describe_conflicts(
+    path: str, conflicts: Iterable[MergeConflict], allows_secrets: bool = False
+) -> list[Conflict]:
+    """Return the places of a note that could not be merged; what may be a credential is hidden."""
+    return [
+        Conflict(
+            path, each.what, *(_show(text, allows_secrets) for text in (each.ours, each.theirs))
+        )
+        for each in conflicts
+    ]
+
+
+def name_authors(
+    vault: Vault, conflicts: Iterable[Conflict], ours: str, theirs: str
+) -> list[Conflict]:
+    """Add who wrote what is in conflict; `ours` and `theirs` are commits (full ids)."""
+    sides = (_Side(vault, ours), _Side(vault, theirs))
+    return [
+        replace(
+            each,
+            our_author=sides[0].author_of(each.path, each.what, each.ours),
+            their_author=sides[1].author_of(each.path, each.what, each.theirs),
+        )
+        for each in conflicts
+    ]
+
+
+class _Side:
+    """One side of a merge: who wrote which lines, each note read once."""
+
+    def __init__(self, vault: Vault, commit: str) -> None:
+        self._history = vault.history
+        self._commit = commit
+        self._lines: dict[str, list[tuple[str, Commit]]] = {}
+
+    def author_of(self, path: str, what: str, text: str) -> str:
+        """Return who wrote a property or lines last, else who changed the note last."""
+        if path not in self._lines:
+            self._lines[path] = self._blame(path)
+        lines = self._lines[path]
+        places = _find_lines([line for line, _ in lines], what, text)
+        found = [lines[place][1] for place in places] if text else []
+        newest = max(found, key=lambda commit: commit.at, default=None) or self._newest(path)
+        return "" if newest is None else _name(newest)
+
+    def _blame(self, path: str) -> list[tuple[str, Commit]]:
+        if find_entry(self._history, self._commit, path) is None:
+            return []
+        origins = blame_file(self._history, self._commit, path)
+        commits = read_commits(self._history, (origin.commit for origin in origins))
+        return [(origin.text, commits[origin.commit]) for origin in origins]
+
+    def _newest(self, path: str) -> Commit | None:
+        where = self._history.prefix + path
+        commit = self._history.git.run("rev-list", "-1", self._commit, "--", where)
+        return read_commits(self._history, [commit])[commit] if commit else None
+
+
+def _find_lines(lines: list[str], what: str, text: str) -> range:
+    """Return the numbers of a property's lines, or of the lines that a conflict shows."""
+    if what.startswith('property "'):
+        whole = "\n".join(lines)
+        matter = read_frontmatter(whole)
+        prop = matter.get(what.partition('"')[2].removesuffix('"'))
+        if prop is not None:
+            first = whole.count("\n", 0, matter.start)
+            return range(first + prop.first, min(first + prop.last, len(lines)))
+    wanted = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    seen = [line.removesuffix("\r") for line in lines]
+    for start in range(len(seen) - len(wanted) + 1):
+        if seen[start : start + len(wanted)] == wanted:
+            return range(start, start + len(wanted))
+    return range(0)
+
+
+def _show(text: str, allows_secrets: bool) -> str:
+    if not allows_secrets and find_secrets(text):
+        return "(looks like a credential)"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+
+
+def _name(commit: Commit) -> str:
+    return ", session ".join(filter(None, (commit.who, commit.session)))

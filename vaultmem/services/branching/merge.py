@@ -1,0 +1,219 @@
+"""Merge another branch: all of it, in one commit, or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.merging.merged import MergeConflict
+from vaultmem.core.merging.note import merge_texts
+from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.branching.clash import Conflict, describe_conflicts, name_authors
+from vaultmem.services.branching.clean import check_clean
+from vaultmem.services.branching.move import find_moves, finish_move, move_files, undo_move
+from vaultmem.services.committing.commit import draft_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import find_leaks
+from vaultmem.services.finding.look import find_branch
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.git.commits import Draft, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.merge_tree import MergedTree, Unmerged, find_shared_version, merge_commits
+from vaultmem.storage.git.moves import Moves
+from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.trees import diff_commits
+from vaultmem.vault import Vault
+
+_ATTEMPTS = 5
+_REGULAR = frozenset({"100644", "100755"})
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What a merge did: into which branch; its commit, empty if there was nothing to merge."""
+
+    source: Target
+    into: str
+    commit: str
+    paths: tuple[str, ...] = ()
+
+
+def merge_branch(vault: Vault, name: str) -> MergeReport:
+    """Merge a branch, tag or commit into the vault's branch, as one commit with two parents.
+
+    Raises:
+        MergeConflictError: both sides changed the same thing; nothing was merged.
+        RefusedError: something that would come in looks like a credential, or is not a file of
+            the vault.
+        PendingError: something is not committed yet, or git cannot take a commit now.
+        NoteNotFoundError: there is no such ref.
+    """
+    refs = vault.history.refs
+    with vault.lock():
+        elsewhere = find_branch(vault)
+        for _ in range(_ATTEMPTS):
+            if not elsewhere:
+                check_clean(vault, "merged")
+            source = refs.resolve(name)
+            into = elsewhere or vault.history.head().branch
+            ours = _find_tip(vault, into)
+            if refs.is_ancestor(source.commit, ours):
+                return MergeReport(source, into, "")
+            draft = _draft_merge(vault, ours, source, into)
+            try:
+                if elsewhere:
+                    ref = f"refs/heads/{into}"
+                    commit = vault.history.write_branch_commits(ref, [draft], ours)[0]
+                    return MergeReport(source, into, commit)
+                return _merge_here(vault, draft, ours, MergeReport(source, into, ""))
+            except RefMovedError:
+                continue
+    raise PendingError("not merged: other commits keep coming in; try again")
+
+
+def _find_tip(vault: Vault, branch: str) -> str:
+    head = vault.history.head()
+    if head.branch == branch and not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    return vault.history.refs.branch_tip(branch)
+
+
+def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
+    """Return the merge's commit, to be made."""
+    merged = merge_commits(vault.history, ours, source.commit, vault.state_folder)
+    files = _resolve(vault, merged, ours, source)
+    body = (f"{source.name} at {source.commit}", *(f"merged {path}" for path in sorted(files)))
+    event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
+    draft = draft_event(vault, event, files, int(time.time()))
+    _refuse_leaks(vault, ours, merged, files)
+    return replace(draft, base=merged.tree, extra_parents=(source.commit,))
+
+
+def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> MergeReport:
+    """Make the commit where the branch is checked out: files first, then index and branch."""
+    moves, contents = _plan_moves(vault, draft, ours)
+    move_files(vault, moves, contents)
+    try:
+        commit = vault.history.write_commits([draft], ours)[0]
+    except BaseException:
+        undo_move(vault)
+        raise
+    finish_move(vault)
+    sync_vault(vault)
+    return replace(report, commit=commit, paths=tuple(sorted(moves)))
+
+
+def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:
+    """Return how the files change, and the contents that no commit has yet, by blob id."""
+    moves = dict(find_moves(vault, ours, draft.base))
+    contents: dict[str, bytes] = {}
+    before = vault.history.tree(ours) if draft.files else {}
+    for path, file in draft.files.items():
+        moves.pop(path, None)
+        if file is not None:
+            entry = TreeEntry(file[0], blob_id(file[1]))
+            contents[entry.blob] = file[1]
+            if before.get(path) != entry:
+                moves[path] = (before.get(path), entry)
+    return moves, contents
+
+
+def _refuse_leaks(vault: Vault, ours: str, merged: MergedTree, files: Mapping[str, File]) -> None:
+    """Take no note in that looks like a credential: not merged by us, not as theirs has it."""
+    changes = diff_commits(vault.history, ours, merged.tree)
+    incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
+    read = vault.history.objects.read_all(change.blob for change in incoming)
+    found = dict(files)
+    found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
+    leaks = find_leaks(vault, found)
+    if leaks:
+        places = "; ".join(place for each in leaks.values() for place in each[:3])
+        raise RefusedError(
+            f"not merged, this looks like a credential: {places}; remove it there first"
+        )
+
+
+def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dict[str, File]:
+    """Merge the notes that git left to us.
+
+    Raises:
+        MergeConflictError: something is left that both sides changed differently.
+    """
+    files: dict[str, File] = {}
+    conflicts: list[Conflict] = []
+    for each in merged.unmerged:
+        result = _merge_file(vault, each, ours, source.commit)
+        if isinstance(result, tuple):
+            files[each.path.removeprefix(vault.history.prefix)] = result
+        else:
+            conflicts += result
+    if conflicts:
+        paths = len({conflict.path for conflict in conflicts})
+        raise MergeConflictError(
+            f"not merged: {source.name} and this branch changed the same thing in {paths} "
+            f"{'file' if paths == 1 else 'files'}; nothing was changed",
+            name_authors(vault, conflicts, ours, source.commit),
+        )
+    return files
+
+
+def _merge_file(
+    vault: Vault, each: Unmerged, ours: str, theirs: str
+) -> tuple[str, bytes] | list[Conflict]:
+    """Return the merged mode and bytes, or what is in conflict."""
+    path, prefix = each.path, vault.history.prefix
+    inside = path.removeprefix(prefix)
+    allowed = vault.config.allows_secrets(inside)
+    whole = describe_conflicts(
+        inside,
+        [MergeConflict(_describe(each), "", *(_show(vault, e) for e in (each.ours, each.theirs)))],
+        allowed,
+    )
+    if each.kind == "rename/rename" and len(each.names) == 3:
+        names = (name.removeprefix(prefix) for name in each.names[1:])
+        return [Conflict(inside, "renamed by both", *names)]
+    if each.kind or each.ours is None or each.theirs is None:
+        return whole
+    if not (path.lower().endswith(".md") and path.startswith(prefix)):
+        return whole
+    base = find_shared_version(vault.history, ours, theirs, path) or each.base
+    texts = [_read(vault, entry) for entry in (base, each.ours, each.theirs)]
+    if texts[0] is None or texts[1] is None or texts[2] is None:
+        return whole
+    result = merge_texts(path, texts[0], texts[1], texts[2])
+    if result.conflicts:
+        return describe_conflicts(inside, result.conflicts, allowed)
+    changed = each.theirs if each.base and each.base.mode == each.ours.mode else each.ours
+    return (changed.mode, result.text.encode("utf-8"))
+
+
+def _describe(each: Unmerged) -> str:
+    """Say what both sides did to a file that is not merged line by line."""
+    if "directory" in each.kind:
+        return "a file on one side, a folder on the other"
+    if (each.ours is None) == (each.theirs is None):
+        return "the whole file"
+    gone, kept = ("ours", "theirs") if each.ours is None else ("theirs", "ours")
+    entry = each.theirs if each.ours is None else each.ours
+    if each.base is not None and entry is not None and each.base.blob == entry.blob:
+        return f"removed by {gone}, renamed by {kept}"
+    return f"removed or renamed by {gone}, changed by {kept}"
+
+
+def _read(vault: Vault, entry: TreeEntry | None) -> str | None:
+    """Return a version's text, empty for none; None if it is no text or no regular file."""
+    if entry is None:
+        return ""
+    if entry.mode not in _REGULAR:
+        return None
+    data = vault.history.objects.read(entry.blob)[1]
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _show(vault: Vault, entry: TreeEntry | None) -> str:
+    text = _read(vault, entry)
+    return f"{entry.blob[:7]}, not text" if text is None and entry is not None else text or ""

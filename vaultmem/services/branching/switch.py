@@ -1,0 +1,94 @@
+"""Check out another branch: its files, the person's index, and HEAD."""
+
+from __future__ import annotations
+
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.branching.clean import check_clean, check_idle
+from vaultmem.services.branching.move import (
+    find_moves,
+    finish_move,
+    move_files,
+    undo_move,
+)
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.git.checkout import follow_index
+from vaultmem.storage.git.head import Head
+from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.repository import find_checkout
+from vaultmem.vault import Vault
+
+
+def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target, int]:
+    """Check a local branch out; return it, and how many files changed.
+
+    With `create` the branch is made first, at what is checked out; then no file changes, and from
+    a commit that is on no branch what is not committed comes along.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        PendingError: something is not committed yet.
+        RefusedError: it is checked out elsewhere, or git itself is needed for the difference, or
+            commits would be on no branch any more.
+        ConflictError: a file that is in no commit stands in the way.
+    """
+    with vault.lock():
+        if create:
+            return _create_branch(vault, name), 0
+        return _switch(vault, name)
+
+
+def _create_branch(vault: Vault, name: str) -> Target:
+    refs, head = vault.history.refs, vault.history.head()
+    if not head.commit:
+        raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
+    if head.branch:
+        check_clean(vault, "switched")
+    else:
+        check_idle(vault, "switched", may_be_detached=True)
+    refs.create_branch(name, head.commit)
+    try:
+        _check_head(vault, head)
+        refs.checkout(name)
+    except BaseException:
+        if vault.history.head().branch != name:
+            refs.delete_branch(name, head.commit)
+        raise
+    return refs.resolve(f"refs/heads/{name}")
+
+
+def _switch(vault: Vault, name: str) -> tuple[Target, int]:
+    history, refs = vault.history, vault.history.refs
+    refs.branch_tip(name)
+    target = refs.resolve(f"refs/heads/{name}")
+    head = history.head()
+    if head.branch == name:
+        return target, 0
+    if folder := find_checkout(history.git_folder, f"refs/heads/{name}"):
+        raise RefusedError(f"{name}: checked out in {folder}; work there, or switch it away")
+    check_clean(vault, "switched", may_be_detached=True)
+    if head.commit and not head.branch and not refs.is_kept(head.commit):
+        raise RefusedError(
+            f"not switched: no branch or tag has the commits that you are at ({head.commit[:7]}); "
+            "`vaultmem branch NAME` keeps them"
+        )
+    moves = find_moves(vault, head.commit, target.commit)
+    move_files(vault, moves)
+    try:
+        follow_index(history, moves)
+        _check_head(vault, head)
+        if refs.branch_tip(name) != target.commit:
+            raise PendingError(f"not switched: {name} has just got another commit; try again")
+        refs.checkout(name)
+    except BaseException:
+        undo_move(vault)
+        raise
+    history.person_index().drop_intent()
+    finish_move(vault)
+    sync_vault(vault)
+    return target, len(moves)
+
+
+def _check_head(vault: Vault, head: Head) -> None:
+    """Make sure, as late as git lets us, that nobody has committed or switched meanwhile."""
+    if vault.history.head() != head:
+        raise PendingError("not switched: somebody has just used git here; try again")

@@ -1,0 +1,242 @@
+"""Take single notes over from another branch, each under the name of who wrote it there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.lifecycle import State
+from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.paths import fold_name
+from vaultmem.errors import (
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+)
+from vaultmem.services.branching.clash import describe_conflicts, name_authors
+from vaultmem.services.branching.clean import check_idle
+from vaultmem.services.branching.move import finish_move, move_files, undo_move
+from vaultmem.services.committing.commit import CommitReport, commit_earlier, draft_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import Whose, is_pending
+from vaultmem.services.committing.promote import Promotion, check_note, make_event, record_trust
+from vaultmem.services.finding.look import find_branch, look_at
+from vaultmem.services.notes.read import read_note, resolve_address
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.commits import Draft, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.log import Commit, read_commit
+from vaultmem.storage.git.merge_tree import find_shared_version
+from vaultmem.storage.git.moves import Move
+from vaultmem.storage.git.refs import Target
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault
+
+_ATTEMPTS = 5
+_NEW = "100644"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A note of the other branch, who wrote it last there, and what it becomes here.
+
+    `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
+    the same in state active.
+    """
+
+    path: str
+    last: Commit
+    here: str
+    data: bytes
+    promoted: bytes
+    state: State
+
+
+def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promotion:
+    """Promote notes of another branch here: these memories alone, and where they came from.
+
+    First they are taken over as they are there, each in a commit under its author's name; where
+    the note is here too, both versions are merged. Then they are promoted. All these commits
+    come to be together, or none.
+
+    Raises:
+        NoteNotFoundError: there is no such ref, or no such note on it.
+        MergeConflictError: both branches changed the note differently; nothing was changed.
+        RefusedError: a note cannot be promoted; nothing was changed.
+        PendingError: git cannot take a commit now; nothing was changed.
+        ConflictError: somebody kept saving the note; it is theirs.
+    """
+    if find_branch(vault):
+        raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
+    with vault.lock():
+        check_idle(vault, "promoted")
+        sync_vault(vault)
+        target = vault.history.refs.resolve(source)
+        there = look_at(vault, target.commit)
+        paths = dict.fromkeys(_find_path(there, address) for address in addresses)
+        for attempt in range(_ATTEMPTS):
+            try:
+                return _promote(vault, there, target, list(paths))
+            except RefMovedError:
+                continue
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+    raise PendingError("not promoted: other commits keep coming in; try again")
+
+
+def _promote(
+    vault: Vault, there: Vault, target: Target, paths: Sequence[PurePosixPath]
+) -> Promotion:
+    taken = [_plan(vault, there, target, path) for path in paths]
+    here = {each.path: each.here for each in taken if each.here}
+    earlier = commit_earlier(vault, here, Whose.ANYBODY)
+    _check_committed(vault, here)
+    head = vault.history.head().commit
+    drafts, moves = _draft(vault, head, target, taken)
+    commits: list[str] = []
+    if drafts:
+        contents = {blob_id(each.promoted): each.promoted for each in taken}
+        move_files(vault, moves, contents)
+        try:
+            commits = vault.history.write_commits(drafts, head)
+        except BaseException:
+            undo_move(vault)
+            raise
+        finish_move(vault)
+        vault.journal.clear([each.path for each in taken])
+        sync_vault(vault)
+    notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
+    subjects = [draft.message.partition("\n")[0] for draft in drafts]
+    made = (*earlier, *zip(commits, subjects, strict=True))
+    last = commits[-1] if commits else ""
+    report = CommitReport(made, last, tuple(moves))
+    return Promotion(
+        tuple((each.path, each.state.value) for each in taken), record_trust(vault, notes), report
+    )
+
+
+def _find_path(there: Vault, address: str) -> PurePosixPath:
+    path, heading = resolve_address(there, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; promote the whole note")
+    return path
+
+
+def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _Taken:
+    note = read_note(there, path)
+    check_note(vault, note)
+    try:
+        here = read_note(vault, path)
+    except NoteNotFoundError:
+        here = None
+        _refuse_twin(vault, path)
+    text = note.text if here is None else _merge(vault, target, here, note)
+    merged = parse_note(path, text.encode("utf-8"))
+    check_note(vault, merged)
+    promoted = text
+    if merged.state != State.ACTIVE:
+        promoted = set_property(text, "state", State.ACTIVE.value)
+    data = promoted.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"{path}: both versions together are too large for a note")
+    last = _find_last(vault, target, path)
+    blob = "" if here is None else here.blob
+    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state)
+
+
+def _merge(vault: Vault, target: Target, here: Note, there: Note) -> str:
+    """Return the text that the note becomes here."""
+    path, history = str(here.path), vault.history
+    head = history.head().commit
+    merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
+    if merged.conflicts:
+        shown = describe_conflicts(path, merged.conflicts, vault.config.allows_secrets(path))
+        raise MergeConflictError(
+            f"{path}: changed differently here and on {target.name}; nothing was changed",
+            name_authors(vault, shown, head, target.commit),
+        )
+    return merged.text
+
+
+def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
+    """Return the note as both branches had it last, empty if they never had the same."""
+    history = vault.history
+    entry = find_shared_version(history, head, target.commit, history.prefix + path)
+    if entry is None:
+        base = history.refs.merge_base(head, target.commit)
+        entry = find_entry(history, base, path) if base else None
+    return history.objects.read(entry.blob)[1].decode("utf-8", "replace") if entry else ""
+
+
+def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:
+    where = f"{vault.history.prefix}{path}"
+    commit = vault.history.git.run("rev-list", "-1", target.commit, "--", where)
+    return read_commit(vault.history, commit)
+
+
+def _refuse_twin(vault: Vault, path: PurePosixPath) -> None:
+    """Make no second note whose name differs in nothing but case, or NFC and NFD."""
+    folder = (vault.root / path).parent
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    for name in names:
+        if fold_name(path.with_name(name)) == fold_name(path):
+            raise RefusedError(f"{path}: {name} has that name but for its case; rename it first")
+
+
+def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
+    """Make sure that git has what is about to be changed."""
+    for path, blob in here.items():
+        if is_pending(vault, path, blob, Whose.ANYBODY):
+            raise PendingError(
+                f"{path}: not promoted, because no commit has what it is here; "
+                "`vaultmem checkpoint NOTE` makes one"
+            )
+
+
+def _draft(
+    vault: Vault, head: str, target: Target, taken: Sequence[_Taken]
+) -> tuple[list[Draft], dict[str, Move]]:
+    """Return the commits to make, and how the files change.
+
+    Raises:
+        ConflictError: somebody has just changed a note.
+    """
+    at = int(time.time())
+    drafts: list[Draft] = []
+    moves: dict[str, Move] = {}
+    active: dict[str, tuple[str, bytes]] = {}
+    for each in taken:
+        old = find_entry(vault.history, head, each.path) if head else None
+        if (old.blob if old else "") != each.here:
+            raise ConflictError(f"{each.path}: somebody has just changed it; try again")
+        mode = old.mode if old else _NEW
+        if blob_id(each.data) != each.here:
+            drafts.append(_draft_take(vault, target, each, mode, at))
+        if each.promoted != each.data:
+            active[each.path] = (mode, each.promoted)
+        new = TreeEntry(mode, blob_id(each.promoted))
+        if new != old:
+            moves[each.path] = (old, new)
+    if drafts or active:
+        origin = f", from {target.name} at {target.commit}"
+        before = [(PurePosixPath(each.path), each.state) for each in taken]
+        drafts.append(draft_event(vault, make_event(vault, before, origin), active, at))
+    return drafts, moves
+
+
+def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int) -> Draft:
+    """Return the commit of what somebody wrote on the other branch, under their name."""
+    author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
+    body = (f"{taken.path} from {target.name} at {target.commit}",)
+    event = Event("take", f"take: {taken.path} from {target.name}", author, body, "refine")
+    draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
+    return replace(draft, author=Identity(taken.last.author, taken.last.email))

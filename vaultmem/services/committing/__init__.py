@@ -1,0 +1,1 @@
+"""Changes become commits at the three moments."""

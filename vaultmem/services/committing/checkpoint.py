@@ -1,0 +1,28 @@
+"""Commit everything that changed, under a note of why."""
+
+from __future__ import annotations
+
+from vaultmem.errors import RefusedError
+from vaultmem.services.committing.commit import CommitReport, commit_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.finding.look import find_branch
+from vaultmem.vault import Vault
+
+
+def save_checkpoint(vault: Vault, note: str) -> CommitReport:
+    """Commit all changes as `checkpoint: {note}`; a clean tree makes no commit.
+
+    Raises:
+        RefusedError: the note is empty.
+        PendingError: git cannot take a commit now.
+    """
+    text = " ".join(note.split())
+    if not text:
+        raise RefusedError("a checkpoint needs a note: say in a few words what it stands for")
+    if branch := find_branch(vault):
+        raise RefusedError(
+            f"{branch}: not checked out, so each write there is a commit already; "
+            "there is nothing to checkpoint"
+        )
+    event = Event("checkpoint", f"checkpoint: {text}", vault.author, intent="checkpoint")
+    return commit_event(vault, event)

@@ -1,0 +1,1 @@
+"""Recall, packs, receipts; the work tree or any commit."""

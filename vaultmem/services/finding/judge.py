@@ -1,0 +1,105 @@
+"""Judge by its pack what a vault knows: now, or at each commit until the one that changed it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vaultmem.core.finding.expectation import Expectation, judge_pack
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A commit that was judged: "good", "bad" or "skip", and why it is not good."""
+
+    commit: str
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """The first bad commit, or where some could not be judged all that it may be; the steps."""
+
+    first_bad: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+#: Called with a step when it is done, and about how many are left.
+OnStep = Callable[[Step, int], None]
+
+
+def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
+    """Return why the vault's pack is not as expected; the vault must be in sync."""
+    return judge_pack(make_pack(vault, expected.query, expected.budget or None), expected)
+
+
+def bisect_history(
+    vault: Vault, good: str, bad: str, expected: Expectation, on_step: OnStep | None = None
+) -> Bisected:
+    """Find the first commit at which the pack is not as expected; nothing is checked out.
+
+    Raises:
+        NoteNotFoundError: no such commit.
+        RefusedError: the good commit is not good, the bad one not bad, or not its descendant.
+    """
+    refs = vault.history.refs
+    first, last = refs.resolve(good).commit, refs.resolve(bad).commit
+    if first == last or not refs.is_ancestor(first, last):
+        raise RefusedError(f"{good} is not before {bad}; name one in its history")
+    steps: list[Step] = []
+
+    def judge(commit: str, left: int) -> str:
+        step = _judge_commit(vault, commit, expected)
+        steps.append(step)
+        if on_step is not None:
+            on_step(step, left)
+        return step.verdict
+
+    left = _steps_left(len(refs.between(last, {first})))
+    for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
+        if (verdict := judge(commit, left)) != wanted:
+            raise RefusedError(_describe_surprise(name, verdict, wanted, steps[-1]))
+    goods, skipped = {first}, set[str]()
+    while True:
+        candidates = refs.between(last, goods)
+        open_ones = [each for each in candidates if each != last and each not in skipped]
+        if not open_ones:
+            doubtful = [each for each in candidates if each in skipped]
+            return Bisected((last, *doubtful), tuple(steps))
+        commit = open_ones[0]
+        verdict = judge(commit, _steps_left(len(open_ones) // 2))
+        if verdict == "good":
+            goods.add(commit)
+        elif verdict == "bad":
+            last = commit
+        else:
+            skipped.add(commit)
+
+
+def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> Step:
+    try:
+        seen = look_at(vault, commit)
+        if not seen.view.totals()[0]:
+            return Step(commit, "skip", ("there are no notes yet",))
+        reasons = judge_vault(seen, expected)
+    except VaultError as error:
+        return Step(commit, "skip", (str(error),))
+    return Step(commit, "bad" if reasons else "good", tuple(reasons))
+
+
+def _steps_left(commits: int) -> int:
+    return math.ceil(math.log2(commits + 1))
+
+
+def _describe_surprise(name: str, verdict: str, wanted: str, step: Step) -> str:
+    if verdict == "skip":
+        return f"{name}: cannot be judged ({'; '.join(step.reasons)})"
+    if wanted == "good":
+        return f"{name}: not good: {'; '.join(step.reasons)}; name an earlier commit"
+    return f"{name}: not bad: the pack is as expected there; name a later commit"

@@ -1,0 +1,96 @@
+"""Keep a receipt of a pack, and show the very same pack again from it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import vaultmem
+from vaultmem.core.blob import blob_id
+from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.receipt import (
+    Receipt,
+    digest_text,
+    list_shown,
+    list_unshown,
+    parse_receipt,
+    render_receipt,
+    write_receipt,
+)
+from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
+from vaultmem.services.finding.pack import pack_source
+from vaultmem.services.finding.texts import read_text
+from vaultmem.vault import Vault
+
+
+def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
+    """Record a pack that was just made of this vault; durable when this returns."""
+    now = datetime.now(UTC)
+    shown, unshown = list_shown(pack), list_unshown(pack)
+    author = vault.author
+    receipt = Receipt(
+        id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+        time=now.isoformat(timespec="seconds"),
+        version=vaultmem.__version__,
+        vault=str(vault.root),
+        agent=author.agent,
+        session=author.session,
+        tool_call=author.tool_call,
+        query=query,
+        source=pack_source(vault),
+        shown=shown,
+        unshown=unshown,
+        unnamed=pack.unnamed,
+        account=pack.account,
+        digest=digest_text(pack.text),
+        texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
+    )
+    vault.receipts.write(receipt.id, write_receipt(receipt))
+    return receipt
+
+
+def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[Receipt]:
+    """Yield the vault's receipts, newest first, of one agent or session if these are named."""
+    for file in vault.receipts.files():
+        receipt = parse_receipt(vault.receipts.read(str(file)))
+        if agent in {"", receipt.agent} and session in {"", receipt.session}:
+            yield receipt
+
+
+def replay_receipt(vault: Vault, name: str) -> tuple[Receipt, str]:
+    """Return a receipt, by id or file, and the text of its pack, rendered again from git.
+
+    Raises:
+        NoteNotFoundError: there is no such receipt, or git has lost a note that it shows.
+        ConflictError: this version of vaultmem renders it otherwise.
+    """
+    receipt = parse_receipt(vault.receipts.read(name))
+
+    def read_blob(blob: str) -> bytes:
+        if blob in receipt.texts:
+            data = receipt.texts[blob].encode("utf-8", "surrogatepass")
+            if blob_id(data) != blob:
+                raise VaultError(f"{receipt.id}: the receipt was changed: {blob[:12]} differs")
+            return data
+        return vault.history.objects.read(blob)[1]
+
+    text = render_receipt(receipt, read_blob)
+    if digest_text(text) != receipt.digest:
+        raise ConflictError(
+            f"{receipt.id}: this vaultmem ({vaultmem.__version__}) does not render the same "
+            f"bytes; use {receipt.version}, which made it"
+        )
+    return receipt, text
+
+
+def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
+    """Return by blob id the texts that only the folder has: git may never come to hold them."""
+    texts: dict[str, str] = {}
+    for path, blob in sorted(notes):
+        if vault.view.has_work_tree and not vault.manifest.is_committed(path, blob):
+            text = read_text(vault, path, blob)
+            if text is None:
+                raise NoteNotFoundError(f"{path}: changed while its receipt was written; ask again")
+            texts[blob] = text
+    return texts

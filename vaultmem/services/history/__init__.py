@@ -1,0 +1,1 @@
+"""Read what git says of the notes."""

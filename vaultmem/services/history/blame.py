@@ -1,0 +1,174 @@
+"""Say for each line of a note who wrote it, when, and in which event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.changing.lines import match_lines
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.sections import Section
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.history.locate import find_commit, locate_note, resolve_commit
+from vaultmem.services.notes.read import resolve_address
+from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.git.blame import LineOrigin, blame_file
+from vaultmem.storage.git.log import Commit, find_ends, read_commits
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    """A line (1-based number; no text where it is no UTF-8) and its origin.
+
+    `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
+    empty for a person.
+    """
+
+    number: int
+    text: str | None
+    commit: Commit | None
+    who: str
+    agent: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The lines of a note, or of a section, as the work tree (`commit` is "") or a commit has it.
+
+    `ends` are commits of these lines at which a shallow clone's history ends: their lines may be
+    older than they are.
+    """
+
+    path: str
+    blob: str
+    commit: str
+    lines: tuple[BlamedLine, ...]
+    ends: frozenset[str]
+
+
+def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
+    """Return the origin of each line of a note or of one section (`path#Heading`).
+
+    `at` is a branch, tag, commit or date; else it is the note as the vault's ref has it, or as it
+    is on disk. The vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such note, heading or commit.
+        RefusedError: the path is unsafe, or a section of what is no UTF-8 is asked for.
+    """
+    commit = resolve_commit(vault, at) if at else find_commit(vault)
+    if commit:
+        path, heading, entry = locate_note(vault, commit, address)
+        data = vault.history.objects.read(entry.blob)[1]
+        return blame_bytes(vault, path, data, _find_span(path, data, heading), commit)
+    found, heading = resolve_address(vault, address)
+    data = _read_bytes(vault, found)
+    span = _find_span(str(found), data, heading)
+    return blame_bytes(vault, str(found), data, span)
+
+
+def blame_bytes(
+    vault: Vault,
+    path: str,
+    data: bytes,
+    span: tuple[int, int] | None = None,
+    commit: str = "",
+) -> Blame:
+    """Return the origin of lines (first and last, 1-based) of these bytes of a note.
+
+    They are those of `commit`, else those on disk. Then HEAD's version is what git blames, and
+    lines that it does not have are not committed.
+    """
+    history, blob = vault.history, blob_id(data)
+    if commit:
+        origins: Sequence[LineOrigin | None] = blame_file(history, commit, path)
+        return _make_blame(vault, path, blob, commit, data, origins, span)
+    head = history.head().commit
+    entry = find_entry(history, head, path) if head else None
+    committed = blame_file(history, head, path) if entry else []
+    origins = committed
+    if entry is None or entry.blob != blob:
+        lines = split_text(data)
+        mapped: list[LineOrigin | None] = [None] * len(lines)
+        for old, new, length in match_lines([origin.text for origin in committed], lines):
+            mapped[new : new + length] = committed[old : old + length]
+        origins = mapped
+    return _make_blame(vault, path, blob, "", data, origins, span)
+
+
+def split_text(data: bytes) -> list[str]:
+    """Return a file's lines as git divides them, without line ends; bad bytes are surrogates."""
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def find_lines(note: Note, section: Section) -> tuple[int, int]:
+    """Return the first and last line of a section, its heading included, 1-based.
+
+    Empty lines around it are not its own.
+    """
+    first = section.line
+    if not section.heading:
+        text = note.text[section.start : section.end]
+        first += text.count("\n", 0, len(text) - len(text.lstrip()))
+    last = note.text[: section.end].rstrip().count("\n") + 1
+    return first, max(first, last)
+
+
+def _find_span(path: str, data: bytes, heading: str) -> tuple[int, int] | None:
+    """Return the lines of the section under a heading; None for all."""
+    if not heading:
+        return None
+    try:
+        note = parse_note(PurePosixPath(path), data)
+    except UnreadableNoteError as error:
+        raise RefusedError(f"{path}: {error}") from None
+    section = note.find_section(heading)
+    if section is None:
+        names = ", ".join(s.heading for s in note.sections if s.heading) or "none"
+        raise NoteNotFoundError(f'{path}: no heading "{heading}"; it has: {names}')
+    return find_lines(note, section)
+
+
+def _make_blame(
+    vault: Vault,
+    path: str,
+    blob: str,
+    commit: str,
+    data: bytes,
+    origins: Sequence[LineOrigin | None],
+    span: tuple[int, int] | None,
+) -> Blame:
+    first, last = span or (1, len(origins))
+    shown = origins[first - 1 : last]
+    commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
+    writer = vault.journal.find_author(path, blob) or Author("")
+    name = writer.agent or (vault.history.person().name if None in shown else "")
+    lines = []
+    for number, (text, origin) in enumerate(
+        zip(split_text(data)[first - 1 : last], shown, strict=True), first
+    ):
+        made = commits[origin.commit] if origin is not None else None
+        who = (name, writer.agent, writer.session)
+        if made is not None:
+            who = (made.who, made.agent, made.session)
+        lines.append(BlamedLine(number, _as_text(text), made, *who))
+    ends = find_ends(vault.history) & commits.keys()
+    return Blame(path, blob, commit, tuple(lines), frozenset(ends))
+
+
+def _as_text(line: str) -> str | None:
+    return None if any("\udc80" <= mark <= "\udcff" for mark in line) else line
+
+
+def _read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
+    try:
+        return read_file(vault.root, path)
+    except UnsafeFileError as error:
+        raise RefusedError(str(error)) from None

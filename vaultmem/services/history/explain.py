@@ -1,0 +1,162 @@
+"""Say why the vault holds what it says of something: who wrote it when, and what it replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.note import Note
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.history.blame import Blame, BlamedLine, blame_bytes, find_lines
+from vaultmem.services.notes.read import read_bytes, read_note, resolve_address
+from vaultmem.storage.git.history import History
+from vaultmem.storage.git.log import Commit, sort_commits
+from vaultmem.storage.git.mentions import find_mentions, is_mentioned
+from vaultmem.vault import Vault
+
+#: What a memory holds to be so, or wants done; no episodes and no working notes.
+_KINDS = frozenset([Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL])
+_STATES = frozenset(State) - {State.QUARANTINED}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Some lines of a section that came together; `commit` is None while none has them."""
+
+    commit: Commit | None
+    who: str
+    agent: str
+    session: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A note as a link names it, and its path; empty where there is no such note."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A section that answers, the steps by which it came to be, oldest first, and its links.
+
+    `ends` are commits of the steps at which a shallow clone's history ends.
+    """
+
+    hit: Hit
+    steps: tuple[Step, ...]
+    supersedes: tuple[Link, ...]
+    superseded_by: tuple[Link, ...]
+    ends: frozenset[str]
+
+
+def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
+    """Return the facts, decisions, policies and skills that mention a text, best first.
+
+    Those that are archived or deprecated too, so that one sees what was once held to be so. The
+    vault must be in sync, or be one that looks at a commit (`look_at`).
+
+    Raises:
+        RefusedError: the text is too long, or the limit under 1.
+    """
+    hits = recall(vault, parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES)))
+    notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
+    commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
+    blames = {
+        path: blame_bytes(vault, path, note.text.encode("utf-8"), commit=commit)
+        for path, note in notes.items()
+    }
+    successors = _find_successors(vault, notes.values())
+    return [
+        _make_ground(vault, hit, notes[hit.record.path], blames[hit.record.path], successors)
+        for hit in hits
+    ]
+
+
+def _make_ground(
+    vault: Vault, hit: Hit, note: Note, blame: Blame, successors: dict[str, list[str]]
+) -> Ground:
+    section = note.sections[min(hit.section.ordinal, len(note.sections) - 1)]
+    first, last = find_lines(note, section)
+    steps = _order_steps(vault.history, blame.lines[first - 1 : last])
+    ends = blame.ends & {step.commit.commit for step in steps if step.commit is not None}
+    older = tuple(Link(name, _resolve(vault, name)) for name in _read_links(note.matter))
+    newer = tuple(Link(path, path) for path in successors.get(str(note.path), ()))
+    return Ground(hit, steps, older, newer, ends)
+
+
+def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[Step, ...]:
+    """Return the distinct origins of lines, oldest first, what is not committed last."""
+    groups: dict[str, list[BlamedLine]] = {}
+    for line in lines:
+        groups.setdefault(line.commit.commit if line.commit else "", []).append(line)
+    steps = {
+        commit: Step(group[0].commit, group[0].who, group[0].agent, group[0].session, len(group))
+        for commit, group in groups.items()
+    }
+    made = [step.commit for step in steps.values() if step.commit is not None]
+    order = [commit.commit for commit in sort_commits(history, made)]
+    return tuple(steps[commit] for commit in (*order, *({""} & steps.keys())))
+
+
+def _find_successors(vault: Vault, notes: Iterable[Note]) -> dict[str, list[str]]:
+    """Return, by path, the notes that say they supersede one of these."""
+    wanted = {str(note.path): _fold(str(note.path)) for note in notes}
+    found: dict[str, list[str]] = {}
+    if not wanted:
+        return found
+    for path, data in _read_mentions(vault, b"supersedes"):
+        for name in _read_links(read_frontmatter(data.decode("utf-8", "replace"))):
+            # Looking a name up takes long; most links name other notes.
+            likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
+            target = _resolve(vault, name) if likely else ""
+            if target in wanted and path not in found.setdefault(target, []):
+                found[target].append(path)
+    return found
+
+
+def _read_mentions(vault: Vault, word: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of each note that has a word near its start."""
+    blobs = sorted(vault.view.blobs().items())
+    if vault.view.is_work_tree:
+        for path in find_mentions(vault.root, (path for path, _ in blobs), word):
+            with contextlib.suppress(VaultError):
+                yield path, read_bytes(vault, PurePosixPath(path))
+        return
+    contents = vault.history.objects.read_all(blob for _, blob in blobs)
+    for (path, _), (_, data) in zip(blobs, contents, strict=True):
+        if is_mentioned(data, word):
+            yield path, data
+
+
+def _read_links(matter: Frontmatter) -> list[str]:
+    """Return the names in the property `supersedes`, link marks left out."""
+    prop = matter.get("supersedes")
+    if prop is None or prop.kind in {"null", "map"}:
+        return []
+    values = (prop.value,) if isinstance(prop.value, str) else prop.value
+    names = (value.strip().removeprefix("[[").removesuffix("]]") for value in values)
+    return [name for text in names if (name := text.partition("|")[0].strip())]
+
+
+def _resolve(vault: Vault, name: str) -> str:
+    """Return the path of the note that a link names, empty if there is none or several."""
+    try:
+        return str(resolve_address(vault, name)[0])
+    except VaultError:
+        return ""
+
+
+def _fold(path: str) -> str:
+    path = path.partition("#")[0].removesuffix(".md")
+    return unicodedata.normalize("NFC", f"/{path}").casefold()

@@ -1,0 +1,147 @@
+"""Bring back a note as it once was, as a new change; history stays as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.paths import fold_name, is_note_path
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.branching.write_branch import commit_on_branch, names_on_branch
+from vaultmem.services.committing.commit import Made, commit_earlier
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import Whose, is_pending
+from vaultmem.services.finding.look import find_branch
+from vaultmem.services.history.locate import locate_note, resolve_commit
+from vaultmem.services.sync import sync_paths
+from vaultmem.storage.files import (
+    MAX_FILE_BYTES,
+    UnsafeFileError,
+    create_file,
+    read_file,
+    replace_file,
+)
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
+
+    `commits` were made: one that keeps what it was before, where nobody had committed that; or
+    the restoration itself, on a branch that is not checked out.
+    """
+
+    path: str
+    blob: str
+    old_blob: str
+    commit: str
+    commits: tuple[Made, ...]
+
+    @property
+    def is_changed(self) -> bool:
+        """Tell whether anything had to be written."""
+        return self.blob != self.old_blob
+
+
+def restore_note(vault: Vault, address: str, at: str) -> Restored:
+    """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
+
+    What it is now is committed first if no commit has it. On a branch that is not checked out,
+    the restoration is a commit there. The vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is no such commit, or no such note in it.
+        RefusedError: the address is no note's, or the text looks like a credential.
+        PendingError: what the note is now is in no commit and cannot be; nothing was changed.
+        ConflictError: somebody changed the note meanwhile; it is theirs.
+    """
+    commit = resolve_commit(vault, at)
+    name, heading, entry = locate_note(vault, commit, address)
+    path = PurePosixPath(name)
+    if heading:
+        raise RefusedError(f"{address}: a section; restore the whole note")
+    if not is_note_path(path):
+        raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
+    data = vault.history.objects.read(entry.blob)[1]
+    _check(vault, name, data)
+    if branch := find_branch(vault):
+        return _restore_on_branch(vault, branch, path, data, commit)
+    with vault.lock():
+        old = _blob_now(vault, path)
+        if old == entry.blob:
+            return Restored(name, entry.blob, old, commit, ())
+        saved = _save_present(vault, name, old) if old else ()
+        vault.journal.record(name, entry.blob, vault.author, time.time())
+        if old:
+            replace_file(vault.root, path, old, data)
+        else:
+            folder = (vault.root / path).parent
+            names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+            _refuse_twin(path, {fold_name(path.with_name(name)) for name in names})
+            create_file(vault.root, path, data)
+        sync_paths(vault, [path])
+    return Restored(name, entry.blob, old, commit, saved)
+
+
+def _restore_on_branch(
+    vault: Vault, branch: str, path: PurePosixPath, data: bytes, commit: str
+) -> Restored:
+    olds: list[str] = []
+
+    def restore(seen: Vault) -> dict[str, bytes | None]:
+        old = seen.view.blobs().get(str(path), "")
+        olds.append(old)
+        if not old:
+            _refuse_twin(path, names_on_branch(seen, path.parent))
+        return {str(path): data}
+
+    event = Event("write", f"restore: {path}", vault.author, intent="refine")
+    made = commit_on_branch(vault, branch, event, restore)
+    commits = ((made, event.subject),) if made else ()
+    return Restored(str(path), blob_id(data), olds[-1], commit, commits)
+
+
+def _check(vault: Vault, name: str, data: bytes) -> None:
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
+    if vault.config.allows_secrets(name):
+        return
+    for found in find_secrets(data.decode("utf-8", "replace")):
+        raise RefusedError(
+            f"{name}:{found.line}: what it was looks like a credential ({found.rule}); "
+            "not restored, it stays in git alone"
+        )
+
+
+def _blob_now(vault: Vault, path: PurePosixPath) -> str:
+    """Return the blob id of what is on disk, empty if nothing is."""
+    try:
+        return blob_id(read_file(vault.root, path))
+    except NoteNotFoundError:
+        return ""
+    except UnsafeFileError as error:
+        raise RefusedError(f"{error}; nothing was restored") from None
+
+
+def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
+    """Commit what the note is now, or refuse: no bytes may be lost."""
+    saved = commit_earlier(vault, {name: blob}, Whose.ANYBODY)
+    if is_pending(vault, name, blob, Whose.ANYBODY):
+        reason = vault.history.obstacle()
+        raise PendingError(
+            f"{name}: not restored, because no commit has what it is now"
+            + (f" and none can be made: {reason}" if reason else "")
+            + "; `vaultmem checkpoint NOTE` commits it, then restore"
+        )
+    return tuple(saved)
+
+
+def _refuse_twin(path: PurePosixPath, names: Set[str]) -> None:
+    """Make no second note whose name differs in nothing but case, or NFC and NFD."""
+    if fold_name(path) in names:
+        raise ConflictError(f"{path}: a note has that name but for its case; rename it first")

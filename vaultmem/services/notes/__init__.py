@@ -1,0 +1,1 @@
+"""Make, read, change and forget notes."""

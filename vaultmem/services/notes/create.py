@@ -1,0 +1,136 @@
+"""Make a vault: add what is missing, change nothing that is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import vaultmem
+from vaultmem.core.blob import blob_id
+from vaultmem.errors import ConflictError, VaultError
+from vaultmem.services.committing.commit import CommitReport, commit_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.storage.files import create_file
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault, open_vault
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What `init` did: files added, lines added to git's exclude file and configuration, commit."""
+
+    vault: Vault
+    added: tuple[str, ...]
+    excluded: tuple[str, ...]
+    configured: tuple[str, ...]
+    new_repository: bool
+    report: CommitReport
+
+
+def create_vault(folder: Path, agent: str = "") -> Created:
+    """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
+
+    Existing files are never changed. Only a repository that this call made gets a commit. A
+    vault that is made here is its owner's, so its promotions count.
+
+    Raises:
+        VaultError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VaultError(f"{folder}: cannot be made ({error.strerror})") from error
+    fresh = not any(name for name in folder.iterdir() if name.name != ".git")
+    new_repository = find_git_folder(folder.resolve()) is None
+    vault = open_vault(folder, agent=agent)
+    from vaultmem.storage.git.merge_setup import install_driver
+
+    with vault.lock():
+        if new_repository:
+            _init_repository(vault)
+        had_ignore = (vault.root / ".gitignore").exists()
+        added = tuple(_add_missing(vault))
+        excluded = tuple(_add_excludes(vault)) if had_ignore else ()
+        configured = tuple(install_driver(vault.history))
+        report = CommitReport()
+        if new_repository:
+            author = Author(vault.author.agent)
+            subject = "init: new vault" if fresh else "init: the notes that were here, and a vault"
+            report = commit_event(vault, Event("init", subject, author, intent="observe"))
+        if fresh or new_repository:
+            vault.trust.record({})
+    return Created(vault, added, excluded, configured, new_repository, report)
+
+
+def template_folder() -> Path:
+    """Return where the files are that `init` lays down: in the package, or beside it."""
+    package = Path(vaultmem.__file__).parent
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def _init_repository(vault: Vault) -> None:
+    from vaultmem.storage.git.history import init_repository
+
+    init_repository(vault.root, vault.state_folder)
+
+
+def _template_files() -> Iterator[tuple[PurePosixPath, bytes]]:
+    folder = template_folder()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(folder).as_posix()
+            yield PurePosixPath(".gitignore" if name == "gitignore" else name), file.read_bytes()
+
+
+def _add_missing(vault: Vault) -> Iterator[str]:
+    """Create each file that the vault lacks; a twin in other case counts as there."""
+    for path, data in _template_files():
+        if _exists(vault.root, path):
+            continue
+        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
+        try:
+            create_file(vault.root, path, data)
+        except ConflictError:
+            continue
+        yield str(path)
+
+
+def _exists(root: Path, path: PurePosixPath) -> bool:
+    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
+    folder = root
+    for part in path.parts:
+        try:
+            names = {entry.name.casefold(): entry.name for entry in folder.iterdir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if part.casefold() not in names:
+            return False
+        if names[part.casefold()] != part:
+            return True
+        folder = folder / names[part.casefold()]
+    return True
+
+
+def _add_excludes(vault: Vault) -> Iterator[str]:
+    """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    prefix = vault.history.prefix
+    wanted = [
+        line
+        for line in (template_folder() / "gitignore").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+    file = vault.history.exclude_file()
+    there = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lacking = [line.lstrip("/") for line in wanted if not {line, line.lstrip("/")} & set(here)]
+    missing = [line for name in lacking if (line := f"/{prefix}{name}") not in there]
+    if missing:
+        file.parent.mkdir(exist_ok=True)
+        gap = "" if not there or file.read_text(encoding="utf-8").endswith("\n") else "\n"
+        with open(file, "a", encoding="utf-8", newline="\n") as out:
+            out.write(gap + "\n".join(missing) + "\n")
+    yield from missing

@@ -1,0 +1,1 @@
+"""Keep index, commits and generated files up with what is saved."""

@@ -1,0 +1,153 @@
+"""Keep generated packs: CONTEXT.md, those of vaultmem.yaml, and blocks in other files.
+
+They are made from the notes at any time, so what a generated file held is never missed. A file that
+vaultmem did not generate is not written over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.packs.context_block import BEGIN, END, replace_block
+from vaultmem.core.packs.context_line import ContextLine, parse_contexts
+from vaultmem.core.paths import is_hidden
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.finding.look import look_at
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, replace_file
+from vaultmem.vault import Vault
+
+CONTEXT_FILE = "CONTEXT.md"
+
+#: How a file begins that may be written over.
+HEAD = b"# Context  (vault "
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedContext:
+    """A generated file, as vaultmem.yaml names it: whether it was written, or why it was not."""
+
+    path: str
+    changed: bool
+    problem: str = ""
+
+
+def render_contexts(vault: Vault) -> list[RenderedContext]:
+    """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
+
+    The vault must be in sync. What cannot be written is told in `problem` and stops no other.
+    """
+    config = vault.config
+    with vault.lock():  # Whoever renders last has seen the newest notes.
+        try:
+            seen = look_at(vault) if vault.ref else vault
+            text = make_pack(seen).text
+        except VaultError as error:
+            names = (CONTEXT_FILE, *config.keep_in)
+            return [RenderedContext(name, False, str(error)) for name in names]
+        done = [_render(CONTEXT_FILE, partial(_write_pack, vault, CONTEXT_FILE, text))]
+        for line in parse_contexts(config.contexts):
+            done.append(_render(line.path, partial(_write_line, vault, seen, line)))
+        done += [_render(name, partial(_keep_in, vault, name, text)) for name in config.keep_in]
+        return done
+
+
+def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
+    """Write one file; where somebody else saves it at the same moment, look at it again."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return RenderedContext(path, write())
+        except ConflictError:
+            continue
+        except VaultError as error:
+            problem = str(error).removeprefix(f"{path}: ")
+            return RenderedContext(path, False, problem)
+    return RenderedContext(path, False, "others keep changing it; it is tried again later")
+
+
+def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
+    return _write_pack(vault, line.path, make_pack(seen, line.query, line.budget).text)
+
+
+def _write_pack(vault: Vault, name: str, text: str) -> bool:
+    """Make a generated file hold a pack; tell whether it had to be written."""
+    path, data = PurePosixPath(name), _encode(text)
+    try:
+        current = read_file(vault.root, path)
+    except NoteNotFoundError:
+        create_file(vault.root, path, data)
+        return True
+    if current == data:
+        return False
+    if current and not current.startswith(HEAD):
+        raise RefusedError("vaultmem did not write this file, so it is kept; move it away")
+    replace_file(vault.root, path, blob_id(current), data)
+    return True
+
+
+def _keep_in(vault: Vault, name: str, text: str) -> bool:
+    """Make the block in somebody's file hold a pack; tell whether it had to be written."""
+    file = _find_file(vault, name)
+    path = PurePosixPath(file.name)
+    try:
+        current = read_file(file.parent, path)
+        data = replace_block(current, text)
+        if current == data:
+            return False
+        if len(data) > MAX_FILE_BYTES:
+            raise RefusedError("it would be larger than 1 MiB; lower `budget` in vaultmem.yaml")
+        replace_file(file.parent, path, blob_id(current), data)
+    except NoteNotFoundError:
+        remedy = f'make it, with the lines "{BEGIN}" and "{END}"'
+        raise RefusedError(f"there is no such file; {remedy}") from None
+    except ConflictError:
+        raise
+    except VaultError as error:
+        raise RefusedError(str(error).removeprefix(f"{path}: ")) from None
+    return True
+
+
+def _find_file(vault: Vault, name: str) -> Path:
+    """Return the file that an item of `keep_in` names, relative to the vault.
+
+    Raises:
+        RefusedError: it is a note or is committed with the notes, so that the pack would hold or
+            date itself; or it is outside a vault that nobody trusts.
+    """
+    try:
+        file = vault.root / Path(name).expanduser()
+        file = file.parent.resolve() / file.name
+    except (OSError, RuntimeError, ValueError) as error:
+        raise RefusedError(f"its folder cannot be found ({error}); correct the name") from None
+    if not file.name or file.name == "..":
+        raise RefusedError("it is no file; name one, such as ~/code/AGENTS.md")
+    if not file.is_relative_to(vault.root):
+        if not vault.trust.is_trusted():
+            raise RefusedError(
+                "it is outside the vault, and the vault is not trusted; run `vaultmem trust`"
+            )
+        return file
+    inside = file.relative_to(vault.root).as_posix()
+    parts = inside.split("/")
+    above = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+    if ".git" in {part.lower() for part in parts}:
+        raise RefusedError("it is inside git's own folder; name another file")
+    if any(map(vault.config.ignores, above)) or any(map(is_hidden, parts)):
+        return file
+    raise RefusedError(
+        "it belongs to the vault, and the pack would hold itself; add it to `ignore`, "
+        "or name a file outside"
+    )
+
+
+def _encode(text: str) -> bytes:
+    data = text.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError("the pack is larger than 1 MiB; lower its budget")
+    return data

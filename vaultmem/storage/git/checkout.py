@@ -1,0 +1,65 @@
+"""What is between the work tree's commit and another one, and the person's index on the way."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.history import History
+from vaultmem.storage.git.moves import Moves
+from vaultmem.storage.git.trees import EMPTY_TREE, RAW
+
+
+def find_differences(
+    history: History, old: str, new: str
+) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+    """Yield path (from the repository's root), and old and new entry, of all that differs.
+
+    `old` and `new` are commits or trees (full ids), empty for nothing at all.
+    """
+    command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
+    words = iter(history.git.run(*command).split("\0"))
+    for meta, path in zip(words, words, strict=False):
+        old_mode, mode, old_blob, blob, _ = meta.lstrip(":").split()
+        before = TreeEntry(old_mode, old_blob) if old_mode.strip("0") else None
+        yield path, before, TreeEntry(mode, blob) if mode.strip("0") else None
+
+
+def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield each blob and its size in bytes, but for those that the repository lacks."""
+    wanted = "".join(f"{blob}\n" for blob in blobs).encode()
+    command = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
+    for line in history.git.run(*command, stdin=wanted).splitlines() if wanted else ():
+        blob, _, size = line.partition(" ")
+        if size.isdigit():
+            yield blob, int(size)
+
+
+def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
+    """Let those who may read a file execute it, or nobody."""
+    file = root / path
+    mode = stat.S_IMODE(file.stat().st_mode)
+    file.chmod(mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
+
+
+def has_staged(history: History) -> bool:
+    """Tell whether the person has staged something; the work tree is not looked at."""
+    head = history.head().commit or EMPTY_TREE
+    command = ("diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", head, "--")
+    return bool(history.git.run(*command))
+
+
+def follow_index(history: History, moves: Moves) -> None:
+    """Put the new entries into the person's index, but where they staged something else.
+
+    Until `History.person_index().drop_intent()` they are known as ours, and can be taken back.
+
+    Raises:
+        PendingError: another git holds the index.
+    """
+    before = {history.prefix + path: old for path, (old, _) in moves.items() if old}
+    after = {history.prefix + path: new for path, (_, new) in moves.items() if new}
+    paths = {history.prefix + path for path in moves}
+    history.person_index().follow(paths, before, after, history.settings())

@@ -1,0 +1,198 @@
+"""What a repository holds: commits, trees, dates and events of the vault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.git.commit_writer import CommitWriter
+from vaultmem.storage.git.commits import Draft, File, Identity, TreeEntry
+from vaultmem.storage.git.head import Head, find_git_folder, find_obstacle, read_head
+from vaultmem.storage.git.objects import ObjectReader
+from vaultmem.storage.git.person_index import PersonIndex
+from vaultmem.storage.git.refs import Refs
+from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
+from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.git.settings import Settings, read_settings
+
+
+class History:
+    """The repository that a vault lives in; `prefix` is the vault's folder inside it."""
+
+    def __init__(self, root: Path, scratch: Path) -> None:
+        refuse_bare(root)
+        found = find_git_folder(root)
+        if found is None:
+            raise VaultError(f"{root}: not in a git repository; run `vaultmem init` there")
+        work_tree, self.git_folder = found
+        check_repository(work_tree, self.git_folder)
+        inside = root.relative_to(work_tree).as_posix()
+        self.prefix = "" if inside == "." else inside + "/"
+        self.git = GitRunner(work_tree, self.git_folder)
+        self.refs = Refs(self.git)
+        self.objects = ObjectReader(self.git)
+        self._scratch = scratch
+
+    def head(self) -> Head:
+        """Return the checked-out branch and commit."""
+        head = read_head(self.git_folder)
+        if head is not None:
+            return head
+        branch = self.git.run("symbolic-ref", "--short", "-q", "HEAD", check=False)
+        return Head(branch, self.git.run("rev-parse", "-q", "--verify", "HEAD", check=False))
+
+    def close(self) -> None:
+        """End git's process, if one is running."""
+        self.objects.close()
+
+    def obstacle(self) -> str:
+        """Return why no commit can be made right now, empty if one can."""
+        return find_obstacle(self.git_folder)
+
+    def exclude_file(self) -> Path:
+        """Return the repository's own list of ignored files, which is in no commit."""
+        return Path(self.git.run("rev-parse", "--git-path", "info/exclude"))
+
+    def commit_time(self, commit: str) -> int:
+        """Return a commit's time in seconds since the epoch."""
+        return int(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
+
+    def person(self) -> Identity:
+        """Return the person's identity as git is configured."""
+        return self.settings().person
+
+    def settings(self) -> Settings:
+        """Return what git's settings say of its user and of filters, asked anew."""
+        return read_settings(self.git)
+
+    def tree(self, commit: str) -> dict[str, TreeEntry]:
+        """Return the vault's files in a commit by path; links and submodules are left out."""
+        if not commit:
+            return {}
+        where = ["--", self.prefix] if self.prefix else []
+        out = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit, *where)
+        entries: dict[str, TreeEntry] = {}
+        for line in filter(None, out.split("\0")):
+            meta, _, path = line.partition("\t")
+            mode, kind, blob = meta.split()
+            if kind == "blob" and mode in {"100644", "100755"}:
+                entries[path.removeprefix(self.prefix)] = TreeEntry(mode, blob)
+        return entries
+
+    def ignored(self, paths: list[str]) -> set[str]:
+        """Return those of the paths that git is told to ignore."""
+        if not paths:
+            return set()
+        # check-ignore refuses --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
+        lead = f"./{self.prefix}"
+        asked = "".join(f"{lead}{path}\0" for path in paths).encode()
+        command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
+        out = self.git.run(*command, stdin=asked, fine=(0, 1))
+        return {path.removeprefix(lead) for path in out.split("\0") if path}
+
+    def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
+        """Return when a commit last wrote each (path, blob) of the vault.
+
+        Only commits of `commit` that are not in `since` are read; seconds since the epoch.
+        """
+        known = since and self.git.run("cat-file", "-t", since, check=False) == "commit"
+        span = [commit, f"^{since}"] if known else [commit]
+        where = ["--", self.prefix] if self.prefix else []
+        out = self.git.run(
+            *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
+            *("--no-ext-diff", "--no-textconv", "--format=%x01%ct", *span, *where),
+        )
+        return _parse_dates(out, self.prefix)
+
+    def write_commit(
+        self, files: Mapping[str, File], message: str, author: Identity, parent: str, at: int
+    ) -> str:
+        """Commit these files (mode and bytes, or None to remove) and nothing else.
+
+        `at` is the commit's time in seconds since the epoch; the new commit's id is returned.
+
+        Raises:
+            RefMovedError: HEAD is not `parent` any more.
+            PendingError: another git holds the index.
+        """
+        return self.write_commits([Draft(files, message, author, at)], parent)[0]
+
+    def write_commits(
+        self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
+    ) -> list[str]:
+        """Make a chain of commits upon `parent` what is checked out: all of them, or none.
+
+        The ids are returned, oldest first. The person's index follows but for what they staged;
+        the work tree is not touched.
+
+        Raises:
+            RefMovedError: HEAD is not `parent` any more.
+            PendingError: another git holds the index or the branch.
+        """
+        writer = self._writer()
+        chain = writer.write(drafts, parent)
+        writer.move_head(chain, settings or self.settings())
+        return list(chain.commits)
+
+    def write_branch_commits(self, ref: str, drafts: Sequence[Draft], parent: str) -> list[str]:
+        """Make a chain of commits upon `parent` the end of a branch that is not checked out.
+
+        `ref` starts with "refs/heads/"; with an empty `parent` the branch is new. Neither index
+        nor work tree is touched.
+
+        Raises:
+            RefMovedError: the branch is not at `parent` any more.
+            PendingError: another git holds the branch.
+            VaultError: it is no branch, or is checked out somewhere.
+        """
+        if not ref.startswith("refs/heads/"):
+            raise VaultError(f"{ref}: not a local branch; nothing can be committed there")
+        if folder := find_checkout(self.git_folder, ref):
+            name = ref.removeprefix("refs/heads/")
+            raise VaultError(f"{name}: checked out in {folder}; commit there, or switch it away")
+        writer = self._writer()
+        chain = writer.write(drafts, parent)
+        writer.move_branch(chain, ref)
+        return list(chain.commits)
+
+    def person_index(self) -> PersonIndex:
+        """Return git's index of the work tree."""
+        return PersonIndex(self.git, self._scratch)
+
+    def settle_index(self) -> None:
+        """Take out of the person's index what a commit left there that did not come about."""
+        if self.person_index().read_intent():
+            self._writer().settle_index(self.settings())
+
+    def find_skipped(self, paths: Set[str]) -> set[str]:
+        """Return those of the paths that a sparse checkout leaves out of the work tree."""
+        named = {self.prefix + path for path in paths}
+        found = self.person_index().find_skipped(named)
+        return {path.removeprefix(self.prefix) for path in found}
+
+    def _writer(self) -> CommitWriter:
+        return CommitWriter(self.git, self.objects, self.prefix, self._scratch)
+
+
+def init_repository(root: Path, scratch: Path) -> History:
+    """Make an empty repository in a folder and return its history."""
+    refuse_bare(root)
+    make_repository(root)
+    return History(root, scratch)
+
+
+def _parse_dates(out: str, prefix: str) -> dict[tuple[str, str], int]:
+    dates: dict[tuple[str, str], int] = {}
+    at = 0
+    parts = iter(out.split("\0"))
+    for part in parts:
+        part = part.strip("\n")
+        if part.startswith("\x01"):
+            at = int(part[1:].split("\n")[0])
+            part = part.partition("\n")[2].strip("\n")
+        if part.startswith(":"):
+            parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
+            pair = (next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1])
+            dates[pair] = max(at, dates.get(pair, at))
+    return dates

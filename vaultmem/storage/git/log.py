@@ -1,0 +1,210 @@
+"""Commits as values: who, when, and the trailers, as git itself parses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vaultmem.core.changing.file_changes import FileChange
+from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.git.history import History
+from vaultmem.storage.git.trees import EMPTY_TREE, RAW, Words, take_changes
+
+_FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b")
+
+#: Name and value of each trailer, divided by a line end, which git takes out of both.
+_TRAILERS = "%(trailers:only,unfold,separator=%x00,key_value_separator=%x0A)"
+
+_LOG = (
+    *(
+        "log",
+        "-z",
+        "--no-show-signature",
+        "--no-notes",
+        "--no-decorate",
+        "--no-color",
+        "--encoding=UTF-8",
+    ),
+    *("--no-ext-diff", "--no-textconv", f"--format={'%x00'.join(_FIELDS)}%x00{_TRAILERS}"),
+)
+
+_BLOCK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit: `time` is ISO 8601 with the committer's time zone, `at` seconds since the epoch.
+
+    `body` is the message without its subject, trailers included. Trailers that the message does
+    not have are empty; of several with one name the last counts.
+    """
+
+    commit: str
+    parents: tuple[str, ...]
+    tree: str
+    time: str
+    at: int
+    author: str
+    email: str
+    subject: str
+    body: str
+    event: str
+    agent: str
+    session: str
+    intent: str
+    confidence: str
+    tool_call: str
+    has_trailers: bool
+
+    @property
+    def who(self) -> str:
+        """The agent where one is named, else the author."""
+        return self.agent or self.author
+
+    @property
+    def prose(self) -> str:
+        """The body without the paragraph of trailers."""
+        return self.body.rpartition("\n\n")[0].strip() if self.has_trailers else self.body
+
+
+def walk_log(history: History, commit: str, path: str = "") -> Generator[Commit]:
+    """Yield the vault's commits from `commit` back, newest first; it may be left at any time.
+
+    Those that change something in the vault (or under `path`, a note or folder), merges compared
+    with their first parent; where no path is given also those that change nothing anywhere and
+    have an event: a checkpoint may be empty.
+    """
+    inside = history.prefix + path
+    # `--full-history --sparse` leaves out none for what it does or does not change.
+    options = (
+        ("--full-history", "--sparse", "--no-renames", "--root", "--diff-merges=first-parent")
+        if inside
+        else ()
+    )
+    where = ("--", inside) if inside else ("--",)
+    shown = (*RAW, *options) if inside else ()
+    for found, changes in _walk(history, *shown, commit, *where):
+        if not inside or changes or (not path and found.event and _is_empty(history, found)):
+            yield found
+
+
+def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
+    """Return the commits that changed a file, newest first, through renames.
+
+    A merge is among them if it has the file as none of its parents has it.
+    """
+    options = ("--follow", "-M", "--root", "-c")
+    found = _walk(history, *RAW, *options, commit, "--", history.prefix + path)
+    return [(each, changes[0]) for each, changes in found if changes]
+
+
+def read_commit(history: History, commit: str) -> Commit:
+    """Return a commit by its full id."""
+    return read_commits(history, [commit])[commit]
+
+
+def read_commits(history: History, commits: Iterable[str]) -> dict[str, Commit]:
+    """Return commits by their full ids."""
+    wanted = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
+    if not wanted:
+        return {}
+    out = history.git.run(*_LOG, "--no-walk", "--stdin", stdin=wanted.encode())
+    words = Words(out.split("\0"))
+    found = {}
+    while words.next:
+        commit = _take_commit(words)
+        found[commit.commit] = commit
+    return found
+
+
+def sort_commits(history: History, commits: Iterable[Commit]) -> list[Commit]:
+    """Return commits oldest first; of those made in one second, parents before children."""
+    listed = {commit.commit: commit for commit in commits}
+    seconds = Counter(commit.at for commit in listed.values())
+    tied = [commit for commit in listed.values() if seconds[commit.at] > 1]
+    places: dict[str, int] = {}
+    if tied:
+        oldest = min(commit.at for commit in tied)
+        command = ("rev-list", "--topo-order", "--reverse", f"--max-age={oldest}", "--stdin")
+        wanted = "".join(f"{commit.commit}\n" for commit in tied)
+        out = history.git.run(*command, stdin=wanted.encode())
+        places = {commit: place for place, commit in enumerate(out.split())}
+    return sorted(listed.values(), key=lambda each: (each.at, places.get(each.commit, -1)))
+
+
+def find_ends(history: History) -> frozenset[str]:
+    """Return the commits at which a shallow clone's history ends; their parents are elsewhere."""
+    name = history.git.run("rev-parse", "--git-path", "shallow")
+    try:
+        text = (history.git.work_tree / name).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return frozenset()
+    return frozenset(text.split())
+
+
+def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+    words = Words(_stream(history, *_LOG, *arguments))
+    while words.next:
+        commit = _take_commit(words)
+        if words.next == "":
+            words.take()  # Stands before a merge's changes, and at the end.
+        yield commit, list(take_changes(words, history.prefix))
+
+
+def _take_commit(words: Words) -> Commit:
+    commit, parents, tree, time, at, author, email, subject, body = (
+        words.take().strip() for _ in _FIELDS
+    )
+    trailers: dict[str, str] = {}
+    if words.next == "":
+        words.take()  # There are none.
+    while words.next and "\n" in words.next and not words.next.startswith("\n"):
+        name, _, value = words.take().partition("\n")
+        trailers[name.strip().lower()] = value.strip()
+    return Commit(
+        *(commit, tuple(parents.split()), tree, time, int(at), author, email, subject, body),
+        event=trailers.get("vault-event", ""),
+        agent=trailers.get("agent-id", ""),
+        session=trailers.get("session-id", ""),
+        intent=trailers.get("intent", ""),
+        confidence=trailers.get("confidence", ""),
+        tool_call=trailers.get("tool-call", ""),
+        has_trailers=bool(trailers),
+    )
+
+
+def _is_empty(history: History, commit: Commit) -> bool:
+    """Tell whether a commit has the very tree of its first parent."""
+    if not commit.parents:
+        return commit.tree == EMPTY_TREE
+    try:
+        kind, data = history.objects.read(commit.parents[0])
+    except NoteNotFoundError:
+        return False
+    return kind == "commit" and data.startswith(f"tree {commit.tree}\n".encode())
+
+
+def _stream(history: History, *arguments: str) -> Iterator[str]:
+    """Yield the words of git's output as they come; git ends when nobody reads on."""
+    process = history.git.start(*arguments)
+    try:
+        process.stdin.close()
+        rest = b""
+        while block := process.stdout.read1(_BLOCK):
+            *words, rest = (rest + block).split(b"\0")
+            for word in words:
+                yield word.decode("utf-8", "surrogateescape")
+        complaint = process.stderr.read().decode("utf-8", "replace")
+        if process.proc.wait():
+            raise VaultError(f"git log failed: {next(iter(complaint.splitlines()), 'no reason')}")
+    finally:
+        _end(process)
+
+
+def _end(process: Any) -> None:
+    process.stdout.close()
+    process.stderr.close()
+    process.proc.terminate()
+    process.proc.wait()

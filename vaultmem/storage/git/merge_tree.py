@@ -1,0 +1,190 @@
+"""Git's own merge of two commits, in objects alone: no index, no work tree, nobody's programs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.head import common_folder
+from vaultmem.storage.git.history import History
+from vaultmem.storage.git.merge_setup import name_driver, name_notes
+
+_DRIVERS = r"^merge\..*\.driver$"
+
+#: How git calls a file that it moved out of a folder's way: by its path and its side.
+_ASIDE = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Unmerged:
+    """A path that git left open: the base's, our and their version, None where there is none.
+
+    `kind` is git's word for a conflict other than one of contents ("rename/rename", say), empty
+    otherwise; `names` are all paths of it then: where one was renamed twice, the old, our and
+    their name.
+    """
+
+    path: str
+    base: TreeEntry | None
+    ours: TreeEntry | None
+    theirs: TreeEntry | None
+    kind: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """The merged tree's id, and what is open in it."""
+
+    tree: str
+    unmerged: tuple[Unmerged, ...]
+
+
+def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> MergedTree:
+    """Merge two commits (full ids) as git does; paths are from the repository's root.
+
+    Notes that both sides changed are left open, whatever the repository says of them. A note
+    that was added to a folder that the other side renamed stays where it is.
+
+    Raises:
+        VaultError: their histories have nothing in common, or git is too old.
+    """
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        _make_git_folder(Path(folder), history)
+        options = ("-c", "merge.directoryRenames=false", "-c", "merge.renameLimit=20000")
+        command = ("merge-tree", "--write-tree", "-z", ours, theirs)
+        env = {
+            "GIT_DIR": folder,
+            "GIT_OBJECT_DIRECTORY": str(common_folder(history.git_folder) / "objects"),
+            **_name_drivers(history),
+        }
+        try:
+            out = history.git.run(*options, *command, env=env, fine=(0, 1))
+        except VaultError as error:
+            raise _explain(history, error) from None
+    words = iter(out.split("\0"))
+    tree = next(words)
+    stages = dict(_take_stages(words))
+    return MergedTree(tree, tuple(_join(stages, list(_take_messages(words)))))
+
+
+def find_shared_version(history: History, ours: str, theirs: str, path: str) -> TreeEntry | None:
+    """Return the newest version of a file that both commits' histories had since they parted.
+
+    A memory that was taken over from the other side alone is such a one: git knows of no common
+    ancestor, yet both sides began with the same bytes. None where the two do not agree which one
+    is the newest. `path` is from the repository's root.
+    """
+    mine = list(_written_versions(history, theirs, ours, path))
+    other = list(_written_versions(history, ours, theirs, path))
+    known = {entry.blob for entry in mine} & {entry.blob for entry in other}
+    newest = [next((e for e in each if e.blob in known), None) for each in (mine, other)]
+    agreed = newest[0] and newest[1] and newest[0].blob == newest[1].blob
+    return newest[0] if agreed else None
+
+
+def _make_git_folder(folder: Path, history: History) -> None:
+    """Make a git folder without anybody's settings, that shares the repository's objects."""
+    for name in ("objects", "refs", "info"):
+        (folder / name).mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
+    line = f"{name_notes(history.prefix)} merge=vaultmem\n"
+    (folder / "info/attributes").write_text(line, encoding="utf-8", errors="surrogateescape")
+    shallow = common_folder(history.git_folder) / "shallow"
+    if shallow.is_file():
+        shutil.copyfile(shallow, folder / "shallow")
+
+
+def _name_drivers(history: History) -> dict[str, str]:
+    """Return settings by which each merge driver leaves a conflict, but ours between ancestors.
+
+    Where two histories were merged crosswise, git merges their common ancestors first; what is
+    left open there would be taken for what one of them has.
+    """
+    found = history.git.run("config", "-z", "--name-only", "--get-regexp", _DRIVERS, check=False)
+    settings = dict.fromkeys([name for name in found.split("\0") if name], "false")
+    settings |= {
+        "merge.vaultmem.driver": "false",
+        "merge.vaultmem.recursive": "vaultmem-ancestors",
+        "merge.vaultmem-ancestors.driver": name_driver(),
+    }
+    env = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return env
+
+
+def _explain(history: History, error: VaultError) -> VaultError:
+    if "unrelated histories" in str(error):
+        if history.refs.is_shallow():
+            return VaultError(
+                "not merged: this clone is shallow and has no commit that both sides share; "
+                "`git fetch --unshallow` gets it"
+            )
+        return VaultError("not merged: the two histories have no commit in common; use git itself")
+    if "usage:" in str(error):
+        return VaultError("not merged: this needs git 2.38 or newer; update git")
+    return error
+
+
+def _take_stages(words: Iterator[str]) -> Iterator[tuple[str, dict[str, TreeEntry]]]:
+    """Yield each open path with its versions: "1" is the base's, "2" ours, "3" theirs."""
+    stages: dict[str, dict[str, TreeEntry]] = {}
+    for word in words:
+        if not word:
+            break
+        meta, _, path = word.partition("\t")
+        mode, blob, stage = meta.split()
+        stages.setdefault(_ASIDE.sub("", path), {})[stage] = TreeEntry(mode, blob)
+    yield from sorted(stages.items())
+
+
+def _take_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield kind and paths of each conflict: a count, as many paths, a kind and a text."""
+    for count in words:
+        if not count.strip().isdigit():
+            return
+        paths = tuple(_ASIDE.sub("", next(words, "")) for _ in range(int(count)))
+        kind, _ = next(words, ""), next(words, "")
+        if kind.startswith("CONFLICT"):
+            yield kind.partition("(")[2].rstrip(")"), paths
+
+
+def _join(
+    stages: Mapping[str, dict[str, TreeEntry]], messages: list[tuple[str, tuple[str, ...]]]
+) -> Iterator[Unmerged]:
+    """Yield what is open, each conflict once, whether git has versions of it or not."""
+    left = {
+        path: Unmerged(path, found.get("1"), found.get("2"), found.get("3"))
+        for path, found in stages.items()
+    }
+    for kind, paths in messages:
+        if kind == "contents" or not paths:
+            continue
+        known = left.get(paths[0], Unmerged(paths[0], None, None, None))
+        left[paths[0]] = replace(known, kind=kind, names=paths)
+        if kind == "rename/rename":
+            for path in paths[1:]:
+                left.pop(path, None)
+    yield from (left[path] for path in sorted(left))
+
+
+def _written_versions(
+    history: History, without: str, commit: str, path: str
+) -> Iterator[TreeEntry]:
+    """Yield what commits that only one side has made of a file, newest first."""
+    options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")
+    safe = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
+    out = history.git.run("log", *options, *safe, commit, f"^{without}", "--", path)
+    words = iter(out.split("\0"))
+    for meta, name in zip(words, words, strict=False):
+        fields = meta.strip().lstrip(":").split()
+        if name == path and len(fields) == 5 and fields[1].startswith("100"):
+            yield TreeEntry(fields[1], fields[3])

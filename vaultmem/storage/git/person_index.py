@@ -1,0 +1,111 @@
+"""The person's index: it follows our commits, and what the person staged stays theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+from vaultmem.errors import PendingError, VaultError
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.head import find_obstacle
+from vaultmem.storage.git.runner import GitRunner
+from vaultmem.storage.git.settings import Settings
+
+#: Removes an entry from an index.
+_NOTHING = "0 0000000000000000000000000000000000000000"
+
+#: More paths, or longer ones together, are not named to git one by one.
+_FEW, _SHORT = 200, 60_000
+
+
+class PersonIndex:
+    """Git's index of the work tree; `scratch` is the vault's state folder."""
+
+    def __init__(self, git: GitRunner, scratch: Path) -> None:
+        self._git = git
+        self._intent = scratch / "index-entries.json"
+
+    def read_intent(self) -> dict[str, str]:
+        """Return what a commit that did not come about put into the index: "" is a removal."""
+        try:
+            return dict(json.loads(self._intent.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def drop_intent(self) -> None:
+        """Forget what was put into the index, because HEAD has it now."""
+        self._intent.unlink(missing_ok=True)
+
+    def follow(
+        self,
+        paths: Set[str],
+        before: Mapping[str, TreeEntry],
+        after: Mapping[str, TreeEntry],
+        settings: Settings,
+    ) -> None:
+        """Put `after` into the index at these paths, but for those that the person staged.
+
+        Where the index has neither what the old commit has (`before`) nor what `read_intent`
+        told, the person staged it. What is put there is written down until HEAD has moved: after
+        a crash in between, these entries are known as our own, and not taken for the person's.
+
+        Raises:
+            PendingError: another git holds the index.
+        """
+        left = self.read_intent()
+        current = {path: value for path, _, value in self._list(paths)}
+        wanted: dict[str, str] = {}
+        for path in paths:
+            held, old = current.get(path, ""), _value(before.get(path))
+            new = _value(after.get(path))
+            if held in {old, left.get(path, old)} and new != held:
+                wanted[path] = new
+        if not wanted:
+            return
+        self._write_intent({**left, **wanted})
+        lines = (f"{value or _NOTHING}\t{path}\0" for path, value in wanted.items())
+        stdin = "".join(lines).encode("utf-8", "surrogateescape")
+        try:
+            env = settings.without_filters()
+            self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
+        except VaultError as error:
+            self._write_intent(left)  # Nothing was put there: git exchanges its index whole.
+            if "index.lock" in str(error):
+                raise PendingError(
+                    find_obstacle(self._git.git_folder) or "another git is at work"
+                ) from error
+            raise
+
+    def find_skipped(self, paths: Set[str]) -> set[str]:
+        """Return those of the paths that the work tree need not have (a sparse checkout)."""
+        return {path for path, tag, _ in self._list(paths) if tag == "S"}
+
+    def _list(self, paths: Set[str]) -> Iterator[tuple[str, str, str]]:
+        """Yield path, tag, and mode, blob and stage of the paths that the index has."""
+        few = len(paths) <= _FEW and sum(map(len, paths)) <= _SHORT
+        # Elsewhere than in UTF-8 an argument would be other bytes than the name in git.
+        named = few and sys.getfilesystemencoding() == "utf-8"
+        where = ["--", *sorted(paths)] if named else []
+        out = self._git.run("ls-files", "-t", "-s", "-z", *where) if paths else ""
+        for line in filter(None, out.split("\0")):
+            meta, _, path = line.partition("\t")
+            tag, *value = meta.split()
+            if path in paths:
+                yield path, tag, " ".join(value)
+
+    def _write_intent(self, entries: Mapping[str, str]) -> None:
+        """Write it whole and durably: a torn one would make our entries the person's."""
+        spare = self._intent.with_suffix(".tmp")
+        with open(spare, "w", encoding="utf-8") as file:
+            json.dump(entries, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(spare, self._intent)
+
+
+def _value(entry: TreeEntry | None) -> str:
+    """Return an entry as `ls-files -s` says it, empty for none."""
+    return "" if entry is None else f"{entry.mode} {entry.blob} 0"

@@ -1,0 +1,224 @@
+"""What a branch, tag, commit or date stands for: one commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from vaultmem.core.moments import is_moment, parse_day_or_moment
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.git.runner import GitRunner
+
+_FULL_ID = re.compile(r"[0-9a-f]{40}")
+_MAX_NAME = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A commit and what it was asked for by.
+
+    `name` is the branch, else the name that was given, or the short id where a date was;
+    `branch` is empty unless it is a local branch; `at` is the commit's time in seconds.
+    """
+
+    name: str
+    branch: str
+    commit: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A local branch, its newest commit, and the folder in which it is checked out, if any."""
+
+    name: str
+    commit: str
+    at: int
+    subject: str
+    folder: str
+
+
+class Refs:
+    """The names of a repository's commits."""
+
+    def __init__(self, git: GitRunner) -> None:
+        self._git = git
+
+    def resolve(self, text: str, within: str = "HEAD") -> Target:
+        """Return the commit that a branch, tag, commit id, expression or date stands for.
+
+        A date stands for the last commit of `within`, along its first parents, that was made by
+        then; a day ends at midnight, local time.
+
+        Raises:
+            NoteNotFoundError: no commit is called that, or none is that old.
+            RefusedError: it is not a name, or could be read as two.
+        """
+        name = self._check_name(text)
+        local = name.removeprefix("refs/heads/")
+        branch = self._find_branch(local)
+        if is_moment(name):
+            if branch or self._find(f"refs/tags/{name}"):
+                raise RefusedError(
+                    f'"{name}" is a date and the name of a branch or tag; '
+                    f"write refs/heads/{name}, refs/tags/{name}, or {name}T23:59:59"
+                )
+            return self._resolve_moment(name, within)
+        if branch:
+            return self._target(local, local, branch)
+        commit = self._find(name)
+        if not commit:
+            raise NoteNotFoundError(
+                f"{name}: no branch, tag or commit is called that{self._hint()}"
+            )
+        shown = commit[:7] if commit.startswith(name.lower()) else name
+        return self._target(shown, "", commit)
+
+    def branch_tip(self, name: str) -> str:
+        """Return the newest commit of a local branch.
+
+        Raises:
+            NoteNotFoundError: there is no such branch.
+        """
+        commit = self._find_branch(self._check_name(name))
+        if not commit:
+            raise NoteNotFoundError(
+                f"{name}: there is no such branch; `vaultmem branch {name}` makes it"
+            )
+        return commit
+
+    def branches(self) -> list[Branch]:
+        """Return all local branches, by name."""
+        fields = "%00".join(
+            f"%({field})"
+            for field in (
+                *("refname:lstrip=2", "objectname", "committerdate:unix"),
+                *("contents:subject", "worktreepath"),
+            )
+        )
+        out = self._git.run("for-each-ref", f"--format={fields}", "refs/heads/")
+        rows = (line.split("\0") for line in out.split("\n") if line)
+        return [Branch(row[0], row[1], int(row[2] or 0), row[3], row[4]) for row in rows]
+
+    def create_branch(self, name: str, commit: str) -> None:
+        """Make a local branch at a commit (full id).
+
+        Raises:
+            RefusedError: git does not allow the name, or it would be read as something else, or
+                the branch exists.
+        """
+        self._check_name(name)
+        checked = self._git.run("check-ref-format", "--branch", name, check=False)
+        if checked != name or name == "@" or name.startswith("refs/"):
+            raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
+        if is_moment(name) or _FULL_ID.fullmatch(name):
+            raise RefusedError(f'"{name}" would be read as a date or a commit; choose another name')
+        if self._find_branch(name):
+            raise RefusedError(f"{name}: there is a branch of that name; choose another")
+        command = ("update-ref", "--create-reflog", "-m", "vaultmem: branch")
+        try:
+            self._git.run(*command, f"refs/heads/{name}", commit, "0" * 40)
+        except VaultError as error:  # One name may not be a folder of another's.
+            if " exists; cannot create " not in str(error):
+                raise
+            raise RefusedError(
+                f"{name}: git keeps branches like files in folders, and another branch's name is "
+                "in the way; choose another"
+            ) from None
+
+    def delete_branch(self, name: str, commit: str) -> None:
+        """Remove a local branch that still is at a commit (full id)."""
+        self._git.run("update-ref", "-d", f"refs/heads/{name}", commit)
+
+    def checkout(self, name: str) -> None:
+        """Make HEAD a branch; nothing but HEAD changes."""
+        command = ("symbolic-ref", "-m", f"vaultmem: switch to {name}")
+        self._git.run(*command, "HEAD", f"refs/heads/{name}")
+
+    def count_ahead(self, commit: str, other: str) -> tuple[int, int]:
+        """Return how many commits only the first has, and how many only the second."""
+        out = self._git.run("rev-list", "--left-right", "--count", f"{commit}...{other}", "--")
+        ahead, behind = out.split()
+        return int(ahead), int(behind)
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Tell whether one commit is in the history of another (or is it)."""
+        command = ("merge-base", "--is-ancestor", commit, of)
+        try:
+            self._git.run(*command)
+        except VaultError:
+            return False
+        return True
+
+    def is_kept(self, commit: str) -> bool:
+        """Tell whether a branch or tag, of a remote too, has a commit in its history."""
+        command = ("for-each-ref", "--count=1", f"--contains={commit}")
+        return bool(self._git.run(*command, "refs/heads/", "refs/tags/", "refs/remotes/"))
+
+    def merge_base(self, commit: str, other: str) -> str:
+        """Return the newest commit that two histories share, "" if they share none."""
+        return self._git.run("merge-base", commit, other, check=False)
+
+    def nearest(self, commit: str, known: Set[str]) -> str:
+        """Return that of the known commits which is nearest in a commit's history, or ""."""
+        history = self._git.run("rev-list", "--topo-order", commit, "--").splitlines()
+        return next((each for each in history if each in known), "")
+
+    def between(self, bad: str, good: Set[str]) -> list[str]:
+        """Return the commits of `bad`'s history that no good one has in its own.
+
+        Those that divide the rest best come first, as git bisect would take them.
+        """
+        span = [bad, *(f"^{commit}" for commit in sorted(good))]
+        out = self._git.run("rev-list", "--bisect-all", *span, "--")
+        return [line.partition(" ")[0] for line in out.splitlines()]
+
+    def is_shallow(self) -> bool:
+        """Tell whether this clone has only the newer part of its history."""
+        path = self._git.run("rev-parse", "--git-path", "shallow")
+        return (self._git.work_tree / Path(path)).exists()
+
+    def _resolve_moment(self, text: str, within: str) -> Target:
+        moment = int(parse_day_or_moment(text, end_of_day=True))
+        start = within if _FULL_ID.fullmatch(within) else self._find(within)
+        if not start:
+            raise NoteNotFoundError(
+                f"{text}: nothing is committed yet, so nothing is known of then"
+            )
+        out = self._git.run("rev-list", "-1", "--first-parent", f"--before={moment}", start, "--")
+        if not out:
+            raise NoteNotFoundError(f"{text}: no commit is that old{self._hint()}")
+        return self._target(out[:7], "", out)
+
+    def _find_branch(self, name: str) -> str:
+        """Return the newest commit of the branch of this very name, empty if there is none.
+
+        `rev-parse` would take `main~1` for the name of a branch.
+        """
+        command = ("show-ref", "--verify", "--hash", "--", f"refs/heads/{name}")
+        return self._git.run(*command, check=False)
+
+    def _find(self, name: str) -> str:
+        """Return the id of the commit that git knows by a name, empty if there is none."""
+        found = self._git.run(
+            "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}", check=False
+        )
+        return found if _FULL_ID.fullmatch(found) else ""
+
+    def _target(self, name: str, branch: str, commit: str) -> Target:
+        at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
+        return Target(name, branch, commit, int(at))
+
+    def _hint(self) -> str:
+        if self.is_shallow():
+            return " in this clone, which is shallow; `git fetch --unshallow` gets the rest"
+        return "; see `vaultmem branches` and `vaultmem log`, or make it with `vaultmem branch`"
+
+    @staticmethod
+    def _check_name(text: str) -> str:
+        name = text.strip()
+        if not name or len(name) > _MAX_NAME or not name.isprintable() or name.startswith("-"):
+            raise RefusedError(f'"{text[:60]}" names no branch, tag, commit or date')
+        return name

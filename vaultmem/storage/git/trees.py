@@ -1,0 +1,84 @@
+"""What the trees of commits hold: one file's entry, and what differs between two."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+
+from vaultmem.core.changing.file_changes import FileChange
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.history import History
+
+#: The tree without files, which git knows without having it.
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+#: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.
+RAW = ("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+class Words:
+    """Output that NUL divides, with a look at the next word."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = iter(words)
+        self.next: str | None = next(self._words, None)
+
+    def take(self) -> str:
+        """Return the next word and go on; empty behind the last."""
+        word = self.next or ""
+        self.next = next(self._words, None)
+        return word
+
+
+def find_entry(history: History, commit: str, path: str) -> TreeEntry | None:
+    """Return the regular file that a commit has at a vault-relative path, None if it has none."""
+    out = history.git.run("ls-tree", "-z", "--full-tree", commit, "--", history.prefix + path)
+    for line in filter(None, out.split("\0")):
+        meta, _, name = line.partition("\t")
+        mode, kind, blob = meta.split()
+        if name == history.prefix + path and kind == "blob" and mode.startswith("100"):
+            return TreeEntry(mode, blob)
+    return None
+
+
+def diff_commits(history: History, old: str, new: str) -> list[FileChange]:
+    """Return what differs in the vault between two commits, renames not yet joined.
+
+    An empty `old` is nothing at all.
+    """
+    where = ["--", history.prefix] if history.prefix else []
+    command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
+    words = Words(history.git.run(*command, *where).split("\0"))
+    return list(take_changes(words, history.prefix))
+
+
+def take_changes(words: Words, prefix: str) -> Iterator[FileChange]:
+    """Take the raw lines that come next; a merge's are compared with its first parent.
+
+    Source: `git diff-tree --help`, "RAW OUTPUT FORMAT".
+    """
+    while words.next is not None and words.next.lstrip("\n").startswith(":"):
+        line = words.take().lstrip("\n")
+        parents = len(line) - len(line.lstrip(":"))
+        fields = line.lstrip(":").split(" ")
+        modes, blobs, status = (
+            fields[: parents + 1],
+            fields[parents + 1 : 2 * parents + 2],
+            fields[-1],
+        )
+        name = previous = _seen_from(prefix, words.take())
+        if parents == 1 and status[0] in "RC":
+            name = _seen_from(prefix, words.take())
+        old_mode, mode, old_blob, blob = (
+            value if value.strip("0") else ""
+            for value in (modes[0], modes[-1], blobs[0], blobs[-1])
+        )
+        was = previous if status.startswith("R") else ""
+        yield FileChange(name, old_blob, blob, old_mode, mode, was if was != name else "")
+
+
+def _seen_from(prefix: str, path: str) -> str:
+    """Return a path as the vault sees it: a note may have been moved into it from outside."""
+    if path.startswith(prefix):
+        return path[len(prefix) :]
+    return posixpath.relpath(path, prefix)
