@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict, is_dataclass
 from typing import Any
 
+from vaultmem.answers.plain import as_plain
 from vaultmem.core.plain_text import clean_text, one_line
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
@@ -38,21 +38,6 @@ def emit_json(value: Any) -> None:
     """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
     indent = 2 if sys.stdout.isatty() else None
     print(json.dumps(as_plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
-
-
-def as_plain(value: Any) -> Any:
-    """Return dataclasses, sets and paths as what JSON has."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return as_plain(asdict(value))
-    if isinstance(value, dict):
-        return {str(key): as_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [as_plain(item) for item in value]
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    return str(value)
 
 
 def paint(text: str, style: str) -> str:

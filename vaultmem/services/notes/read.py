@@ -23,6 +23,13 @@ class FoundNote:
     note: Note
     section: Section | None
 
+    @property
+    def text(self) -> str:
+        """The text of the section, else of the whole note with its properties."""
+        if self.section is None:
+            return self.note.text
+        return self.note.section_text(self.section) + "\n"
+
 
 def get_note(vault: Vault, address: str) -> FoundNote:
     """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.

@@ -1,0 +1,72 @@
+"""A server of a vault and the SDK's own client, in one process or as two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.mcp_server.server import build_server
+from vaultmem.mcp_server.workplace import Workplace
+
+Result = TypeVar("Result")
+Play = Callable[[Client], Awaitable[Result]]
+
+
+def play(root: Path, scene: Play[Result], *, mode: str = "auto", **settings: Any) -> Result:
+    """Run a scene with a client whose server is in this process."""
+
+    async def run() -> Result:
+        subscribers = Subscribers()
+        place = Workplace(
+            root, settings.pop("agent", "claude"), notice=subscribers.notice, **settings
+        )
+        try:
+            async with Client(build_server(place, subscribers), mode=mode) as client:
+                return await scene(client)
+        finally:
+            await asyncio.to_thread(place.close)
+
+    return asyncio.run(run())
+
+
+def play_stdio(root: Path, scene: Play[Result], *options: str) -> Result:
+    """Run a scene with a client whose server is a process of its own."""
+
+    async def run() -> Result:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-P", "-m", "vaultmem", "mcp", "--vault", str(root), *options],
+            env=dict(os.environ),
+        )
+        async with Client(stdio_client(server)) as client:
+            return await scene(client)
+
+    return asyncio.run(run())
+
+
+async def call(client: Client, name: str, **given: Any) -> dict[str, Any]:
+    """Call a tool that has to answer, and return its data."""
+    done = await client.call_tool(name, given)
+    assert not done.is_error, told(done)
+    assert isinstance(done.structured_content, dict)
+    return done.structured_content
+
+
+async def refused(client: Client, name: str, **given: Any) -> str:
+    """Call a tool that has to refuse, and return what it says."""
+    done = await client.call_tool(name, given)
+    assert done.is_error, told(done)
+    return told(done)
+
+
+def told(done: Any) -> str:
+    """Return the text of a tool's answer."""
+    return "\n".join(each.text for each in done.content)

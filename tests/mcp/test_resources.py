@@ -1,0 +1,88 @@
+"""Resources, subscriptions and prompts, as the SDK's own client sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from serving import play
+from support import write_notes
+
+Make = Callable[..., Path]
+
+NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n in range(120)}
+
+
+def test_every_note_is_a_resource_and_can_be_read(make_vault: Make) -> None:
+    root = make_vault({**NOTES, "notes/bad.md": "---\nstate: quarantined\n---\nObey.\n"})
+
+    async def scene(client: Client) -> None:
+        first = await client.list_resources()
+        rest = await client.list_resources(cursor=first.next_cursor)
+        found = [each.uri for each in [*first.resources, *rest.resources]]
+        assert found[0] == "vaultmem://pack"
+        assert len(found) == len(set(found))
+        assert "vaultmem://note/notes/pier%20007.md" in found
+        assert not any("bad.md" in uri for uri in found)
+        text = (await client.read_resource("vaultmem://note/notes/pier%20007.md")).contents[0].text
+        assert "> Planks of pier 7." in text
+        pack = (await client.read_resource("vaultmem://pack/planks%20of%20pier%209")).contents[0]
+        assert "> Planks of pier 9." in pack.text
+        assert (
+            (await client.read_resource("vaultmem://pack")).contents[0].text.startswith("# Context")
+        )
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [each.uri_template for each in templates] == [
+            "vaultmem://note/{+path}",
+            "vaultmem://pack/{+query}",
+        ]
+        for uri in (
+            "vaultmem://note/notes/none.md",
+            "vaultmem://note/../../etc/passwd",
+            "vaultmem://note/%2e%2e/%2e%2e/etc/passwd",
+            "vaultmem://note/notes/bad.md",
+            "file:///etc/passwd",
+        ):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+
+    play(root, scene)
+
+
+def test_whoever_listens_is_told_of_a_save(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "Anchors.\n", "notes/b.md": "Buoys.\n"})
+
+    async def scene(client: Client) -> None:
+        uri = "vaultmem://note/notes/a.md"
+        async with client.listen(resource_subscriptions=[uri]) as events:
+            write_notes(root, {"notes/b.md": "Buoys, red.\n"})
+            write_notes(root, {"notes/a.md": "Anchors, heavy.\n"})
+            async with asyncio.timeout(10):
+                async for event in events:
+                    assert event.uri == uri
+                    break
+        text = (await client.read_resource(uri)).contents[0].text
+        assert "heavy" in text
+
+    play(root, scene)
+
+
+def test_prompts_are_texts_for_the_person_to_send(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "Anchors are of iron.\n"})
+
+    async def scene(client: Client) -> None:
+        names = [each.name for each in (await client.list_prompts()).prompts]
+        assert names == ["resume", "curate", "end-session"]
+        for name in names:
+            done = await client.get_prompt(name, {"about": "anchors"})
+            assert ": anchors" in done.messages[0].content.text
+        resume = (await client.get_prompt("resume", {"about": "anchors"})).messages[0].content.text
+        assert "> Anchors are of iron." in resume
+        with pytest.raises(MCPError, match="no such prompt"):
+            await client.get_prompt("obey")
+
+    play(root, scene)

@@ -1,0 +1,207 @@
+"""The server as a process of its own: over standard input, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import httpx2
+from conftest import RunCli
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from serving import call, play_stdio, told
+from support import git, wait_until
+
+Make = Callable[..., Path]
+
+NOTES = {"notes/pier.md": "The pier is of oak.\n"}
+
+
+@contextmanager
+def serving(root: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Serve over HTTP, and give its port and token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token_file = root.parent / "token"
+    command = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--http", "--vault", str(root)]
+    command += ["--port", str(port), "--token-file", str(token_file), *options]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: _answers(port), 40)
+        yield port, token_file.read_text().strip()
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) is not None
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@asynccontextmanager
+async def connected(port: int, token: str) -> AsyncIterator[Client]:
+    """Connect the SDK's client over HTTP."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as web:
+        place = f"http://127.0.0.1:{port}/mcp"
+        async with Client(streamable_http_client(place, http_client=web)) as client:
+            yield client
+
+
+def test_two_clients_at_once_over_standard_input(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> list[str]:
+        paths = []
+        for n in range(5):
+            done = await call(client, "remember", text=f"Plank {os.getpid()} {n} {id(client)}.")
+            paths.append(str(done["path"]))
+            assert (await call(client, "recall", query="pier oak"))["hits"]
+        return paths
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(play_stdio, root, scene, "--agent", name) for name in ("a", "b")]
+        paths = [path for run in runs for path in run.result()]
+    assert len(set(paths)) == 10
+    assert all((root / path).is_file() for path in paths)
+
+
+def test_http_serves_whoever_has_the_token(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(port: int, token: str) -> None:
+        async with connected(port, token) as one, connected(port, token) as two:
+            done = await call(one, "remember", text="Bollards are of iron.")
+            found = await call(two, "recall", query="bollards iron")
+            assert found["hits"][0]["path"] == done["path"]
+            large = await call(two, "remember", text="Rope. " * 17_000)
+            assert (root / large["path"]).stat().st_size > 100_000
+            assert (await two.call_tool("recall", {"query": 3})).is_error
+            slow = asyncio.create_task(one.call_tool("context_pack", {"query": "iron"}))
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+            assert "iron" in told(await one.call_tool("recall", {"query": "bollards"}))
+
+    with serving(root, "--agent", "web") as (port, token):
+        asyncio.run(scene(port, token))
+        assert (root.parent / "token").stat().st_mode & 0o077 == 0
+
+
+def test_http_refuses_strangers(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    def ask(port: int, headers: dict[str, str]) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.putrequest("POST", "/mcp", skip_host=True)
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+        all_headers = {
+            "Host": f"127.0.0.1:{port}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "Content-Length": str(len(body)),
+            **headers,
+        }
+        for name, value in all_headers.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    with serving(root) as (port, token):
+        good = {"Authorization": f"Bearer {token}"}
+        assert ask(port, {}) == 401
+        assert ask(port, {"Authorization": "Bearer x" + token}) == 401
+        assert ask(port, {"Authorization": f"Basic {token}"}) == 401
+        assert ask(port, {**good, "Host": "evil.example"}) == 421
+        assert ask(port, {**good, "Host": f"127.0.0.1.evil.example:{port}"}) == 421
+        assert ask(port, {**good, "Origin": "http://evil.example"}) == 403
+        assert ask(port, {**good, "Origin": "null"}) == 403
+        assert ask(port, good) not in {401, 403, 421}
+
+
+def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunCli) -> None:
+    root = make_vault(NOTES)
+    file = root.parent / "token"
+    file.write_text("a" * 40)
+    file.chmod(0o644)
+    done = run_cli("mcp", "--http", "--token-file", file, "--vault", root)
+    assert done.code == 5
+    assert "chmod 600" in done.err
+    file.chmod(0o600)
+    file.write_text("short")
+    assert "16 characters" in run_cli("mcp", "--http", "--token-file", file, "--vault", root).err
+
+
+def test_a_day_of_an_agent(make_vault: Make) -> None:
+    """Start, recall, remember, refuse, checkpoint, promote: and what git says of it afterwards."""
+    root = make_vault(
+        {
+            **NOTES,
+            "notes/rope.md": "---\nstate: candidate\nkind: semantic_fact\n---\nRope is of hemp.\n",
+        }
+    )
+
+    async def scene(client: Client) -> None:
+        pack = await client.call_tool("context_pack", {"query": "pier"})
+        assert "> The pier is of oak." in told(pack)
+        await call(client, "remember", text="The crane lifts 3 tons.", kind="decision")
+        leak = await client.call_tool("remember", {"text": "token ghp_" + "a1B2" * 9})
+        assert leak.is_error
+        assert "ghp_" not in told(leak)
+        assert (await client.call_tool("read_note", {"path": "../../etc/passwd"})).is_error
+        await call(client, "checkpoint", note="crane")
+        await call(client, "promote", paths=["rope"])
+        events = await call(client, "history", action="log")
+        assert [each["subject"] for each in events["rows"][:2]] == ["promote", "checkpoint: crane"]
+
+    play_stdio(root, scene, "--agent", "claude")
+    assert git(root, "log", "-2", "--format=%an: %s").split("\n") == [
+        "claude: promote",
+        "claude: checkpoint: crane",
+    ]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    nonsense = "\n".join(["not json", "{}", '{"jsonrpc": "2.0"}', "[1]", '"x"', ""])
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        },
+    }
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(hello)}\n{nonsense}\n{json.dumps(ping)}\n")
+        process.stdin.flush()
+        answered = {json.loads(process.stdout.readline()).get("id") for _ in range(2)}
+        while 2 not in answered:
+            answered.add(json.loads(process.stdout.readline()).get("id"))
+        process.stdin.close()
+        assert process.wait(timeout=20) == 0

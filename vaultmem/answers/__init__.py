@@ -1,0 +1,1 @@
+"""What services return, as JSON: the same words in every front end."""

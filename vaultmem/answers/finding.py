@@ -1,0 +1,75 @@
+"""Hits and packs as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack import Pack
+    from vaultmem.core.packs.pack_text import PackItem
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """Return a section that was found, and why."""
+    record = hit.record
+    return {
+        "path": record.path,
+        "heading": hit.section.heading or None,
+        "line": hit.section.line,
+        "blob": record.blob,
+        "title": record.title,
+        "kind": record.kind,
+        "state": record.state,
+        "pinned": record.pinned,
+        "tags": record.tags,
+        "context": record.context,
+        "confidence": record.confidence,
+        "source": record.source or None,
+        "agent": record.agent or None,
+        "session": record.session or None,
+        "refs": hit.refs,
+        "linked_from": hit.linked_from or None,
+        "score": round(hit.score, 6),
+        "text": hit.text,
+        "why": {
+            "matches": [
+                {"term": m.term, "fields": m.fields, "score": round(m.score, 6)}
+                for m in hit.matches
+            ],
+            "closeness": round(hit.closeness, 6),
+            "state_weight": hit.state_weight,
+        },
+    }
+
+
+def pack_json(made: Pack) -> dict[str, Any]:
+    """Return a pack: its text, what it shows, and what it cost."""
+    account = made.account
+    return {
+        "text": made.text,
+        "items": [_item_json(item) for item in made.items],
+        "unshown": [hit.address for hit in made.unshown],
+        "unnamed": made.unnamed,
+        "tokens": {
+            "sent": account.sent,
+            "budget": account.budget,
+            "flat": account.flat,
+            "ratio": round(account.ratio, 2),
+        },
+    }
+
+
+def _item_json(item: PackItem) -> dict[str, Any]:
+    return {
+        "path": item.hit.record.path,
+        "heading": item.hit.section.heading or None,
+        "blob": item.hit.record.blob,
+        "refs": item.hit.refs,
+        "group": "instructions" if item.is_instruction else "evidence",
+        "pinned": item.pinned,
+        "shortened": item.shortened,
+        "caution": item.caution or None,
+        "conflict": item.conflict or None,
+        "text": item.text,
+    }

@@ -1,0 +1,1 @@
+"""The vault inside other programs, by the interfaces that their libraries define."""

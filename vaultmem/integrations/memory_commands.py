@@ -1,0 +1,270 @@
+"""The six commands of Anthropic's memory tool (`memory_20250818`) on a vault.
+
+`/memories` is the vault. Names get `.md` where they lack it: only notes are memories. What the
+commands say is what the tool's own description asks for, so that a model reads what it expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import is_note_path, parse_note_path
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.links.rename import rename_note
+from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.notes.forget import forget_notes
+from vaultmem.services.notes.read import read_note
+from vaultmem.services.notes.write import check_text, write_note
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+ROOT = "/memories"
+
+_NUMBER_WIDTH = 6
+_DEPTH = 2
+
+
+def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
+    """Carry out one command and return what it says; the vault need not be in sync.
+
+    Raises:
+        VaultError: it cannot be done; the text is for the model.
+    """
+    name = given.get("command")
+    command = _COMMANDS.get(str(name))
+    if command is None:
+        raise RefusedError(f"Unknown command: {name}. There are {', '.join(_COMMANDS)}.")
+    missing = [key for key in _NEEDED[str(name)] if not isinstance(given.get(key), (str, int))]
+    if missing:
+        raise RefusedError(f"The command {name} needs {', '.join(missing)}.")
+    sync_vault(vault)
+    return command(vault, given)
+
+
+def _view(vault: Vault, given: Mapping[str, Any]) -> str:
+    path = _parse(given["path"])
+    found = _find(vault, path)
+    if found is not None:
+        return _view_note(vault, found, given)
+    below = _below(vault, path)
+    if not below and path != PurePosixPath("."):
+        raise NoteNotFoundError(f"The path {given['path']} does not exist. Provide a valid path.")
+    return _view_folder(str(given["path"]).rstrip("/") or ROOT, path, below)
+
+
+def _view_note(vault: Vault, record: NoteRecord, given: Mapping[str, Any]) -> str:
+    lines = read_note(vault, PurePosixPath(record.path)).text.split("\n")
+    first, last = 1, len(lines)
+    span = given.get("view_range")
+    if isinstance(span, Sequence) and not isinstance(span, str) and len(span) == 2:
+        first = max(1, int(span[0]))
+        last = len(lines) if int(span[1]) == -1 else int(span[1])
+    shown = _number(lines[first - 1 : last], first)
+    return f"Here's the content of {_name(record.path)} with line numbers:\n{shown}"
+
+
+def _view_folder(shown: str, path: PurePosixPath, below: Sequence[NoteRecord]) -> str:
+    """List what is in a folder and in those in it: size, then name."""
+    sizes: dict[str, int] = {}
+    for record in below:
+        inside = PurePosixPath(record.path).relative_to(path).parts
+        for depth in range(1, min(len(inside), _DEPTH) + 1):
+            name = "/".join(inside[:depth]) + ("/" if depth < len(inside) else "")
+            sizes[name] = sizes.get(name, 0) + record.tokens * 4
+    rows = [f"{_size(sum(record.tokens * 4 for record in below))}\t{shown}"]
+    rows += [f"{_size(size)}\t{shown}/{name}" for name, size in sorted(sizes.items())]
+    head = f"Here're the files and directories up to 2 levels deep in {shown}, "
+    return f"{head}excluding hidden items:\n" + "\n".join(rows)
+
+
+def _create(vault: Vault, given: Mapping[str, Any]) -> str:
+    path = _with_suffix(_parse(given["path"]))
+    try:
+        write_note(vault, path, str(given["file_text"]))
+    except ConflictError:
+        raise ConflictError(f"File {_name(path)} already exists") from None
+    return f"File created successfully at: {_name(path)}"
+
+
+def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
+    record = _need(vault, given["path"])
+    old, new = str(given["old_str"]), str(given.get("new_str", ""))
+    path = PurePosixPath(record.path)
+    line = 0
+    text = ""
+
+    def change(note: Note) -> str:
+        nonlocal line, text
+        places = [n + 1 for n, part in enumerate(_starts(note.text, old)) for _ in range(part)]
+        if not places:
+            raise NoteNotFoundError(
+                f"No replacement was performed, old_str `{old}` did not appear verbatim in "
+                f"{_name(path)}."
+            )
+        if len(places) > 1:
+            where = ", ".join(map(str, places))
+            raise RefusedError(
+                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+                f"{where}. Please ensure it is unique"
+            )
+        line, text = places[0], note.text.replace(old, new)
+        check_text(vault, path, text)
+        return text
+
+    edit_note(vault, path, change)
+    first = max(1, line - 2)
+    snippet = _number(text.split("\n")[first - 1 : line + 2], first)
+    return f"The memory file has been edited. Here is the changed place:\n{snippet}"
+
+
+def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
+    record = _need(vault, given["path"])
+    place, new = given["insert_line"], str(given["insert_text"])
+    path = PurePosixPath(record.path)
+
+    def change(note: Note) -> str:
+        lines = note.text.split("\n")
+        count = len(lines) - (lines[-1] == "")
+        if not isinstance(place, int) or not 0 <= place <= count:
+            raise RefusedError(
+                f"Invalid `insert_line` parameter: {place}. It should be within the range "
+                f"[0, {count}]."
+            )
+        lines.insert(place, new.removesuffix("\n"))
+        text = "\n".join(lines)
+        check_text(vault, path, text)
+        return text
+
+    edit_note(vault, path, change)
+    return f"The file {_name(path)} has been edited."
+
+
+def _delete(vault: Vault, given: Mapping[str, Any]) -> str:
+    path = _parse(given["path"])
+    if path == PurePosixPath("."):
+        raise RefusedError(f"Cannot delete the {ROOT} directory itself")
+    found = _find(vault, path)
+    records = [found] if found is not None else _below(vault, path)
+    if not records:
+        raise NoteNotFoundError(f"The path {given['path']} does not exist")
+    if pinned := [record.path for record in records if record.pinned]:
+        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not deleted")
+    forget_notes(vault, records)
+    return f"Successfully deleted {given['path']}"
+
+
+def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
+    old, new = _parse(given["old_path"]), _parse(given["new_path"])
+    if old == PurePosixPath("."):
+        raise RefusedError(f"Cannot rename the {ROOT} directory itself")
+    found = _find(vault, old)
+    records = [found] if found is not None else _below(vault, old)
+    if not records:
+        raise NoteNotFoundError(f"The path {given['old_path']} does not exist")
+    if pinned := [record.path for record in records if record.pinned]:
+        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not renamed")
+    targets = {
+        record.path: _with_suffix(new)
+        if found is not None
+        else new / PurePosixPath(record.path).relative_to(old)
+        for record in records
+    }
+    taken = [target for target in targets.values() if _find(vault, target) is not None]
+    if taken or (found is None and _below(vault, new)):
+        raise ConflictError(f"The destination {given['new_path']} already exists")
+    for path, target in targets.items():
+        rename_note(vault, path, str(target))
+    shown = _name(targets[found.path]) if found is not None else given["new_path"]
+    return f"Successfully renamed {given['old_path']} to {shown}"
+
+
+_COMMANDS: dict[str, Callable[[Vault, Mapping[str, Any]], str]] = {
+    "view": _view,
+    "create": _create,
+    "str_replace": _str_replace,
+    "insert": _insert,
+    "delete": _delete,
+    "rename": _rename,
+}
+
+_NEEDED = {
+    "view": ("path",),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str"),
+    "insert": ("path", "insert_line", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
+
+
+def _parse(given: object) -> PurePosixPath:
+    """Return a path below /memories as one of the vault.
+
+    Raises:
+        RefusedError: it is not below /memories, however it is written.
+    """
+    text = str(given)
+    for form in {text, unquote(text), unquote(unquote(text))}:
+        parts = PurePosixPath(form).parts
+        if parts[:2] != ("/", "memories") or ".." in form.replace("\\", "/").split("/"):
+            raise RefusedError(f"The path {text} is not inside {ROOT}")
+    inside = text.removeprefix(ROOT).strip("/")
+    return parse_note_path(inside) if inside else PurePosixPath(".")
+
+
+def _find(vault: Vault, path: PurePosixPath) -> NoteRecord | None:
+    """Return the note of that path, or of that path with `.md`."""
+    names = {str(path), f"{path}.md"}
+    found = {record.path: record for record in _visible(vault) if record.path in names}
+    return found.get(str(path)) or found.get(f"{path}.md")
+
+
+def _need(vault: Vault, given: object) -> NoteRecord:
+    found = _find(vault, _parse(given))
+    if found is None:
+        raise NoteNotFoundError(f"The path {given} does not exist. Provide a valid path.")
+    return found
+
+
+def _below(vault: Vault, path: PurePosixPath) -> list[NoteRecord]:
+    return [
+        record
+        for record in _visible(vault)
+        if path == PurePosixPath(".") or PurePosixPath(record.path).is_relative_to(path)
+    ]
+
+
+def _visible(vault: Vault) -> list[NoteRecord]:
+    return [record for record in vault.view.records() if record.state != State.QUARANTINED]
+
+
+def _with_suffix(path: PurePosixPath) -> PurePosixPath:
+    return path if is_note_path(path) else path.with_name(f"{path.name}.md")
+
+
+def _name(path: object) -> str:
+    return f"{ROOT}/{path}"
+
+
+def _starts(text: str, part: str) -> list[int]:
+    """Return for each line of a text how many times `part` begins in it."""
+    counts = [0] * (text.count("\n") + 1)
+    place = text.find(part) if part else -1
+    while place >= 0:
+        counts[text.count("\n", 0, place)] += 1
+        place = text.find(part, place + 1)
+    return counts
+
+
+def _number(lines: Sequence[str], first: int) -> str:
+    return "\n".join(f"{n:>{_NUMBER_WIDTH}}\t{line}" for n, line in enumerate(lines, first))
+
+
+def _size(count: int) -> str:
+    return f"{count}B" if count < 1024 else f"{count / 1024:.1f}K"

@@ -1,0 +1,188 @@
+"""Notes and packs as resources, and who wants to hear of their changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from urllib.parse import quote as quote_url
+from urllib.parse import unquote
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
+from mcp.shared.exceptions import MCPError
+
+from vaultmem.errors import VaultError
+from vaultmem.mcp_server.limits import cut_text
+from vaultmem.mcp_server.workplace import Workplace
+from vaultmem.storage.watcher import EVERYTHING
+from vaultmem.vault import Vault
+
+PACK = "vaultmem://pack"
+NOTE = "vaultmem://note/"
+
+_PAGE = 100
+
+#: Seconds of quiet before subscribers are told, so that one save is one notice.
+_QUIET = 0.2
+
+
+async def list_resources(place: Workplace, cursor: str | None) -> types.ListResourcesResult:
+    """Return the pack and the notes, by path, a page at a time."""
+    after = cursor or ""
+
+    def page(vault: Vault) -> list[tuple[str, str, str]]:
+        records = sorted(vault.view.records(), key=lambda record: record.path)
+        return [
+            (record.path, record.title, f"{record.kind}, {record.state}")
+            for record in records
+            if record.path > after and record.state != "quarantined"
+        ][: _PAGE + 1]
+
+    found = await place.read(page)
+    resources = [
+        types.Resource(
+            uri=note_uri(path), name=path, title=title, description=facts, mime_type="text/markdown"
+        )
+        for path, title, facts in found[:_PAGE]
+    ]
+    if not cursor:
+        resources.insert(0, _PACK_RESOURCE)
+    following = found[_PAGE - 1][0] if len(found) > _PAGE else None
+    return types.ListResourcesResult(resources=resources, next_cursor=following)
+
+
+def list_templates() -> types.ListResourceTemplatesResult:
+    """Return the forms of the addresses of notes and packs."""
+    return types.ListResourceTemplatesResult(
+        resource_templates=[
+            types.ResourceTemplate(
+                uri_template="vaultmem://note/{+path}",
+                name="note",
+                title="A note",
+                description="One note of the vault, by its path.",
+                mime_type="text/markdown",
+            ),
+            types.ResourceTemplate(
+                uri_template="vaultmem://pack/{+query}",
+                name="pack",
+                title="A context pack",
+                description="What is pinned plus what is relevant to a question.",
+                mime_type="text/markdown",
+            ),
+        ]
+    )
+
+
+async def read_resource(place: Workplace, uri: str) -> types.ReadResourceResult:
+    """Return the text behind an address, evidence labelled as such.
+
+    Raises:
+        MCPError: there is no such resource.
+    """
+    try:
+        text = await place.read(lambda vault: _render(vault, uri))
+    except VaultError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
+    contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
+    return types.ReadResourceResult(contents=[contents])
+
+
+def note_uri(path: str) -> str:
+    """Return a note's address."""
+    return NOTE + quote_url(path)
+
+
+class Subscribers:
+    """Tells clients that a resource they asked for has changed.
+
+    Older clients subscribe by address and are told over their connection; newer ones listen to
+    the `bus`.
+    """
+
+    def __init__(self) -> None:
+        self.bus = InMemorySubscriptionBus()
+        self._wanted: dict[str, set[ServerSession]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Tell clients from this event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def add(self, uri: str, session: ServerSession) -> None:
+        """Tell a connection of changes of this resource from now on."""
+        self._wanted.setdefault(uri, set()).add(session)
+
+    def remove(self, uri: str, session: ServerSession) -> None:
+        """Do not tell it any more."""
+        self._wanted.get(uri, set()).discard(session)
+
+    def notice(self, path: str) -> None:
+        """Take a hint that a note may have changed; called from another thread."""
+        if (loop := self._loop) is not None:
+            with contextlib.suppress(RuntimeError):  # The server is ending.
+                loop.call_soon_threadsafe(self._collect, loop, path)
+
+    def _collect(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
+        self._waiting.add(path)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(_QUIET, self._tell, loop)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+        paths, self._waiting = self._waiting, set()
+        uris = {PACK} | {note_uri(path) for path in paths if path != EVERYTHING}
+        if EVERYTHING in paths:
+            uris |= set(self._wanted)
+        task = loop.create_task(self._send(sorted(uris)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, uris: list[str]) -> None:
+        for uri in uris:
+            await self.bus.publish(ResourceUpdated(uri=uri))
+            for session in list(self._wanted.get(uri, ())):
+                try:
+                    await session.send_resource_updated(uri)
+                except Exception:  # noqa: BLE001  A connection that is gone wants nothing more.
+                    self.remove(uri, session)
+        await self.bus.publish(ResourcesListChanged())
+
+
+_PACK_RESOURCE = types.Resource(
+    uri=PACK,
+    name="pack",
+    title="Context pack",
+    description="What is pinned and what is most recent, within the vault's token budget.",
+    mime_type="text/markdown",
+)
+
+
+def _render(vault: Vault, uri: str) -> str:
+    from vaultmem.errors import NoteNotFoundError
+    from vaultmem.services.finding.look import look_at
+
+    seen = look_at(vault) if vault.ref else vault
+    if uri == PACK or uri.startswith(f"{PACK}/"):
+        return _render_pack(seen, unquote(uri[len(PACK) + 1 :]))
+    if uri.startswith(NOTE):
+        from vaultmem.mcp_server.notes import read_tool
+
+        return read_tool(seen, {"path": unquote(uri[len(NOTE) :])}).text
+    raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
+
+
+def _render_pack(vault: Vault, query: str) -> str:
+    from vaultmem.services.finding.pack import make_pack
+    from vaultmem.services.finding.receipts import keep_receipt
+
+    made = make_pack(vault, query)
+    keep_receipt(vault, made, query)
+    return cut_text(made.text, 0)[0]

@@ -1,0 +1,42 @@
+"""Run the server until its client goes, or it is told to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.mcp_server.server import build_server
+from vaultmem.mcp_server.workplace import Workplace
+
+
+def serve(
+    root: Path,
+    agent: str,
+    ref: str = "",
+    read_only: bool = False,
+    http: tuple[int, str] | None = None,
+) -> None:
+    """Serve a vault over standard input and output, or over HTTP at a port, with a token.
+
+    `agent` is whose name stands on what is written; `ref` pins the server to a branch.
+    """
+    subscribers = Subscribers()
+    place = Workplace(root, agent, ref, read_only, subscribers.notice)
+
+    async def run() -> None:
+        server = build_server(place, subscribers)
+        if http is None:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        else:
+            from vaultmem.mcp_server.http import serve_http
+
+            await serve_http(server, *http)
+
+    try:
+        anyio.run(run)
+    finally:
+        place.close()

@@ -1,0 +1,1 @@
+"""Tell other programs of the vault, in their own settings."""
