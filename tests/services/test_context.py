@@ -47,6 +47,11 @@ def kept_file(home: Path, data: bytes = f"{BEGIN}\n{END}\n".encode()) -> Path:
     return file
 
 
+def written_at(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
 def test_context_holds_what_pack_prints(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     vault = opened(root)
@@ -64,10 +69,10 @@ def test_an_unchanged_pack_is_not_written_and_a_changed_one_is(
     root = make_vault(NOTES)
     vault = opened(root)
     render(vault)
-    before = (root / "CONTEXT.md").stat()
+    before = written_at(root / "CONTEXT.md")
 
     assert not render(vault)["CONTEXT.md"].changed
-    assert (root / "CONTEXT.md").stat() == before
+    assert written_at(root / "CONTEXT.md") == before
 
     write_notes(root, {"MEMORY.md": "# Memory\n\nThe ferry leaves at one.\n"})
     assert render(vault)["CONTEXT.md"].changed
@@ -89,7 +94,7 @@ def test_a_reader_never_sees_half_a_pack(make_vault: Make, opened: Open) -> None
     reader = threading.Thread(target=read)
     reader.start()
     written = set()
-    for number in range(30):
+    for number in range(15):
         write_notes(root, {"MEMORY.md": f"# Memory\n\n{'Long. ' * 300 * (number % 3)}{number}\n"})
         render(vault)
         written.add((root / "CONTEXT.md").read_bytes())
@@ -128,7 +133,8 @@ def test_generated_packs_are_neither_indexed_nor_committed(make_vault: Make, ope
 def test_a_file_that_vaultmem_did_not_write_is_kept(
     make_vault: Make, opened: Open, path: str
 ) -> None:
-    root = make_vault({path: "# Context\n\nmy own words\n"})
+    root = make_vault()
+    write_notes(root, {path: "# Context\n\nmy own words\n"})
     if path != "CONTEXT.md":
         configure(root, f'contexts: "{path}: deploy"\n')
     done = render(opened(root))
@@ -211,9 +217,9 @@ def test_a_block_in_another_file_holds_the_text_of_context(
     assert f"> {BEGIN}" in lines
     assert file.stat().st_mode & 0o777 == 0o600
 
-    before = file.stat()
+    before = written_at(file)
     assert not render(vault)["~/code/AGENTS.md"].changed
-    assert file.stat() == before
+    assert written_at(file) == before
 
 
 @pytest.mark.parametrize(
@@ -303,6 +309,7 @@ def test_a_save_at_the_same_moment_is_never_lost(
     vault = opened(root)
     stop = threading.Event()
     saves = 0
+    told = ""
 
     def save() -> None:
         nonlocal saves
@@ -314,20 +321,61 @@ def test_a_save_at_the_same_moment_is_never_lost(
 
     person = threading.Thread(target=save)
     person.start()
-    for number in range(25):
+    for number in range(12):
         write_notes(root, {"MEMORY.md": f"# Memory\n\nTide {number}.\n"})
         done = render(vault)[str(file)]
-        assert done.problem in {"", "others keep changing it; it is tried again later"}
+        told += done.problem
     stop.set()
     person.join()
-    last = file.read_text().split("\n")
     done = render(vault)[str(file)]
 
     assert done.problem == ""
-    assert saves > 25
-    assert (last[0], last[-2]) == (f"save {saves}", f"after {saves}")
-    text = (root / "CONTEXT.md").read_text()
-    assert file.read_text() == f"save {saves}\n{BEGIN}\n{text}{END}\nafter {saves}\n"
+    assert saves > 12
+    # Where two saves met ours, one is the file and one a copy beside it.
+    kept = {each.name: each.read_text().split("\n") for each in file.parent.glob("AGENTS*.md")}
+    numbers = {name: lines[0].removeprefix("save ") for name, lines in kept.items()}
+    assert str(saves) in numbers.values()
+    assert all(lines[-2] == f"after {numbers[name]}" for name, lines in kept.items())
+    assert len(set(numbers.values())) == len(numbers)
+    text, number = (root / "CONTEXT.md").read_text(), numbers[file.name]
+    assert file.read_text() == f"save {number}\n{BEGIN}\n{text}{END}\nafter {number}\n"
+    assert all(name in told for name in kept if name != file.name)
+    assert list(file.parent.glob(".vaultmem-*")) == []
+
+
+def test_a_file_that_appears_later_is_written_then(
+    make_vault: Make, opened: Open, home: Path
+) -> None:
+    root = make_vault(NOTES)
+    file = kept_file(home)
+    file.unlink()
+    configure(root, f"keep_in: {file}\n")
+    vault = opened(root)
+    assert "there is no such file" in render(vault)[str(file)].problem
+
+    file.write_bytes(f"a\r\n{BEGIN}\r\n{END}".encode())
+
+    assert render(vault)[str(file)] == RenderedContext(str(file), True)
+    inside = (root / "CONTEXT.md").read_bytes().replace(b"\n", b"\r\n")
+    assert file.read_bytes() == f"a\r\n{BEGIN}\r\n".encode() + inside + END.encode()
+
+
+def test_a_folder_that_cannot_be_written_is_told(
+    make_vault: Make, opened: Open, home: Path
+) -> None:
+    root = make_vault(NOTES)
+    file = kept_file(home)
+    before = file.read_bytes()
+    configure(root, f"keep_in: {file}\n")
+    file.parent.chmod(0o500)
+    if os.access(file.parent, os.W_OK):
+        pytest.skip("root may write anywhere")
+    done = render(opened(root))
+    file.parent.chmod(0o700)
+
+    assert "could not be written: Permission denied" in done[str(file)].problem
+    assert file.read_bytes() == before
+    assert done["CONTEXT.md"].changed
 
 
 @pytest.mark.parametrize(

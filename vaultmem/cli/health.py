@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,10 +20,12 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
+from vaultmem.errors import NoVaultError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.core.check import Check
     from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
+    from vaultmem.services.watching.context import RenderedContext
     from vaultmem.vault import Vault
 
 _SHOWN = 3
@@ -47,7 +50,7 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     rendered = render_contexts(open_synced(vault))
     if as_json:
-        emit_json({"contexts": rendered})
+        emit_json({"contexts": [_context_json(each) for each in rendered]})
     else:
         for each in rendered:
             if each.problem:
@@ -59,23 +62,27 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
 
 def status(
+    context: typer.Context,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the vault holds, what is not committed and by whom, and what waits."""
+    """Show what the vault holds, who watches it, what is not committed and by whom.
+
+    Below that stand the last events of its history.
+    """
     from vaultmem.services.health.status import read_status
 
-    opened = open_here(vault, agent, session, ref)
-    found = read_status(opened, ProgressLine("reading notes"))
+    opened, problem = _open_anyway(context, vault, agent, session, ref)
+    found = read_status(opened, ProgressLine("reading notes"), problem)
     if as_json:
         emit_json(_status_json(opened, found))
         return
     _say_where(opened, found)
     _say_notes(found)
-    if found.git is not None and not found.git.problem:
+    if found.git is not None and not (found.git.problem or found.settings_problem):
         _say_uncommitted(found.git, opened.is_person)
     for subject in found.waiting:
         _say_fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
@@ -88,6 +95,7 @@ def status(
 
 
 def doctor(
+    context: typer.Context,
     fix: Annotated[
         bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
     ] = False,
@@ -98,7 +106,9 @@ def doctor(
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 
-    checks = examine_vault(open_here(vault), fix, ProgressLine("reading notes"))
+    opened, problem = _open_anyway(context, vault)
+    progress = ProgressLine("reading notes")
+    checks = examine_vault(opened, fix, progress, settings_problem=problem)
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
     if as_json:
         emit_json({"ok": not has_problems, "checks": checks})
@@ -107,6 +117,28 @@ def doctor(
             _say_check(check)
     if has_problems:
         raise typer.Exit(1)
+
+
+def _context_json(each: RenderedContext) -> dict[str, Any]:
+    return {"path": each.path, "changed": each.changed, "problem": each.problem or None}
+
+
+def _open_anyway(
+    context: typer.Context, vault: str, agent: str = "", session: str = "", ref: str = ""
+) -> tuple[Vault, str]:
+    """Open the vault; where only vaultmem.yaml is in the way, also return what is wrong with it."""
+    try:
+        return open_here(vault, agent, session, ref), ""
+    except NoVaultError:
+        raise
+    except VaultError as error:
+        from vaultmem.services.health.opening import open_without_settings
+
+        before = context.find_root().params  # What was given before the command's name.
+        opened = open_without_settings(
+            vault or before.get("vault"), agent or before.get("agent", "")
+        )
+        return opened, str(error)
 
 
 def _say_check(check: Check) -> None:
@@ -119,7 +151,7 @@ def _say_check(check: Check) -> None:
     for each in check.fixed:
         say_painted("         fixed: ", "green", each)
     if check.remedy:
-        say(f"         {one_line(check.remedy)}")
+        say_painted("         remedy: ", "dim", check.remedy)
 
 
 def _say_fact(name: str, text: str) -> None:
@@ -128,6 +160,8 @@ def _say_fact(name: str, text: str) -> None:
 
 def _say_where(vault: Vault, found: VaultStatus) -> None:
     _say_fact("vault", str(vault.root))
+    if found.settings_problem:
+        say_painted(f"{'settings':<12}", "red", found.settings_problem)
     git = found.git
     if git is None:
         _say_fact("git", "none; `vaultmem init` makes a repository")
@@ -143,10 +177,12 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
     _say_fact("author", f"agent {named}" if author.agent else "you")
     if found.ref:
         _say_fact("ref", found.ref)
-    if found.watcher is None:
+    watcher = found.watcher
+    if watcher is None:
         _say_fact("watcher", "none; `vaultmem watch` starts one")
     else:
-        _say_fact("watcher", f"process {found.watcher.pid}")
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
+        _say_fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
 
 
 def _say_notes(found: VaultStatus) -> None:
@@ -154,6 +190,12 @@ def _say_notes(found: VaultStatus) -> None:
     for name, counts in (("kinds", found.kinds), ("states", found.states)):
         if counts:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+    if found.settings_problem:
+        _say_fact("index", "as it was; nothing is looked at before the settings are correct")
+        return
+    if found.sync_problem:
+        _say_fact("index", f"as it was; {found.sync_problem}")
+        return
     sync = found.sync
     taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
     since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
@@ -185,7 +227,7 @@ def _say_problems(found: VaultStatus) -> None:
         _say_fact("not notes", told)
     if not found.problems:
         return
-    _say_fact("problems", f"{len(found.problems):,}; `vaultmem sync` lists all")
+    _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
     for path, problem in found.problems[:_SHOWN]:
         say_painted(f"  {path}", "yellow", f": {problem}")
 
@@ -194,6 +236,7 @@ def _status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
     git = found.git
     return {
         "vault": str(vault.root),
+        "settings_problem": found.settings_problem or None,
         "git": None if git is None else _git_json(git),
         "agent": found.author.agent or None,
         "session": found.author.session or None,
@@ -205,6 +248,7 @@ def _status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
         "states": found.states,
         "index": {
             "in_sync": found.is_in_sync,
+            "problem": found.sync_problem or None,
             "added": found.sync.added,
             "changed": found.sync.changed,
             "removed": found.sync.removed,

@@ -35,8 +35,12 @@ def find_passed_over(root: Path, ignored: Callable[[str], bool] | None = None) -
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if _look_at_entry(entry, prefix + entry.name, ignored, found):
-                        pending.append((entry.path, f"{prefix}{entry.name}/"))
+                    name = entry.name
+                    plain = ignored is None and name[0] not in ".~#" and name.endswith(".md")
+                    if plain and not entry.is_dir(follow_symlinks=False):
+                        continue  # By far the most are notes, and need no closer look.
+                    if _look_at_entry(entry, prefix + name, ignored, found):
+                        pending.append((entry.path, f"{prefix}{name}/"))
         except OSError:
             continue  # The scan tells of it.
     for paths in (found.hidden, found.ignored, found.set_aside):

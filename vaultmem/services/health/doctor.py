@@ -2,98 +2,115 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from functools import partial
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import VaultError
-from vaultmem.services.health.examine_git import (
-    check_excludes,
-    check_lock,
-    check_merge_driver,
-    check_version,
-)
-from vaultmem.services.health.examine_notes import (
-    check_conflicts,
-    check_names,
-    check_notes,
-    check_passed_over,
-    check_sizes,
-    check_trust,
-)
-from vaultmem.services.health.examine_place import (
-    check_clock,
-    check_state,
-    check_temporaries,
-    check_watch_limit,
-)
+from vaultmem.services.health import examine_git, examine_leftovers, examine_notes, examine_place
+from vaultmem.services.health import examine_processes as processes
 from vaultmem.services.indexing import Progress
 from vaultmem.services.sync import sync_vault
+from vaultmem.storage.git.health import is_git_installed
 from vaultmem.vault import Vault
+
+#: A check's name, and what makes it.
+Named = tuple[str, Callable[[], Check]]
 
 
 def examine_vault(
-    vault: Vault, fix: bool = False, progress: Progress | None = None, now: float | None = None
+    vault: Vault,
+    fix: bool = False,
+    progress: Progress | None = None,
+    now: float | None = None,
+    settings_problem: str = "",
 ) -> list[Check]:
     """Run every check; with `fix` mend what can be mended without losing anything.
 
     `now` is the time in seconds since the epoch. A check that fails itself is a problem, and stops
-    no other.
+    no other. With a `settings_problem` the notes are not looked at: what to ignore is not known.
     """
     moment = time.time() if now is None else now
-    checks = [_run("git", partial(_check_repository, vault))]
-    has_git = checks[0].verdict is Verdict.OK
-    index = _run("index", partial(_sync, vault, progress))
-    for name, check in (
-        ("index", partial(check_state, vault)),
-        ("notes", partial(check_notes, vault)),
-        ("note sizes", partial(check_sizes, vault)),
-        ("note names", partial(check_names, vault)),
-        ("conflict copies", partial(check_conflicts, vault)),
-        ("interrupted writes", partial(check_temporaries, vault, fix, moment)),
-        ("not looked into", partial(check_passed_over, vault)),
-        ("trust", partial(check_trust, vault)),
-        ("clock", partial(check_clock, vault, moment)),
-        ("watch limit", partial(check_watch_limit, vault)),
-    ):
-        checks.append(_run(name, check))
-    if index.verdict is not Verdict.OK:
-        checks[1] = index
-    if has_git:
-        checks[0] = _run("git", partial(check_version, vault))
-        checks += [
-            _run("git's lock", partial(check_lock, vault, moment)),
-            _run("ignored files", partial(check_excludes, vault, fix)),
-            _run("merge driver", partial(check_merge_driver, vault, fix)),
+    checks = [_describe_failure("settings", settings_problem)]
+    repository = _run("git", partial(examine_git.check_repository, vault))
+    # Whoever writes just now is found before it is waited for.
+    checks += [repository, _run("vault's lock", partial(processes.check_lock, vault))]
+    if not settings_problem:
+        checks += _run_all(_name_note_checks(vault, fix, progress, moment))
+    if _has_repository(vault):
+        checks += _run_all(_name_git_checks(vault, fix, moment, not settings_problem))
+    return checks + _run_all(
+        [
+            ("watcher", partial(processes.check_watcher, vault, fix)),
+            ("hooks", partial(processes.check_hooks, vault)),
+            ("watch limit", partial(examine_place.check_watch_limit, vault)),
+            ("disk", partial(examine_place.check_disk, vault)),
         ]
-    return checks
+    )
 
 
-def _run(name: str, check: Callable[[], Check]) -> Check:
-    try:
-        return check()
-    except VaultError as error:
-        return Check(name, Verdict.PROBLEM, str(error))
+def _name_note_checks(
+    vault: Vault, fix: bool, progress: Progress | None, now: float
+) -> list[Named]:
+    return [
+        ("index", partial(_check_index, vault, fix, progress)),
+        ("notes", partial(examine_notes.check_notes, vault)),
+        ("note sizes", partial(examine_notes.check_sizes, vault)),
+        ("note names", partial(examine_notes.check_names, vault)),
+        ("conflict copies", partial(examine_notes.check_conflicts, vault)),
+        ("interrupted writes", partial(examine_leftovers.check_temporaries, vault, fix, now)),
+        ("not looked into", partial(examine_notes.check_passed_over, vault)),
+        ("trust", partial(examine_notes.check_trust, vault)),
+        ("clock", partial(examine_place.check_clock, vault, now)),
+    ]
 
 
-def _check_repository(vault: Vault) -> Check:
-    """Tell whether there is a repository that git and vaultmem can work in."""
-    if shutil.which("git") is None:
-        remedy = "install git 2.38 or newer; without it nothing is committed"
-        return Check("git", Verdict.PROBLEM, "it is not installed", remedy=remedy)
-    if vault.head() is None:
-        remedy = "`vaultmem init` makes one; without it nothing is committed"
-        return Check("git", Verdict.WARNING, "the vault is in no repository", remedy=remedy)
-    vault.history.head()
-    return Check("git")
+def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) -> list[Named]:
+    ignored = ("ignored files", partial(examine_git.check_excludes, vault, fix))
+    return [
+        ("git's objects", partial(examine_git.check_objects, vault)),
+        ("git's locks", partial(examine_git.check_locks, vault, now)),
+        *([ignored] if has_settings else []),
+        ("merge driver", partial(examine_git.check_merge_driver, vault, fix)),
+        ("time of commits", partial(examine_git.check_commit_times, vault, now)),
+    ]
 
 
-def _sync(vault: Vault, progress: Progress | None) -> Check:
+def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
     """Bring the index up to date; a database found damaged is built again at the second try."""
     try:
         sync_vault(vault, progress)
     except VaultError:
         sync_vault(vault, progress)
-    return Check("index")
+    return examine_place.check_state(vault, fix)
+
+
+def _has_repository(vault: Vault) -> bool:
+    if not is_git_installed():
+        return False
+    try:
+        return vault.head() is not None and bool(vault.history.git_folder)
+    except VaultError:
+        return False
+
+
+def _run_all(named: list[Named]) -> list[Check]:
+    return [_run(name, check) for name, check in named]
+
+
+def _run(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except (VaultError, OSError, ImportError) as error:  # GitPython needs git to be imported.
+        return _describe_failure(name, str(error))
+
+
+def _describe_failure(name: str, error: str) -> Check:
+    """Return the check that an error's text (subject: fact; remedy) makes; none is fine."""
+    if not error:
+        return Check(name)
+    told, _, remedy = error.rpartition("; ")
+    if not told:
+        return Check(name, Verdict.PROBLEM, error)
+    return Check(name, Verdict.PROBLEM, told, remedy=remedy)

@@ -1,50 +1,118 @@
-"""Check the repository: can it take commits and merges, and does it keep out what it should."""
+"""Check the repository: is it whole, can it take commits, and does it keep out what it should."""
 
 from __future__ import annotations
 
+import shlex
+
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_line import parse_contexts
+from vaultmem.core.paths import GENERATED
 from vaultmem.services.notes.create import template_folder
 from vaultmem.storage.git.exclude import add_excludes, find_not_ignored, name_file
 from vaultmem.storage.git.health import (
     MERGES_SINCE,
+    find_broken_objects,
+    find_committed,
+    find_copies_in_git,
     find_driver_lack,
-    find_lock_age,
+    find_future_commits,
+    find_locks,
+    is_git_installed,
+    is_shallow,
     read_git_version,
 )
 from vaultmem.storage.git.merge_setup import install_driver
 from vaultmem.vault import Vault
 
+#: Seconds after which a lock is not that of a git at work.
 _STALE = 600.0
 
 
-def check_version(vault: Vault) -> Check:
-    """Tell whether git is new enough to merge."""
+def check_repository(vault: Vault) -> Check:
+    """Tell whether there is a repository that git and vaultmem can work in."""
+    if not is_git_installed():
+        remedy = "install git 2.38 or newer; without it nothing is committed"
+        return Check("git", Verdict.PROBLEM, "it is not installed", remedy=remedy)
+    if vault.head() is None:
+        remedy = "`vaultmem init` makes one; without it nothing is committed"
+        return Check("git", Verdict.WARNING, "the vault is in no repository", remedy=remedy)
     version = read_git_version(vault.history)
     told = f"version {'.'.join(map(str, version)) or 'unknown'}"
-    if version >= MERGES_SINCE:
-        return Check("git", told=told)
-    remedy = "install git 2.38 or newer; without it `merge` does not work"
-    return Check("git", Verdict.PROBLEM, told, remedy=remedy)
+    if version < MERGES_SINCE:
+        remedy = "install git 2.38 or newer; without it `merge` does not work"
+        return Check("git", Verdict.PROBLEM, told, remedy=remedy)
+    obstacle = vault.history.obstacle()
+    if obstacle and "index.lock" not in obstacle:  # Locks are told of with their age.
+        told, _, remedy = obstacle.partition("; ")
+        return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
+    return Check("git", told=told)
+
+
+def check_objects(vault: Vault) -> Check:
+    """Tell whether git has all that its commits name, and nothing between that is not its own."""
+    copies = find_copies_in_git(vault.history.git_folder)
+    if copies:
+        return Check(
+            "git's objects",
+            Verdict.PROBLEM,
+            "file synchronisation wrote into git's own folder",
+            tuple(map(str, copies)),
+            "let it pass over .git, and use `git push` and `git pull`; then remove these files",
+        )
+    if told := find_broken_objects(vault.history):
+        return Check(
+            "git's objects",
+            Verdict.PROBLEM,
+            f"git lacks, or cannot read, what commits name: {len(told):,}",
+            tuple(told),
+            "fetch them from a clone or a backup: `git fsck` names all; the notes are not affected",
+        )
+    if is_shallow(vault.history):
+        remedy = "`git fetch --unshallow`, if all of the history is wanted"
+        return Check(
+            "git's objects", Verdict.WARNING, "a shallow clone: older commits lack", remedy=remedy
+        )
+    return Check("git's objects")
+
+
+def check_locks(vault: Vault, now: float) -> Check:
+    """Tell of locks that a git left behind; they are never removed."""
+    locks = find_locks(vault.history.git_folder, now)
+    if not locks:
+        return Check("git's locks")
+    paths = tuple(f"{file}  ({_say_age(age)})" for file, age in locks.items())
+    if max(locks.values()) < _STALE:
+        return Check("git's locks", Verdict.WARNING, "another git is at work", paths)
+    remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
+    told = f"locked since {_say_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
+    return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
 
 
 def check_excludes(vault: Vault, fix: bool) -> Check:
     """See to it that git ignores what is generated or local."""
     template = (template_folder() / "gitignore").read_text(encoding="utf-8")
     lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
-    lines += [name_file(line.path) for line in parse_contexts(vault.config.contexts)]
-    lacking = find_not_ignored(vault.history, lines)
-    fixed: list[str] = []
+    generated = [line.path for line in parse_contexts(vault.config.contexts)]
+    lacking = find_not_ignored(vault.history, [*lines, *map(name_file, generated)])
+    done: tuple[str, ...] = ()
     if lacking and fix:
         with vault.lock():
-            fixed = add_excludes(vault.history, lacking)
+            added = add_excludes(vault.history, lacking)
+        done = tuple(f"{line} is in the repository's exclude file" for line in added)
         lacking = find_not_ignored(vault.history, lacking)
-    done = tuple(f"{line} is in the repository's exclude file" for line in fixed)
-    if not lacking:
-        return Check("ignored files", fixed=done)
-    told = f"git does not ignore {len(lacking):,} of what is generated or local"
-    remedy = "add these lines to .gitignore" + ("" if fix else ", or run `vaultmem doctor --fix`")
-    return Check("ignored files", Verdict.WARNING, told, tuple(lacking), remedy, done)
+    if lacking:
+        told = f"generated or local, and not ignored by git: {len(lacking):,}"
+        remedy = "add these lines to .gitignore"
+        remedy += "" if fix else ", or run `vaultmem doctor --fix`"
+        return Check("ignored files", Verdict.PROBLEM, told, tuple(lacking), remedy, done)
+    head = vault.head()
+    commit = head.commit if head is not None else ""
+    held = find_committed(vault.history, commit, [*sorted(GENERATED), *generated])
+    if held:
+        told = "generated files are in the last commit"
+        remedy = f"`git rm --cached -- {shlex.join(held)}` and commit that"
+        return Check("ignored files", Verdict.PROBLEM, told, tuple(held), remedy, done)
+    return Check("ignored files", fixed=done)
 
 
 def check_merge_driver(vault: Vault, fix: bool) -> Check:
@@ -58,17 +126,29 @@ def check_merge_driver(vault: Vault, fix: bool) -> Check:
     if not lack:
         return Check("merge driver", fixed=fixed)
     remedy = "run `vaultmem doctor --fix`" if not fix else "see .gitattributes and git's settings"
-    return Check("merge driver", Verdict.WARNING, lack, remedy=remedy, fixed=fixed)
+    return Check("merge driver", Verdict.PROBLEM, lack, remedy=remedy, fixed=fixed)
 
 
-def check_lock(vault: Vault, now: float) -> Check:
-    """Tell of a lock that a git left behind; it is never removed."""
-    age = find_lock_age(vault.history.git_folder, now)
-    if age is None:
-        return Check("git's lock")
-    file = str(vault.history.git_folder / "index.lock")
-    if age < _STALE:
-        return Check("git's lock", Verdict.WARNING, "another git is at work", (file,))
-    told = f"git's index is locked since {age / 60:,.0f} minutes, so nothing can be committed"
-    remedy = "if no git is at work, remove this file"
-    return Check("git's lock", Verdict.PROBLEM, told, (file,), remedy)
+def check_commit_times(vault: Vault, now: float) -> Check:
+    """Name commits from the future."""
+    head = vault.history.head()
+    commits = find_future_commits(vault.history, head.commit, now)
+    if not commits:
+        return Check("time of commits")
+    told = f"commits from the future: {len(commits):,}"
+    remedy = "correct the clock of the machine that made them; they stay as they are"
+    return Check(
+        "time of commits",
+        Verdict.WARNING,
+        told,
+        tuple(commit[:7] for commit in commits),
+        remedy,
+    )
+
+
+def _say_age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(seconds, 0):.0f} seconds"
+    if seconds < 7_200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3_600:,.0f} hours"

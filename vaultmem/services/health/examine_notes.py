@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from vaultmem.core.check import Check, Verdict
@@ -10,6 +12,13 @@ from vaultmem.core.paths import fold_name, is_conflict_copy
 from vaultmem.services.notes.trust import trusted_documents
 from vaultmem.storage.passed_over import find_passed_over
 from vaultmem.vault import Vault
+
+# What Dropbox calls a file that it had to rename, or one of a computer with brackets in its name;
+# all others are known by `is_conflict_copy`.
+_RENAMED = re.compile(
+    r"(?i)\((?:case|white ?space|unicode encoding|selective sync) conflict(?: \d+)?\)"
+    r"|'s conflicted copy \d{4}-\d{2}-\d{2}"
+)
 
 _LARGER = "it is larger than"
 _OWN_REPOSITORY = "it is a git repository of its own"
@@ -22,13 +31,13 @@ def check_notes(vault: Vault) -> Check:
     unread = [(p, why) for p, why in told if not why.startswith((_LARGER, _OWN_REPOSITORY, _LINK))]
     warned = [(record.path, why) for record in vault.view.records() for why in record.warnings]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
-    remedy = "save them as UTF-8 text, or correct their properties"
+    remedy = "save them as UTF-8 text; correct the properties that are named"
     if unread:
-        return Check("notes", Verdict.PROBLEM, f"{len(unread):,} are not read", paths, remedy)
+        return Check("notes", Verdict.PROBLEM, f"not read: {len(unread):,}", paths, remedy)
     if warned:
         files = len({path for path, _ in warned})
-        return Check("notes", Verdict.WARNING, f"{files:,} are not read fully", paths, remedy)
-    return Check("notes", told=f"{vault.view.totals()[0]:,} are read")
+        return Check("notes", Verdict.WARNING, f"not read fully: {files:,}", paths, remedy)
+    return Check("notes", told=f"read: {vault.view.totals()[0]:,}")
 
 
 def check_sizes(vault: Vault) -> Check:
@@ -39,7 +48,7 @@ def check_sizes(vault: Vault) -> Check:
     return Check(
         "note sizes",
         Verdict.PROBLEM,
-        f"{len(large):,} notes over 1 MiB are neither found nor committed",
+        f"over 1 MiB, so neither found nor committed: {len(large):,}",
         tuple(large),
         "divide them into smaller notes",
     )
@@ -47,34 +56,44 @@ def check_sizes(vault: Vault) -> Check:
 
 def check_names(vault: Vault) -> Check:
     """Name the files that have one name on systems that do not tell case or Unicode forms apart."""
-    by_name: dict[str, list[str]] = {}
-    for path in vault.manifest.stats():
-        by_name.setdefault(fold_name(PurePosixPath(path)), []).append(path)
-    twins = [" = ".join(sorted(paths)) for paths in by_name.values() if len(paths) > 1]
+    twins = find_twins(vault.manifest.stats())
     if not twins:
         return Check("note names")
     return Check(
         "note names",
         Verdict.PROBLEM,
-        f"{len(twins):,} names are one file on Windows and macOS",
-        tuple(sorted(twins)),
+        f"one name on Windows and macOS: {len(twins):,}",
+        tuple(" = ".join(paths) for paths in twins),
         "rename one of each",
     )
 
 
+def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the paths that differ in case, or in NFC and NFD, alone, those together."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        name = path.lower() if path.isascii() else fold_name(PurePosixPath(path))
+        by_name.setdefault(name, []).append(path)
+    return sorted(tuple(sorted(each)) for each in by_name.values() if len(each) > 1)
+
+
 def check_conflicts(vault: Vault) -> Check:
     """Name what file synchronisation, or vaultmem, kept as the second of two versions."""
-    names = vault.manifest.stats()
-    copies = sorted(path for path in names if is_conflict_copy(path.rsplit("/", 1)[-1]))
+    copies = sorted(filter(_is_second_version, vault.manifest.stats()))
     if not copies:
         return Check("conflict copies")
     return Check(
         "conflict copies",
-        Verdict.WARNING,
-        f"{len(copies):,} files are second versions of others",
+        Verdict.PROBLEM,
+        f"second versions of other files: {len(copies):,}",
         tuple(copies),
         "take over what they have into the first version, and remove them",
     )
+
+
+def _is_second_version(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return is_conflict_copy(name) or bool(_RENAMED.search(name))
 
 
 def check_passed_over(vault: Vault) -> Check:
@@ -88,7 +107,7 @@ def check_passed_over(vault: Vault) -> Check:
         ("repositories of their own", [p for p, why in told if why == _OWN_REPOSITORY]),
         ("symbolic links", [path for path, why in told if why == _LINK]),
     )
-    counts = ", ".join(f"{len(paths):,} {what}" for what, paths in groups if paths)
+    counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
     paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
     return Check("not looked into", told=counts or "nothing", paths=paths)
 

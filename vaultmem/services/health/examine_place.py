@@ -1,66 +1,99 @@
-"""Check where the vault lives: its derived state, what writes left behind, and the machine."""
+"""Check where the vault lives: its derived state, the clock, the disk and what may be watched."""
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path, PurePosixPath
+import os
+import shutil
+from pathlib import Path
 
 from vaultmem.core.check import Check, Verdict
-from vaultmem.errors import VaultError
 from vaultmem.services.indexing import is_index_behind
-from vaultmem.storage.files import find_temporaries, read_file
-from vaultmem.storage.git.health import find_future_commits
-from vaultmem.storage.passed_over import count_folders, list_folders
-from vaultmem.storage.state_health import find_damage
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.passed_over import count_folders
+from vaultmem.storage.state_health import find_damage, find_index_damage
 from vaultmem.vault import Vault
 
 _LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
 
-#: Seconds after which nobody is still writing a temporary file.
-_OLD = 3_600.0
+#: Bytes that a disk should have left: an index is built beside the old one.
+ENOUGH = 256 * 1024 * 1024
+
+_MEGABYTE = 1024 * 1024
 
 
-def check_state(vault: Vault) -> Check:
-    """Tell whether index and database are whole and belong together."""
-    broken = find_damage(vault.state)
-    lost = vault.manifest.documents() - vault.index.documents()
-    if broken or lost or is_index_behind(vault):
-        told = broken or "the index is behind the notes"
-        remedy = "run `vaultmem sync`; it builds both again"
-        return Check("index", Verdict.PROBLEM, told, remedy=remedy)
+def check_state(vault: Vault, fix: bool) -> Check:
+    """See to it that index and database are whole and belong together."""
+    if told := find_damage(vault.state):
+        file = vault.state_folder / "state.sqlite3"
+        remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
+        return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
+    told = _find_lack(vault)
+    done: tuple[str, ...] = ()
+    if told and fix:
+        with vault.lock():
+            vault.index.reset()
+            sync_vault(vault)
+        told = _find_lack(vault)
+        done = ("the index is built again from the notes",)
+    if told:
+        remedy = "" if fix else "`vaultmem doctor --fix` builds it again from the notes"
+        return Check("index", Verdict.PROBLEM, told, remedy=remedy, fixed=done)
+    return _check_damaged(vault, fix, done)
+
+
+def _find_lack(vault: Vault) -> str:
+    """Return what is wrong with the index, empty if it can be read and has all documents."""
+    if damage := find_index_damage(vault.index):
+        return damage
+    if vault.manifest.documents() - vault.index.documents() or is_index_behind(vault):
+        return "the index is behind the notes"
+    return ""
+
+
+def _check_damaged(vault: Vault, fix: bool, done: tuple[str, ...]) -> Check:
+    """Tell of what was set aside as damaged; the database may say who wrote what."""
+    index = vault.state_folder / "index.damaged"
+    if fix and index.is_dir() and not index.is_symlink():
+        shutil.rmtree(index, ignore_errors=True)
+        done = (*done, f"{index} is removed")
     damaged = tuple(str(file) for file in sorted(vault.state_folder.glob("*.damaged")))
     if not damaged:
-        return Check("index", told="in sync")
+        return Check("index", told="in sync", fixed=done)
     told = "it was damaged, and was built again"
-    return Check("index", Verdict.WARNING, told, damaged, "remove what was set aside")
+    return Check("index", Verdict.WARNING, told, damaged, "remove what was set aside", done)
 
 
-def check_temporaries(vault: Vault, fix: bool, now: float) -> Check:
-    """Find what interrupted writes left behind; with `fix` remove what exists elsewhere too."""
-    with vault.lock() if fix else contextlib.nullcontext():
-        left = _find_temporaries(vault)
-        fixed = []
-        for file in list(left) if fix else []:
-            if _is_old(file, now) and _is_held_elsewhere(vault, file):
-                file.unlink()
-                left.remove(file)
-                fixed.append(f"{file.relative_to(vault.root)} is removed")
-    if not left:
-        return Check("interrupted writes", fixed=tuple(fixed))
-    told = f"interrupted writes left {len(left):,} files"
-    remedy = (
-        "look into them, and remove what is not needed"
-        if fix
-        else "`vaultmem doctor --fix` removes those whose text is safe elsewhere"
-    )
-    paths = tuple(str(file.relative_to(vault.root)) for file in left)
-    return Check("interrupted writes", Verdict.WARNING, told, paths, remedy, tuple(fixed))
+def check_clock(vault: Vault, now: float) -> Check:
+    """Name files from the future."""
+    late = (now + 60) * 1e9
+    stats = vault.manifest.stats()
+    found = tuple(path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late)
+    if not found:
+        return Check("clock")
+    told = f"files from the future: {len(found):,}"
+    remedy = "set the clock, then `touch` the files: until then they count as the newest"
+    return Check("clock", Verdict.PROBLEM, told, found, remedy)
 
 
-def check_watch_limit(vault: Vault) -> Check:
+def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
+    """Tell whether there is space left (bytes) for notes, commits and the index."""
+    git = find_git_folder(vault.root)
+    folders = [vault.root, vault.state_folder, *(git[1:] if git is not None else ())]
+    disks = {os.stat(folder).st_dev: folder for folder in reversed(folders)}
+    free = {folder: shutil.disk_usage(folder).free for folder in disks.values()}
+    full = {folder: left for folder, left in sorted(free.items()) if left < enough}
+    least = f"{min(free.values()) // _MEGABYTE:,} MB are free"
+    if not full:
+        return Check("disk", told=least)
+    paths = tuple(f"{folder}  ({left // _MEGABYTE:,} MB)" for folder, left in full.items())
+    return Check("disk", Verdict.PROBLEM, f"nearly full: {least}", paths, "make space")
+
+
+def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
     """Tell whether the system can watch as many folders as there are (Linux)."""
     try:
-        limit = int(_LIMIT_FILE.read_text(encoding="ascii"))
+        limit = int(limit_file.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return Check("watch limit")
     folders = count_folders(vault.root, limit + 1)
@@ -68,63 +101,4 @@ def check_watch_limit(vault: Vault) -> Check:
         return Check("watch limit", told=f"{folders:,} of {limit:,} folders")
     told = f"there are more folders than the {limit:,} that may be watched: `watch` polls"
     remedy = f"raise it: `sudo sysctl fs.inotify.max_user_watches={max(524_288, 2 * limit)}`"
-    return Check("watch limit", Verdict.WARNING, told, remedy=remedy)
-
-
-def check_clock(vault: Vault, now: float) -> Check:
-    """Name files and commits from the future."""
-    late = (now + 60) * 1e9
-    stats = vault.manifest.stats()
-    found = [path for path, (_, modified, _, _) in sorted(stats.items()) if modified > late]
-    head = vault.head()
-    if head is not None:
-        commits = find_future_commits(vault.history, head.commit, now)
-        found += [f"commit {commit[:7]}" for commit in commits]
-    if not found:
-        return Check("clock")
-    told = f"{len(found):,} files or commits are from the future"
-    remedy = "set the clock; `touch` the files: until then they count as the newest"
-    return Check("clock", Verdict.WARNING, told, tuple(found), remedy)
-
-
-def _find_temporaries(vault: Vault) -> list[Path]:
-    folders = list_folders(vault.root)
-    found = (find_temporaries(vault.root, PurePosixPath(folder)) for folder in folders)
-    return sorted(file for files in found for file in files)
-
-
-def _is_old(file: Path, now: float) -> bool:
-    try:
-        status = file.stat()
-    except OSError:
-        return False
-    # A note that is being removed is renamed, and keeps the time of its last change.
-    return now - max(status.st_mtime, status.st_ctime) > _OLD
-
-
-def _is_held_elsewhere(vault: Vault, file: Path) -> bool:
-    """Tell whether a file's bytes are, or begin, a note beside it, on disk or in HEAD."""
-    try:
-        data = read_file(vault.root, PurePosixPath(file.relative_to(vault.root).as_posix()))
-    except VaultError:
-        return False
-    return not data or any(each.startswith(data) for each in _read_beside(vault, file))
-
-
-def _read_beside(vault: Vault, file: Path) -> list[bytes]:
-    """Return the bytes of what is indexed or committed in a file's folder."""
-    folder = file.parent.relative_to(vault.root)
-
-    def is_beside(path: str) -> bool:
-        return PurePosixPath(path).parent == PurePosixPath(folder.as_posix())
-
-    found = []
-    for path in filter(is_beside, vault.manifest.blobs()):
-        with contextlib.suppress(VaultError):
-            found.append(read_file(vault.root, PurePosixPath(path)))
-    head = vault.head()
-    if head is not None and head.commit:
-        entries = vault.history.tree(head.commit)
-        blobs = [entry.blob for path, entry in entries.items() if is_beside(path)]
-        found += [data for _, data in vault.history.objects.read_all(blobs)]
-    return found
+    return Check("watch limit", Verdict.PROBLEM, told, remedy=remedy)

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.committing.pending import find_pending
+from vaultmem.services.health.examine_notes import find_twins
 from vaultmem.services.history.log import CommitFilter, list_commits
 from vaultmem.services.indexing import Progress, is_index_behind
 from vaultmem.services.sync import SyncReport, sync_vault
 from vaultmem.services.watching.watching import Watching, find_watcher
 from vaultmem.storage.git.head import Head
+from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
 from vaultmem.storage.passed_over import find_passed_over
+from vaultmem.storage.state_health import count_notes, list_paths, list_problems
 from vaultmem.vault import Vault
 
 _EVENTS = 5
@@ -52,9 +55,12 @@ class VaultStatus:
     """How a vault is; `git` is None where there is none.
 
     `sync` is what had changed since the last look, `passed_over` counts files by the reason why
-    they are no notes.
+    they are no notes. `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why
+    the index could not be brought up to date.
     """
 
+    settings_problem: str
+    sync_problem: str
     author: Author
     ref: str
     watcher: Watching | None
@@ -70,48 +76,64 @@ class VaultStatus:
     passed_over: dict[str, int]
 
 
-def read_status(vault: Vault, progress: Progress | None = None) -> VaultStatus:
-    """Bring the index up to date, and tell how the vault is."""
-    report = sync_vault(vault, progress)
-    kinds, states = _count_notes(vault)
+def read_status(
+    vault: Vault, progress: Progress | None = None, settings_problem: str = ""
+) -> VaultStatus:
+    """Bring the index up to date, and tell how the vault is.
+
+    With a `settings_problem` the folder is not looked at, for what to ignore is not known: the
+    notes are those of the last look, and what is not committed is left out.
+    """
+    looks = not settings_problem
+    report, sync_problem = _sync(vault, progress) if looks else (SyncReport(), "")
     notes, tokens = vault.view.totals()
-    problems = vault.manifest.problems()
     return VaultStatus(
+        settings_problem=settings_problem,
+        sync_problem=sync_problem,
         author=vault.author,
         ref=vault.ref,
         watcher=find_watcher(vault),
         notes=notes,
         tokens=tokens,
-        kinds=kinds,
-        states=states,
+        kinds=count_notes(vault.state, "kind"),
+        states=count_notes(vault.state, "state"),
         sync=report,
-        is_in_sync=not is_index_behind(vault),
-        git=_read_git(vault),
+        is_in_sync=looks and not sync_problem and not is_index_behind(vault),
+        git=_read_git(vault, looks),
         waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
-        problems=tuple(problems),
-        passed_over=_count_passed_over(vault),
+        problems=(*list_problems(vault.state), *_describe_twins(vault)),
+        passed_over=_count_passed_over(vault) if looks else {},
     )
 
 
-def _count_notes(vault: Vault) -> tuple[dict[str, int], dict[str, int]]:
-    """Return how many notes there are of each kind, and in each state; the most first."""
-    records = vault.view.records()
-    kinds = Counter(str(record.kind) for record in records)
-    states = Counter(str(record.state) for record in records)
-    return dict(kinds.most_common()), dict(states.most_common())
+def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
+    try:
+        return sync_vault(vault, progress), ""
+    except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
+        return SyncReport(), str(error)
 
 
-def _read_git(vault: Vault) -> GitStatus | None:
+def _describe_twins(vault: Vault) -> list[tuple[str, str]]:
+    return [
+        (path, f"another file has the same name on some systems: {paths[0]}")
+        for paths in find_twins(list_paths(vault.state))
+        for path in paths[1:]
+    ]
+
+
+def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
     try:
         head = vault.head()
         if head is None:
             return None
-        pending = find_pending(vault)
+        if not is_git_installed():
+            raise VaultError("git is not installed, so nothing is committed; install it")
+        pending = find_pending(vault) if looks else None
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),
-            uncommitted=_group(pending.authors.items()),
-            left_out=pending.skipped,
+            uncommitted=_group(pending.authors.items()) if pending else (),
+            left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
         )
     except VaultError as error:

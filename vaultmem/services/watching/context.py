@@ -31,7 +31,10 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class RenderedContext:
-    """A generated file, as vaultmem.yaml names it: whether it was written, or why it was not."""
+    """A generated file, as vaultmem.yaml names it: whether it was written.
+
+    `problem` says why it was not, or what else a person has to look at.
+    """
 
     path: str
     changed: bool
@@ -60,15 +63,18 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
 
 def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
     """Write one file; where somebody else saves it at the same moment, look at it again."""
+    copies: list[str] = []
     for _ in range(_ATTEMPTS):
         try:
-            return RenderedContext(path, write())
-        except ConflictError:
-            continue
+            return RenderedContext(path, write(), "; ".join(copies))
+        except ConflictError as error:
+            if "one version is" in str(error):  # Two saves met ours; both are there.
+                copies.append(str(error).partition(": ")[2])
         except VaultError as error:
             problem = str(error).removeprefix(f"{path}: ")
             return RenderedContext(path, False, problem)
-    return RenderedContext(path, False, "others keep changing it; it is tried again later")
+    copies.append("others keep changing it; it is tried again later")
+    return RenderedContext(path, False, "; ".join(copies))
 
 
 def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:

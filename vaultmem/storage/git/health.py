@@ -1,10 +1,14 @@
-"""What a repository lacks, or suffers from, that vaultmem wants it to have."""
+"""What a repository lacks of what vaultmem wants, and what it suffers from."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
+from vaultmem.core.paths import is_conflict_copy
+from vaultmem.errors import VaultError
+from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.history import History
 from vaultmem.storage.git.merge_setup import name_driver
 
@@ -12,6 +16,11 @@ from vaultmem.storage.git.merge_setup import name_driver
 MERGES_SINCE = (2, 38)
 
 _LOOKED_AT = 1_000
+
+
+def is_git_installed() -> bool:
+    """Tell whether there is a git to run."""
+    return shutil.which("git") is not None
 
 
 def read_git_version(history: History) -> tuple[int, ...]:
@@ -42,9 +51,49 @@ def find_future_commits(history: History, commit: str, now: float) -> list[str]:
     return [name for name, at in pairs if int(at) > now + 60]
 
 
-def find_lock_age(git_folder: Path, now: float) -> float | None:
-    """Return for how many seconds git's index has been locked, None if it is not."""
+def find_locks(git_folder: Path, now: float) -> dict[Path, float]:
+    """Return the locks that a git holds or has left behind, with their ages in seconds."""
+    found: dict[Path, float] = {}
+    for folder in {git_folder, common_folder(git_folder)}:
+        for file in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock")):
+            try:
+                found[file] = now - file.lstat().st_mtime
+            except OSError:
+                continue  # The git that held it is done.
+    return dict(sorted(found.items()))
+
+
+def find_copies_in_git(git_folder: Path) -> list[Path]:
+    """Return what file synchronisation put between git's own files, which git takes for its own."""
+    folder = common_folder(git_folder)
+    files = (*folder.glob("*"), *(folder / "refs").rglob("*"))
+    return sorted(file for file in files if is_conflict_copy(file.name))
+
+
+def find_broken_objects(history: History) -> list[str]:
+    """Return what git says is missing or broken of what commits hold; file contents are not read.
+
+    It costs one walk through all commits and trees.
+    """
+    check = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
     try:
-        return now - (git_folder / "index.lock").stat().st_mtime
-    except OSError:
-        return None
+        history.git.run(*check)
+    except VaultError as error:
+        complaint = str(error).partition("failed: ")[2]
+        lines = history.git.run(*check, check=False).splitlines()
+        return [complaint, *lines] if not complaint.startswith("status") else lines or [complaint]
+    return []
+
+
+def is_shallow(history: History) -> bool:
+    """Tell whether a clone has been cut off from its older commits."""
+    return (common_folder(history.git_folder) / "shallow").is_file()
+
+
+def find_committed(history: History, commit: str, paths: list[str]) -> list[str]:
+    """Return those of the files, or folders ending in `/`, that a commit holds something of."""
+    if not commit:
+        return []
+    names = {f"{history.prefix}{path.rstrip('/')}": path for path in paths}
+    out = history.git.run("ls-tree", "--name-only", "-z", "--full-tree", commit, "--", *names)
+    return [names[name] for name in out.split("\0") if name in names]

@@ -1,0 +1,565 @@
+"""`examine_vault`: each check on a vault that is broken in that way, and what --fix changes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import git, hash_tree, write_notes
+
+import vaultmem
+from vaultmem import Vault, parse_query, recall, sync_vault
+from vaultmem.core.check import Check, Verdict
+from vaultmem.core.packs.context_block import BEGIN, END
+from vaultmem.errors import VaultError
+from vaultmem.services.health.doctor import examine_vault
+from vaultmem.services.health.examine_place import check_disk, check_watch_limit
+from vaultmem.services.health.examine_processes import TROUBLE_FILE
+from vaultmem.services.watching.context import render_contexts
+from vaultmem.services.watching.watching import hold_watch
+from vaultmem.storage.lock import hold_lock
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM
+
+NOTES = {
+    "notes/tide.md": "# Tide\n\nThe ferry waits for the tide.\n",
+    "notes/bell.md": "---\nkind: decision\n---\n# Bell\n\nRing it twice in fog.\n",
+}
+
+
+def examine(vault: Vault, fix: bool = False, later: float = 0.0) -> dict[str, Check]:
+    return {each.name: each for each in examine_vault(vault, fix, now=time.time() + later)}
+
+
+def find_only(vault: Vault, name: str, fix: bool = False, later: float = 0.0) -> Check:
+    """Return the one check that is not ok, which has to be this one."""
+    checks = examine(vault, fix, later)
+    assert {each.name for each in checks.values() if each.verdict is not OK} == {name}
+    assert checks[name].remedy or checks[name].paths
+    return checks[name]
+
+
+def fix_only(vault: Vault, name: str, later: float = 0.0) -> tuple[Check, set[str]]:
+    """Fix, and return the check and the files of the vault that differ; all must be ok then."""
+    before = hash_tree(vault.root)
+    checks = examine(vault, fix=True, later=later)
+    after = hash_tree(vault.root)
+    assert {each.name for each in checks.values() if each.fixed} == {name}
+    assert [each for each in checks.values() if each.verdict is not OK] == []
+    assert [each for each in examine(vault, later=later).values() if each.verdict is not OK] == []
+    return checks[name], {path for path, _ in before.items() ^ after.items()}
+
+
+def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    before = hash_tree(root)
+
+    checks = examine(vault, fix=True)
+
+    assert {each.verdict for each in checks.values()} == {OK}
+    assert not any(each.fixed for each in checks.values())
+    assert len(checks) == 21
+    assert hash_tree(root) == before
+
+
+@pytest.mark.parametrize(
+    ("notes", "name", "told"),
+    [
+        ({"notes/x.md": b"caf\xe9\n"}, "notes", "notes/x.md: it is not UTF-8 (byte 3)"),
+        ({"notes/x.md": b"a\0b"}, "notes", "NUL"),
+        ({"notes/x.md": "a" * 1_100_000}, "note sizes", "notes/x.md"),
+        (
+            {"notes/Tide.md": "# Other\n", "notes/n\u0303.md": "a\n", "notes/\u00f1.md": "b\n"},
+            "note names",
+            "notes/Tide.md = notes/tide.md",
+        ),
+    ],
+)
+def test_notes_that_are_not_found_or_not_one_are_named(
+    make_vault: Make, opened: Open, notes: dict[str, str | bytes], name: str, told: str
+) -> None:
+    root = make_vault(NOTES)
+    write_notes(root, notes)
+    before = hash_tree(root)
+    check = find_only(opened(root), name, fix=True)
+
+    assert check.verdict is PROBLEM
+    assert any(told in path for path in check.paths)
+    assert check.fixed == ()
+    assert hash_tree(root) == before
+
+
+def test_properties_that_are_not_read_are_a_warning(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, "notes/x.md": "---\na: [\n---\n# X\n"})
+    check = find_only(opened(root), "notes")
+
+    assert check.verdict is WARNING
+    assert "notes/x.md: the frontmatter is not valid YAML" in check.paths[0]
+
+
+def test_second_versions_of_each_program_are_named(make_vault: Make, opened: Open) -> None:
+    names = [
+        "chart (conflicted copy 2026-11-21 161000).png",
+        "tide (Case Conflict 1).md",
+        "tide (Case Conflict).md",
+        "tide (Conflicted copy iPad 202611211610).md",
+        "tide (Maren's Mac (2)'s conflicted copy 2026-11-21).md",
+        "tide (Maren's conflicted copy 2026-11-21).md",
+        "tide (Selective Sync Conflict).md",
+        "tide (Unicode Encoding Conflict).md",
+        "tide (White Space Conflict).md",
+        "tide (maren-pc's conflicted copy).md",
+        "tide.conflict-20261121T161000-0af3.md",
+        "tide.sync-conflict-20261121-161000-ABCDEFG.md",
+    ]
+    others = ["case conflict (copy).md", "sync-conflict.md", "conflicted copy.md", "tide (2).md"]
+    root = make_vault({**NOTES, **{f"notes/{name}": "x\n" for name in (*names, *others)}})
+    check = find_only(opened(root), "conflict copies", fix=True)
+
+    assert check.verdict is PROBLEM
+    assert check.paths == tuple(f"notes/{name}" for name in names)
+    assert all((root / path).exists() for path in check.paths)
+
+
+@pytest.mark.parametrize("folder", ["", "memory [1]/"])
+def test_missing_ignore_lines_go_to_the_exclude_file(
+    make_vault: Make, opened: Open, tmp_path: Path, folder: str
+) -> None:
+    root = make_vault({f"{folder}{path}": text for path, text in NOTES.items()})
+    (root / ".gitignore").write_text("/transcripts/\n.trash\n")
+    config = root / folder / "vaultmem.yaml"
+    config.write_text('contexts: "agents/a [1].md: tide"\n')
+    git(root, "add", "--all")
+    git(root, "commit", "-q", "-m", "settings")
+    (root / ".git/info/exclude").write_text("mine")
+    vault = opened(root / folder)
+    vault.trust.record({})
+
+    check = find_only(vault, "ignored files")
+    lines = ["/CONTEXT.md", "/media/", "/.obsidian/workspace*.json", r"/agents/a \[1].md"]
+    lines[1:1] = ["/transcripts/"] if folder else []
+    assert (check.verdict, list(check.paths)) == (PROBLEM, lines)
+
+    shutil.copytree(root, tmp_path / "before")
+    checks = examine(vault, fix=True)
+    assert {each.verdict for each in checks.values()} == {OK}
+    changed = hash_tree(root).items() ^ hash_tree(tmp_path / "before").items()
+    assert {path for path, _ in changed} == {".git/info/exclude"}
+    prefix = r"memory \[1]/" if folder else ""
+    wanted = "".join(f"/{prefix}{line[1:]}\n" for line in lines)
+    assert (root / ".git/info/exclude").read_text() == f"mine\n{wanted}"
+    assert len(checks["ignored files"].fixed) == len(lines)
+    write_notes(root / folder, {"CONTEXT.md": "x\n", "media/a.png": "x", "agents/a [1].md": "x"})
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_generated_file_that_is_committed_is_told(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    sync_vault(vault)
+    render_contexts(vault)
+    git(root, "add", "-f", "CONTEXT.md")
+    git(root, "commit", "-q", "-m", "by hand")
+
+    check = find_only(vault, "ignored files", fix=True)
+    assert check.paths == ("CONTEXT.md",)
+    assert "`git rm --cached -- CONTEXT.md`" in check.remedy
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ({"driver"}, {".git/config"}),
+        ({"attribute"}, {".git/info/attributes"}),
+        ({"driver", "attribute"}, {".git/config", ".git/info/attributes"}),
+    ],
+)
+def test_the_merge_driver_is_set(
+    make_vault: Make, opened: Open, lost: tuple[set[str], set[str]]
+) -> None:
+    root = make_vault(NOTES)
+    if "driver" in lost[0]:
+        git(root, "config", "merge.vaultmem.driver", "old-vaultmem %A")
+    if "attribute" in lost[0]:
+        (root / ".git/info/attributes").write_text("*.png -text\n")
+    vault = opened(root)
+
+    assert find_only(vault, "merge driver").verdict is PROBLEM
+    check, changed = fix_only(vault, "merge driver")
+
+    assert check.fixed
+    assert changed == lost[1]
+    assert "attribute" not in lost[0] or "*.png -text\n" in (
+        (root / ".git/info/attributes").read_text()
+    )
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("suffix", [".trm", ".pst", ".col"])
+def test_a_damaged_index_that_nobody_noticed_is_built_again(
+    make_vault: Make, opened: Open, suffix: str
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    sync_vault(vault)
+    wanted = [hit.address for hit in recall(vault, parse_query("ferry tide"))]
+    vault.close()
+    for file in (vault.state_folder / "index").iterdir():
+        if file.suffix == suffix:
+            at = file.stat()
+            file.write_bytes(b"\0" * at.st_size)
+            os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
+    vault = opened(root)
+
+    check = find_only(vault, "index")
+    assert check.verdict is PROBLEM
+    check, changed = fix_only(vault, "index")
+
+    assert changed == set()
+    assert "built again from the notes" in check.fixed[0]
+    assert [hit.address for hit in recall(vault, parse_query("ferry tide"))] == wanted
+    assert wanted == ["notes/tide.md#Tide"]
+    gc.collect()  # Whoosh leaves files open that it cannot read.
+
+
+def test_a_database_set_aside_is_told_and_kept(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    sync_vault(vault)
+    vault.close()
+    (vault.state_folder / "state.sqlite3").write_bytes(b"not a database" * 1000)
+    vault = opened(root)
+
+    check = find_only(vault, "index")
+    assert check.verdict is WARNING
+    kept = vault.state_folder / "state.sqlite3.damaged"
+    assert str(kept) in check.paths
+    find_only(vault, "index", fix=True)
+    assert kept.read_bytes() == b"not a database" * 1000
+    assert not (vault.state_folder / "index.damaged").exists()
+
+
+def test_locks_of_git_are_told_with_their_age_and_never_removed(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    lock, other = root / ".git/index.lock", root / ".git/refs/heads/main.lock"
+    lock.touch()
+    other.touch()
+
+    check = find_only(vault, "git's locks", fix=True)
+    assert (check.verdict, check.told) == (WARNING, "another git is at work")
+
+    check = find_only(vault, "git's locks", fix=True, later=1_800)
+    assert (check.verdict, len(check.paths)) == (PROBLEM, 2)
+    assert "index.lock  (30 minutes)" in check.paths[0]
+    assert "remove these files" in check.remedy
+    assert lock.exists()
+    assert other.exists()
+
+
+def test_objects_that_are_gone_are_named(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    blob = git(root, "rev-parse", "HEAD:notes/tide.md")
+    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+    check = find_only(opened(root), "git's objects", fix=True)
+    assert check.verdict is PROBLEM
+    assert any(blob in line for line in check.paths)
+
+
+def test_what_synchronisation_wrote_into_git_is_named(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    head = root / ".git/refs/heads/main"
+    copy = head.with_name("main.sync-conflict-20261121-161000-ABCDEFG")
+    shutil.copy(head, copy)
+
+    check = find_only(opened(root), "git's objects", fix=True)
+    assert (check.verdict, check.paths) == (PROBLEM, (str(copy),))
+    assert copy.exists()
+
+
+def test_a_shallow_clone_is_a_warning(make_vault: Make, opened: Open, tmp_path: Path) -> None:
+    root = make_vault(NOTES)
+    git(tmp_path, "clone", "-q", "--depth=1", root.as_uri(), "clone")
+    vault = opened(tmp_path / "clone")
+    vault.trust.record({})
+    examine(vault, fix=True)
+
+    check = find_only(vault, "git's objects")
+    assert check.verdict is WARNING
+    assert "git fetch --unshallow" in check.remedy
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_repository_of_somebody_else_has_its_remedy(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    os.chown(root / ".git", 65534, 65534)
+
+    checks = examine(opened(root))
+    assert checks["git"].verdict is PROBLEM
+    assert "belongs to somebody else" in checks["git"].told
+    assert "safe.directory" in checks["git"].remedy
+
+
+def test_a_vault_without_git_is_a_warning(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    shutil.rmtree(root / ".git")
+
+    check = find_only(opened(root), "git", fix=True)
+    assert (check.verdict, check.told) == (WARNING, "the vault is in no repository")
+    assert not (root / ".git").exists()
+
+
+def test_why_nothing_is_committed_now_is_told(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    git(root, "checkout", "-q", "--detach")
+
+    check = find_only(opened(root), "git", fix=True)
+    assert check.verdict is WARNING
+    assert "HEAD is detached" in check.told
+    assert git(root, "symbolic-ref", "-q", "HEAD", check=False) == ""
+
+
+def test_files_and_commits_from_the_future_are_named(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    os.utime(root / "notes/tide.md", (time.time() + 9_000,) * 2)
+    check = find_only(vault, "clock", fix=True)
+    assert (check.verdict, check.paths) == (PROBLEM, ("notes/tide.md",))
+
+    os.utime(root / "notes/tide.md")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2099-01-01T00:00:00Z")
+    git(root, "commit", "-q", "--allow-empty", "-m", "later")
+    check = find_only(vault, "time of commits", fix=True)
+    assert check.verdict is WARNING
+    assert check.paths == (git(root, "rev-parse", "HEAD")[:7],)
+
+
+def test_leftovers_are_removed_only_where_their_text_is_elsewhere(
+    make_vault: Make, opened: Open, home: Path
+) -> None:
+    root = make_vault(NOTES)
+    kept = home / "code/AGENTS.md"
+    write_notes(home / "code", {"AGENTS.md": f"# Rules\n{BEGIN}\n{END}\nend\n"})
+    with open(root / "vaultmem.yaml", "a") as file:
+        file.write(f"keep_in: {kept}\n")
+    git(root, "commit", "-q", "-am", "settings")
+    vault = opened(root)
+    sync_vault(vault)
+    (root / "notes/tide.md").write_text("# Tide\n\nAnother text.\n")  # HEAD has the other one.
+    safe = {
+        root / "notes/.vaultmem-0123456789ab.tmp": NOTES["notes/tide.md"],
+        root / "notes/.vaultmem-1123456789ab.tmp": NOTES["notes/bell.md"][:20],
+        root / "notes/.vaultmem-2123456789ab.tmp": "",
+        root / ".vaultmem-3123456789ab.tmp": "# Context  (vault main@1234567, 2026",
+        home / "code/.vaultmem-4123456789ab.tmp": f"# Rules\n{BEGIN}\nold\n{END}\nend\n",
+    }
+    only = {
+        root / "notes/.vaultmem-5123456789ab.tmp": "# Tide\n\nNowhere else.\n",
+        home / "code/.vaultmem-6123456789ab.tmp": f"# Mine\n{BEGIN}\nold\n{END}\nend\n",
+    }
+    for path, text in (safe | only).items():
+        path.write_text(text)
+    write_notes(root, {"notes/.vaultmem-mine.txt": "a person's"})
+
+    assert find_after_ten_minutes(vault, 0.0) == ()
+    assert len(find_after_ten_minutes(vault, 900.0)) == 7
+    before = hash_tree(root), hash_tree(home / "code")
+    check = find_only(vault, "interrupted writes", fix=True, later=900.0)
+
+    assert len(check.fixed) == 5
+    assert len(check.paths) == 2
+    assert not any(path.exists() for path in safe)
+    assert all(path.read_text() == text for path, text in only.items())
+    gone = {str(path.relative_to(root)) for path in safe if path.is_relative_to(root)}
+    assert before[0].keys() - hash_tree(root).keys() == gone
+    assert hash_tree(root).items() <= before[0].items()
+    assert hash_tree(home / "code").items() <= before[1].items()
+
+
+def find_after_ten_minutes(vault: Vault, later: float) -> tuple[str, ...]:
+    return examine(vault, later=later)["interrupted writes"].paths
+
+
+def test_what_a_killed_watcher_left_is_removed(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    sync_vault(vault)
+    left = [vault.state_folder / name for name in ("watch.json", "watch.sock")]
+    for file in left:
+        file.write_text("{}")
+
+    check = find_only(vault, "watcher")
+    assert (check.verdict, check.told) == (PROBLEM, "a watcher was killed")
+    before = set(hash_tree(vault.state_folder))
+    _, changed = fix_only(vault, "watcher")
+    assert changed == set()
+    assert before - set(hash_tree(vault.state_folder)) == {"watch.json", "watch.sock"}
+
+
+def test_a_watcher_of_another_version_is_a_warning(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(NOTES))
+    done = threading.Event()
+    held = threading.Event()
+
+    def watch() -> None:
+        with hold_watch(vault):
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    held.wait(20)
+    try:
+        check = examine(vault, fix=True)["watcher"]
+        assert (check.verdict, check.told) == (OK, f"process {os.getpid()} watches")
+        file = vault.state_folder / "watch.json"
+        file.write_text(file.read_text().replace(vaultmem.__version__, "0.0.1"))
+        check = find_only(vault, "watcher", fix=True)
+        assert check.verdict is WARNING
+        assert "of version 0.0.1" in check.told
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_who_holds_the_vaults_lock_is_told(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(NOTES))
+    time.sleep(0.12)  # What was written just now is looked at again, under the lock.
+    sync_vault(vault)
+    done, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with hold_lock(vault.state_folder / "lock"):
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+    try:
+        check = find_only(vault, "vault's lock")
+        assert check.verdict is WARNING
+        if Path("/proc/locks").exists():
+            assert check.paths == (f"process {os.getpid()}",)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_trouble_of_hooks_is_told_newest_first(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(NOTES))
+    file = vault.state_folder / TROUBLE_FILE
+    file.write_text(
+        '{"at": "2026-11-20T10:00:00", "event": "stop", "error": "no such note"}\n'
+        'not json\n{"at": 0, "event": "start", "error": "timed out"}\n'
+    )
+    check = find_only(vault, "hooks", fix=True)
+
+    assert check.verdict is WARNING
+    assert [path.partition("  ")[2] for path in check.paths] == [
+        "start: timed out",
+        "",
+        "stop: no such note",
+    ]
+    assert str(file) in check.remedy
+    assert file.exists()
+
+    file.write_text('{"at": 1, "event": "e", "error": "x"}\n' * 9_000)
+    assert 1_000 < len(find_only(vault, "hooks").paths) < 9_000
+
+
+def test_limits_of_disk_and_watching_are_told(
+    make_vault: Make, opened: Open, tmp_path: Path
+) -> None:
+    vault = opened(make_vault(NOTES))
+    full = check_disk(vault, enough=2**62)
+    assert full.verdict is PROBLEM
+    assert "MB are free" in full.told
+    assert check_disk(vault, enough=0).verdict is OK
+
+    (tmp_path / "limit").write_text("3\n")
+    few = check_watch_limit(vault, tmp_path / "limit")
+    assert few.verdict is PROBLEM
+    assert "sysctl fs.inotify.max_user_watches=524288" in few.remedy
+    assert check_watch_limit(vault, tmp_path / "none").verdict is OK
+
+
+def test_hidden_and_ignored_places_are_named(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, ".hidden/a.md": "a\n", "old/b.md": "b\n", "build/c.md": "c\n"})
+    (root / "vaultmem.yaml").write_text("ignore: old\n")
+    git(root, "init", "-q", "other")
+    (root / "link.md").symlink_to("notes/tide.md")
+
+    check = examine(opened(root))["not looked into"]
+    assert check.verdict is OK
+    assert list(check.paths) == [
+        ".hidden/  (hidden)",
+        "old/  (ignored by vaultmem.yaml)",
+        "other  (repositories of their own)",
+        "link.md  (symbolic links)",
+    ]
+
+
+def test_policies_that_nobody_vouched_for_are_named(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, "notes/rule.md": "---\nkind: policy_rule\n---\nAlways.\n"})
+    check = find_only(opened(root), "trust", fix=True)
+
+    assert (check.verdict, check.paths) == (WARNING, ("notes/rule.md",))
+
+
+def test_a_check_that_fails_stops_no_other(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    (root / ".gitignore").unlink()
+    exclude = root / ".git/info/exclude"
+    exclude.unlink(missing_ok=True)
+    exclude.symlink_to("/nonexistent")
+
+    checks = examine(vault, fix=True)
+    assert checks["ignored files"].verdict is PROBLEM
+    assert checks["ignored files"].remedy == "remove it"
+    assert checks["disk"].verdict is OK
+    assert not Path("/nonexistent").exists()
+
+
+def test_settings_that_cannot_be_read_stop_only_what_needs_them(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault(NOTES))
+    checks = {
+        each.name: each
+        for each in examine_vault(vault, settings_problem='vaultmem.yaml: unknown key "x"; use y')
+    }
+
+    assert checks["settings"].verdict is PROBLEM
+    assert checks["settings"].remedy == "use y"
+    assert not {"index", "notes", "ignored files"} & checks.keys()
+    assert checks["git"].verdict is OK
+
+
+def test_a_damaged_trust_record_has_its_remedy(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(NOTES))
+    vault.trust.record({})
+    file = next(file for file in Path(os.environ["XDG_CONFIG_HOME"]).rglob("*.json"))
+    file.write_text("{")
+    with pytest.raises(VaultError):
+        vault.trust.notes()
+
+    checks = examine(vault)
+    assert checks["trust"].verdict is PROBLEM
+    assert checks["trust"].remedy == "remove it"
