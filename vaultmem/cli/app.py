@@ -5,26 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 import vaultmem
-from vaultmem.cli import (
-    branches,
-    changing,
-    committing,
-    finding,
-    health,
-    history,
-    judging,
-    merge_driver,
-    notes,
-    provenance,
-    receipts,
-    vaults,
-    watching,
-)
+from vaultmem.cli.commands import HOMES, find_homes
 from vaultmem.cli.options import (
     AgentOption,
     RefOption,
@@ -73,26 +60,33 @@ def _options(
     remember_globals(vault, agent, session, ref)
 
 
-_MODULES = (
-    *(vaults, notes, changing, finding, committing, history, provenance),
-    *(branches, judging, receipts, health, watching, merge_driver),
-)
-for _module in _MODULES:
-    _module.register(app)
-_ALL = list(app.registered_commands)
-
-
 def build_commands() -> Any:
     """Return all commands as one that can be run many times."""
-    app.registered_commands = list(_ALL)
-    return typer.main.get_command(app)
+    return typer.main.get_command(_register(tuple(HOMES)))
+
+
+def _register(homes: tuple[str, ...]) -> typer.Typer:
+    """Give the application the commands of these modules, and no others."""
+    app.registered_commands, app.registered_groups = [], []
+    for home in homes:
+        import_module(f"vaultmem.cli.{home}").register(app)
+    return app
 
 
 def _keep_only(name: str) -> None:
-    """Build one command alone: Typer takes two milliseconds for each."""
+    """Build one command alone: importing and building all of them takes longer than most run."""
+    if "_VAULTMEM_COMPLETE" in os.environ:
+        name = ""
+    _register(find_homes(name))
     named = [command for command in app.registered_commands if command.name == name]
-    if named and "_VAULTMEM_COMPLETE" not in os.environ:
-        app.registered_commands = named
+    groups = [group for group in app.registered_groups if group.name == name]
+    if not (named or groups):
+        return
+    app.registered_commands, app.registered_groups = named, groups
+    for group in filter(None, (each.typer_instance for each in groups)):
+        inside = sys.argv[sys.argv.index(name) + 1 :][:1]
+        chosen = [each for each in group.registered_commands if each.name in inside]
+        group.registered_commands = chosen or group.registered_commands
 
 
 def main() -> None:

@@ -1,0 +1,261 @@
+"""Events of agents, as their clients tell them: answered, and never in the agent's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import RunCli
+from support import git, hash_tree, wait_until
+
+from vaultmem.core.hooks.payload import MAX_CONTEXT
+from vaultmem.core.sessions.agent_lines import parse_agent_line
+
+Make = Callable[..., Path]
+Hook = Callable[..., str]
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",
+    "notes/refunds.md": "# Refunds\n\nRefunds are queued, one job each.\n",
+}
+CLAUDE = [
+    {"type": "summary", "summary": "x", "leafUuid": "1"},
+    {"type": "user", "message": {"role": "user", "content": "How are refunds queued?"}},
+    {
+        "type": "assistant",
+        "message": {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "text", "text": "One job each."},
+                {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}},
+            ],
+        },
+    },
+    {
+        "type": "user",
+        "message": {
+            "role": "user",
+            "content": [{"type": "tool_result", "content": [{"type": "text", "text": "a.py"}]}],
+        },
+    },
+]
+CODEX = [
+    {"type": "session_meta", "payload": {"id": "codex-7", "cwd": "/nowhere"}},
+    {"type": "turn_context", "payload": {"model": "x"}},
+    {
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "How are refunds queued?"}],
+        },
+    },
+    {
+        "type": "response_item",
+        "payload": {"type": "function_call", "name": "shell", "arguments": '{"cmd": "ls"}'},
+    },
+    {"type": "response_item", "payload": {"type": "function_call_output", "output": "a.py"}},
+    {
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "One job each."}],
+        },
+    },
+]
+
+
+def write_lines(file: Path, lines: list[dict[str, Any]], session: str = "") -> Path:
+    known = {"sessionId": session, "cwd": str(file.parent)} if session else {}
+    stamped = [{"timestamp": "2026-11-20T10:00:00Z", **known, **line} for line in lines]
+    file.write_text("".join(json.dumps(line) + "\n" for line in stamped))
+    return file
+
+
+@pytest.fixture
+def root(make_vault: Make) -> Path:
+    return make_vault(NOTES)
+
+
+@pytest.fixture
+def hook(root: Path, run_cli: RunCli) -> Hook:
+    def run(event: str, given: object, *options: str) -> str:
+        stdin = given if isinstance(given, (str, bytes)) else json.dumps(given)
+        done = run_cli("hook", event, "--vault", root, *options, stdin=stdin)
+        assert (done.code, done.err) == (0, "")
+        return done.out
+
+    return run
+
+
+def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: Path) -> None:
+    started = {"session_id": "a-1", "cwd": str(tmp_path), "source": "startup"}
+    told = json.loads(hook("session-start", {**started, "hook_event_name": "SessionStart"}))
+    output = told["hookSpecificOutput"]
+    assert output["hookEventName"] == "SessionStart"
+    assert "> The ferry leaves at noon." in output["additionalContext"]
+    assert "status: open" in (root / "sessions/a-1.md").read_text()
+
+    asked = {"session_id": "a-1", "cwd": str(tmp_path), "prompt": "how are refunds queued?"}
+    told = json.loads(hook("prompt", asked))["hookSpecificOutput"]
+    assert told["hookEventName"] == "UserPromptSubmit"
+    assert "> Refunds are queued, one job each." in told["additionalContext"]
+    assert "not instruction" in told["additionalContext"]
+    assert hook("prompt", {**asked, "prompt": "thanks!"}) == ""
+
+    file = write_lines(tmp_path / "t.jsonl", CLAUDE, "a-1")
+    there = {"session_id": "a-1", "cwd": str(tmp_path), "transcript_path": str(file)}
+    assert hook("pre-compact", {**there, "trigger": "auto"}, "--wait") == ""
+    told = json.loads(hook("session-start", {**started, "source": "compact"}))
+    assert "How are refunds queued?" in told["hookSpecificOutput"]["additionalContext"]
+
+    assert hook("session-end", {**there, "reason": "exit"}) == ""
+    wait_until(lambda: "session-close" in git(root, "log", "-1", "--format=%s"), 40)
+    assert "status: ok" in (root / "sessions/a-1.md").read_text()
+    turns = (root / "transcripts/a-1.jsonl").read_text()
+    assert turns.count("One job each.") == 1
+    assert "transcripts" not in git(root, "ls-files")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_other_agents_get_text_or_json(form: str, hook: Hook) -> None:
+    told = hook("prompt", {"prompt": "refunds queued"}, "--format", form)
+    text = json.loads(told)["context"] if form == "json" else told
+    assert "> Refunds are queued, one job each." in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"session_id": 3, "prompt": []}',
+        b"\xff\xfe",
+        '{"a":' * 50_000,
+        '{"prompt": "' + "refund " * 400_000 + '"}',
+        '{"session_id": "../../x", "cwd": "/none", "source": "startup"}',
+        b"x" * (9 * 1024 * 1024),
+    ],
+    ids=["nothing", "half", "list", "null", "types", "bytes", "deep", "large", "path", "huge"],
+)
+def test_nonsense_is_answered_with_silence_or_context_but_never_with_trouble(
+    given: str | bytes, hook: Hook, root: Path
+) -> None:
+    for event in ("session-start", "prompt"):
+        told = hook(event, given)
+        if told:
+            context = json.loads(told)["hookSpecificOutput"]["additionalContext"]
+            assert 0 < len(context) <= MAX_CONTEXT
+    assert {file.parent for file in root.rglob("*.md")} <= {
+        root,
+        *(root / name for name in ("notes", "sessions", "templates")),
+    }
+
+
+def test_trouble_is_kept_for_the_doctor(hook: Hook, run_cli: RunCli, root: Path) -> None:
+    assert hook("prompt", "{") == ""
+    assert hook("nonsense", "{}") == ""
+    (root / "vaultmem.yaml").write_text("budget: none\n")
+    assert hook("prompt", '{"prompt": "refunds queued"}') == ""
+    (root / "vaultmem.yaml").write_text("")
+    told = run_cli("doctor", "--vault", root).out
+    assert "no JSON" in told
+
+
+def test_no_vault_is_no_trouble(run_cli: RunCli, tmp_path: Path) -> None:
+    for event in ("session-start", "prompt", "pre-compact", "session-end", "stop"):
+        done = run_cli("hook", event, cwd=tmp_path, stdin="{}")
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    claude = write_lines(folder / "one.jsonl", CLAUDE, "claude-9")
+    write_lines(folder / "two.jsonl", CODEX)
+    with open(claude, "a") as file:
+        file.write('{"broken\n{"type": "user", "message": {"role": "user", "content": "half')
+
+    done = run_cli("import", "transcripts", folder, "--vault", root, "--json").json["imported"]
+    assert [(each["session"], each["turns"], each["broken"]) for each in done] == [
+        ("claude-9", 4, 1),
+        ("codex-7", 4, 0),
+    ]
+    for name, agent in (("claude-9", "claude-code"), ("codex-7", "codex")):
+        text = (root / f"sessions/{name}.md").read_text()
+        assert f"agent: {agent}" in text
+        assert "status: ok" in text
+        assert "One job each." in (root / f"transcripts/{name}.jsonl").read_text()
+    assert {"claude-code session-close", "codex session-close"} <= set(
+        git(root, "log", "--format=%an %s").split("\n")
+    )
+    before = hash_tree(root, (".git",))
+    again = run_cli("import", "transcripts", folder, "--vault", root, "--json").json["imported"]
+    assert [each["turns"] for each in again] == [0, 0]
+    assert hash_tree(root, (".git",)) == before
+    with open(claude, "a") as file:
+        file.write(' more"}}\n')
+    more = run_cli("import", "transcripts", claude, "--vault", root, "--json").json["imported"]
+    assert more[0]["turns"] == 1
+    assert run_cli("import", "transcripts", root / "MEMORY.md", "--vault", root).code == 5
+    assert run_cli("import", "transcripts", root / "none", "--vault", root).code == 4
+
+
+def test_ten_megabytes_lose_no_word(root: Path, run_cli: RunCli, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    words = [f"word{n}" for n in range(2_000)]
+    said = [" ".join(chance.choices(words, k=chance.randint(5, 900))) for _ in range(3_000)]
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "message": {"role": "user", "content": text}} for text in said
+    ]
+    file = write_lines(tmp_path / "large.jsonl", lines, "large-1")
+    assert file.stat().st_size > 9_000_000
+    done = run_cli("import", "transcripts", file, "--vault", root, "--json", timeout=120).json
+    assert done["imported"][0]["turns"] == 3_000
+    text = (root / "transcripts/large-1.jsonl").read_text()
+    kept = [json.loads(line) for line in text.splitlines()]
+    texts: dict[int, str] = {}
+    for line in kept:
+        texts[line["number"]] = texts.get(line["number"], "") + line["text"]
+    assert [texts[number] for number in sorted(texts)] == said
+
+
+@pytest.mark.parametrize("lines", [CLAUDE, CODEX])
+def test_any_line_is_read_or_passed_over(lines: list[dict[str, Any]]) -> None:
+    chance = random.Random(3)
+    for _ in range(300):
+        text = json.dumps(chance.choice(lines))
+        cut = chance.randrange(len(text))
+        for data in (text[:cut], text[:cut] + chance.choice('"{}[],:0') + text[cut + 1 :]):
+            line = parse_agent_line(data.encode())
+            assert line is None or all(turn.text.strip() for turn in line.turns)
+
+
+def test_the_hook_runs_from_the_agents_own_settings(
+    root: Path, run_cli: RunCli, home: Path, tmp_path: Path
+) -> None:
+    import subprocess
+
+    run_cli("connect", "claude-code", "--hooks", "--vault", root)
+    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    command = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
+    given = json.dumps({"session_id": "b-1", "cwd": str(tmp_path), "prompt": "refunds queued"})
+    done = subprocess.run(
+        ["sh", "-c", command],
+        input=given,
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=True,
+    )
+    assert "one job each" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,211 @@
+"""Tasks from their first line to whoever goes on with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import RunCli
+from jsonschema import Draft202012Validator
+from support import git, write_notes
+
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.tasks.grounding import find_ungrounded
+
+Make = Callable[..., Path]
+SCHEMA = Path(__file__).parents[2] / "docs/schemas/task-history.schema.json"
+
+
+@pytest.fixture
+def root(make_vault: Make, tmp_path: Path) -> Path:
+    code = tmp_path / "code"
+    code.mkdir()
+    git(code, "init", "-q")
+    write_notes(code, {"pier.py": "planks = 12\n"})
+    git(code, "add", ".")
+    git(code, "commit", "-q", "-m", "Count the planks")
+    return make_vault({"vaultmem.yaml": "code_repository: ../code\n"})
+
+
+def play_story(root: Path, run_cli: RunCli) -> None:
+    """Two sessions of two agents work on one task; the first hands over to the second."""
+
+    def do(*words: str, agent: str = "claude") -> None:
+        done = run_cli(*words, "--vault", root, "--agent", agent, cwd=root.parent / "code")
+        assert done.code == 0, done.err
+
+    do("task", "add", "Mend the pier", "--next", "Buy oak planks", "--text", "Before winter.")
+    do("session", "start", "--id", "p-1", "--goal", "Find out what is broken")
+    do("task", "set", "mend", "--status", "doing")
+    do("session", "decide", "Oak only, no pine.")
+    do("session", "note", "--question", "Who pays for the planks?")
+    do("session", "touch", "pier.py")
+    do("handoff", "mend", "--note", "The west end is done; see [[mend-the-pier]].")
+    do("session", "close", "--summary", "The west end is mended.")
+    do("session", "start", "--id", "p-2", "--continues", "p-1", agent="codex")
+    do("task", "set", "mend", "--status", "blocked", "--next", "Wait for planks", agent="codex")
+
+
+def ask(run_cli: RunCli, root: Path, *words: str, **settings: Any) -> dict[str, Any]:
+    """Ask for a view, and check it against the published schema and its own digest."""
+    found: dict[str, Any] = run_cli(*words, "--vault", root, "--json", **settings).json
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(found)
+    full = run_cli("task", "expand", found["artifact"], "--vault", root, "--json").json["text"]
+    assert hashlib.sha256(full.encode()).hexdigest() == found["artifact"]
+    assert found["tokens"]["sent"] == count_tokens(found["rendered"]) <= found["tokens"]["budget"]
+    return found
+
+
+def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> None:
+    play_story(root, run_cli)
+    found = ask(run_cli, root, "task", "history", "mend")
+    assert (found["task_id"], found["task_title"]) == ("mend-the-pier", "Mend the pier")
+    for words in (
+        "> Mend the pier: blocked",
+        "> Wait for planks",
+        "> Before winter.",
+        "The west end is done",
+        "> Who pays for the planks?",
+        "Oak only, no pine",
+        "p-1 (claude, ok,",
+        "The west end is mended.",
+        "p-2 (codex, open,",
+        "> pier.py",
+        "Count the planks",
+        "session-close (claude)",
+    ):
+        assert words in found["rendered"], words
+    assert found["summary"].startswith("Mend the pier is blocked. Next: Wait for planks.")
+    assert found["support"]["sources"] >= 5
+    assert 0 <= found["support"]["newest"] <= found["support"]["oldest"]
+
+    again = ask(run_cli, root, "task", "history", "mend")
+    assert (again["rendered"], again["artifact"]) == (found["rendered"], found["artifact"])
+    small = ask(run_cli, root, "handoff", "--budget", "200")
+    assert "> Wait for planks" in small["rendered"]
+    assert "did not fit" in small["rendered"]
+    assert small["artifact"] == found["artifact"]
+
+
+def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
+    play_story(root, run_cli)
+    run_cli("session", "start", "--id", "other", "--goal", "Paint", "--vault", root, "--fresh")
+    lane = ask(run_cli, root, "family", "p-2")
+    assert "p-1 (claude" in lane["rendered"]
+    assert "other" not in lane["rendered"]
+    assert lane["task_id"] is None
+    everything = ask(run_cli, root, "family")
+    assert "other" in everything["rendered"]
+    about = ask(run_cli, root, "family", "--query", "west end mended")
+    assert "p-1 (claude" in about["rendered"]
+    assert "other" not in about["rendered"]
+    nothing = ask(run_cli, root, "family", "--to", "2020-01-01")
+    assert nothing["support"]["entries"] == 0
+    assert run_cli("family", "--from", "01/02/2026", "--vault", root).code == 5
+    assert run_cli("family", "none", "--vault", root).code == 4
+
+
+def test_a_person_edits_a_task_and_is_not_written_over(root: Path, run_cli: RunCli) -> None:
+    run_cli("task", "add", "Mend the pier", "--vault", root)
+    file = root / "tasks/mend-the-pier.md"
+    text = file.read_text().replace("status: open", "status:   doing  # mine")
+    file.write_text(text + "\nMy own line.\n")
+    run_cli("task", "set", "mend", "--next", "Buy planks", "--vault", root)
+    after = file.read_text()
+    assert "status:   doing  # mine" in after
+    assert after.endswith("\nMy own line.\n")
+    assert "next: Buy planks" in after
+    shown = run_cli("task", "show", "mend", "--vault", root, "--json").json
+    assert (shown["status"], shown["next_step"]) == ("doing", "Buy planks")
+    run_cli("task", "set", "mend", "--status", "done", "--vault", root)
+    assert run_cli("task", "list", "--vault", root, "--json").json["tasks"] == []
+    assert len(run_cli("task", "list", "--all", "--vault", root, "--json").json["tasks"]) == 1
+
+
+def test_what_cannot_be_is_told(root: Path, run_cli: RunCli) -> None:
+    assert run_cli("task", "show", "--vault", root).code == 4
+    run_cli("task", "add", "Mend", "--vault", root)
+    run_cli("task", "add", "Mend", "--vault", root)
+    assert (root / "tasks/mend-2.md").is_file()
+    assert run_cli("task", "set", "mend", "--status", "perhaps", "--vault", root).code == 5
+    assert run_cli("task", "expand", "abc", "--vault", root).code == 5
+    assert run_cli("task", "expand", "abcdef12", "--vault", root).code == 4
+    assert run_cli("task", "history", "--budget", "10", "--vault", root).code == 5
+    leak = "ghp_" + "a1B2" * 9
+    done = run_cli("task", "add", "Leak", "--next", leak, "--vault", root)
+    assert done.code == 5
+    assert leak not in done.err
+    assert run_cli("handoff", "mend", "--note", f"use {leak}", "--vault", root).code == 5
+    assert run_cli("task", "history", "--summarizer", "oracle", "--vault", root).code == 5
+
+
+@contextmanager
+def model(answer: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Serve one answer as an OpenAI-compatible service does."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps({"choices": [{"message": {"content": answer}}]}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_taken"),
+    [
+        ("The pier waits: planks have to be bought first.", True),
+        ("Bob mends the pier on 2027-03-04.", False),
+        ("The pier costs 4000 more.", False),
+        ("", False),
+    ],
+)
+def test_a_model_may_word_a_summary_and_add_nothing(
+    answer: str, is_taken: bool, root: Path, run_cli: RunCli
+) -> None:
+    run_cli("task", "add", "Mend the pier", "--next", "Buy planks", "--vault", root)
+    plain = ask(run_cli, root, "task", "history")["summary"]
+    with model(answer) as (base, asked):
+        env = {"VAULTMEM_LLM_BASE_URL": base, "VAULTMEM_LLM_MODEL": "m"}
+        told = ask(run_cli, root, "task", "history", "--summarizer", "llm", env=env)["summary"]
+    assert asked[0]["model"] == "m"
+    assert told == (answer if is_taken else plain)
+
+
+def test_no_model_is_needed(root: Path, run_cli: RunCli) -> None:
+    run_cli("task", "add", "Mend the pier", "--vault", root)
+    for env in ({}, {"VAULTMEM_LLM_BASE_URL": "http://127.0.0.1:9/v1", "VAULTMEM_LLM_MODEL": "m"}):
+        told = run_cli("task", "history", "--summarizer", "llm", "--json", "--vault", root, env=env)
+        assert told.json["summary"] == "Mend the pier is open."
+
+
+def test_what_counts_as_a_fact() -> None:
+    sources = "Mend the pier with oak (a/b.py, v1.2) by Ann on 2026-01-02."
+    assert find_ungrounded("Ann mends it with oak, as a/b.py has it.", sources) == []
+    assert find_ungrounded("It was Bob, with c/d.py, in 2027.", sources) == [
+        "Bob",
+        "c/d.py",
+        "2027",
+    ]

@@ -1,0 +1,146 @@
+"""The group `session`, commands that write one down while it lasts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    VaultOption,
+    open_here,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.session_text import find_named, read_text, say_done, session_json
+
+TextArgument = Annotated[
+    list[str], typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the group."""
+    for name, command in (
+        *(("note", note), ("decide", decide), ("touch", touch)),
+        *(("turn", turn), ("summarize", summarize)),
+    ):
+        app.command(name, cls=PlainCommand)(command)
+
+
+def note(
+    text: TextArgument,
+    question: Annotated[bool, typer.Option("--question", help="It is an open question.")] = False,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Add a line to a session's details, or to its open questions."""
+    from vaultmem.services.sessions.write import add_detail, add_question
+
+    opened = open_here(vault, agent, session)
+    add = add_question if question else add_detail
+    done = add(opened, find_named(opened, session), read_text(text))
+    say_done(done, "asked" if question else "noted", as_json)
+
+
+def decide(
+    text: TextArgument,
+    title: Annotated[str, typer.Option("--title", help="Its title; else its first line.")] = "",
+    context: Annotated[
+        str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
+    ] = "",
+    tag: Annotated[
+        list[str], typer.Option("--tag", metavar="TAG", help="A tag of the decision (repeatable).")
+    ] = [],  # noqa: B006
+    pin: Annotated[bool, typer.Option("--pin", help="Show it in every pack and restore.")] = False,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="0-1", help="How sure.", show_default=False)
+    ] = -1.0,
+    refs: Annotated[
+        list[str], typer.Option("--rests-on", metavar="REF", help="What it rests on (repeatable).")
+    ] = [],  # noqa: B006
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a decision as a note of its own, linked from the session."""
+    from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.sessions.decide import decide as write_decision
+
+    opened = open_synced(vault, agent, session)
+    sure = None if confidence == -1.0 else confidence
+    memory = Memory(
+        read_text(text),
+        title,
+        context,
+        tags=tuple(tag),
+        pinned=pin,
+        confidence=sure,
+        refs=tuple(refs),
+    )
+    done = write_decision(opened, find_named(opened, session), memory)
+    if as_json:
+        emit_json({"decision": done.memory, **session_json(done.session)})
+        return
+    say_painted("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
+
+
+def touch(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files, also removed ones.")
+    ],
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Note which files the session touched, and what it left in them."""
+    from vaultmem.services.sessions.touch import touch_files
+
+    opened = open_here(vault, agent, session)
+    say_done(touch_files(opened, find_named(opened, session), files), "touched", as_json)
+
+
+def turn(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Who said it: user, assistant ...")],
+    text: TextArgument,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Add what was said to the session's transcript, which stays on this machine."""
+    from datetime import datetime
+
+    from vaultmem.core.sessions.turns import Turn
+    from vaultmem.services.sessions.windows import add_turns
+
+    opened = open_here(vault, agent, session)
+    named = find_named(opened, session)
+    at = datetime.now().isoformat(timespec="seconds")
+    tally = add_turns(opened, named, [Turn(role, read_text(text), at)])
+    if as_json:
+        emit_json({"session": named, "turns": tally.turns, "tokens": tally.tokens})
+        return
+    say_painted("turn     ", "green", f"{tally.turns} of {named}, {tally.tokens:,} tokens so far")
+
+
+def summarize(
+    text: TextArgument,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Add a paragraph to the session's summary: where things stand."""
+    from vaultmem.services.sessions.write import summarize as add_summary
+
+    opened = open_here(vault, agent, session)
+    say_done(add_summary(opened, find_named(opened, session), read_text(text)), "summed", as_json)

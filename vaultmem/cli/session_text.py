@@ -1,0 +1,215 @@
+"""Sessions as text and as JSON, the same in every command of the group."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.cli.changes import align
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.restore_text import Restore
+    from vaultmem.core.sessions.session import Session, SessionFacts
+    from vaultmem.core.sessions.turns import Tally
+    from vaultmem.services.committing.commit import CommitReport
+    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.search import FoundSession, SessionStats
+    from vaultmem.vault import Vault
+
+_WIDTH = 60
+
+
+def find_named(vault: Vault, explicit: str, or_last: bool = False) -> str:
+    """Return the session that is named, or meant here, or with `or_last` the last one here."""
+    from vaultmem.services.sessions.identify import require_session
+
+    return require_session(vault, explicit, or_last=or_last)
+
+
+def read_text(words: Sequence[str]) -> str:
+    """Return the text that a command was given; `-` is standard input.
+
+    Raises:
+        RefusedError: standard input is not UTF-8.
+    """
+    if [*words] != ["-"]:
+        return " ".join(words)
+    from vaultmem.errors import RefusedError
+
+    data = sys.stdin.buffer.read(2 * 1024 * 1024)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"standard input is not UTF-8 (byte {error.start})") from None
+
+
+def say_done(session: Session, word: str, as_json: bool) -> None:
+    """Print what was done to a session, or the session as it is now."""
+    if as_json:
+        emit_json(session_json(session))
+    else:
+        say_painted(f"{word:<9}", "green", session.facts.id)
+
+
+def say_restore(made: Restore) -> None:
+    """Print a restore."""
+    say(made.text.rstrip("\n"))
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    """Return a session as `session show --json` has it."""
+    return {
+        **facts_json(session.facts),
+        "decisions": session.decisions,
+        "questions": session.questions,
+        "answered": session.answered,
+        "touched": session.touched,
+        "windows": session.windows,
+        "summary": session.summary,
+        "details": session.details,
+    }
+
+
+def facts_json(facts: SessionFacts) -> dict[str, Any]:
+    """Return a session as `session list --json` has it; lists are counted."""
+    return {
+        "session": facts.id,
+        "path": facts.path,
+        "blob": facts.blob,
+        "title": facts.title,
+        "agent": facts.agent or None,
+        "status": facts.status,
+        "started": facts.started or None,
+        "ended": facts.ended or None,
+        "goal": facts.goal or None,
+        "workspace": facts.workspace or None,
+        "edges": facts.edges,
+        "pending_restore_at": facts.pending or None,
+        "counts": {
+            "decisions": facts.decisions,
+            "questions": facts.questions,
+            "touched": facts.touched,
+            "windows": facts.windows,
+            "turns": facts.turns,
+            "tokens": facts.tokens,
+        },
+    }
+
+
+def say_recovered(recovered: tuple[Recovered, ...] | list[Recovered]) -> None:
+    """Print the sessions that had died."""
+    for each in recovered:
+        say_painted("recovered", "yellow", f"  {each.session}  ({each.status})")
+        say_report(each.report)
+        if each.problem:
+            warn(each.problem)
+
+
+def recovered_json(each: Recovered) -> dict[str, Any]:
+    """Return a recovered session as JSON."""
+    return {
+        "session": each.session,
+        "path": each.path,
+        "status": each.status,
+        "left": each.left,
+        "commit": each.report.commit or None,
+        "problem": each.problem or None,
+    }
+
+
+def say_report(report: CommitReport) -> None:
+    """Print the commits that were made, and what was left out."""
+    for commit, subject in report.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+    for path, reason in report.skipped.items():
+        say(f"left out  {path}: {reason}")
+
+
+def report_json(report: CommitReport) -> dict[str, Any]:
+    """Return commits as `checkpoint --json` has them."""
+    return {
+        "commit": report.commit or None,
+        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
+        "paths": report.paths,
+        "skipped": report.skipped,
+    }
+
+
+def found_json(found: FoundSession) -> dict[str, Any]:
+    """Return a session that answers a question, with the sections that do."""
+    hits = [
+        {"heading": hit.section.heading or None, "score": round(hit.score, 6), "text": hit.text}
+        for hit in found.hits
+    ]
+    return {**facts_json(found.facts), "hits": hits}
+
+
+def name_goal(facts: SessionFacts) -> str:
+    """Return what a session is about, in one line that fits."""
+    text = one_line(facts.goal or facts.title)
+    return text if len(text) <= _WIDTH else text[:_WIDTH].rsplit(" ", 1)[0] + " ..."
+
+
+def say_facts(found: Sequence[SessionFacts]) -> None:
+    """Print one line for each session."""
+    rows = [
+        (one_line(f.id), f.status, one_line(f.agent) or "-", f.started[:16].replace("T", " "))
+        for f in found
+    ]
+    for line, facts in zip(align(rows) if rows else [], found, strict=True):
+        mark = "  (restore pending)" if facts.pending else ""
+        say(f"{line}  {name_goal(facts)}{mark}".rstrip())
+
+
+def say_session(session: Session, tally: Tally) -> None:
+    """Print a session: its facts, then what it decided, asked and touched."""
+    facts = session.facts
+    say_painted(facts.id, "bold", f"  {facts.goal or facts.title}")
+    who = facts.agent or "a person"
+    ended = f" to {facts.ended}" if facts.ended else ""
+    _say_fact("status", f"{facts.status}  ({who}, {facts.started}{ended})")
+    _say_fact("note", facts.path)
+    if facts.workspace:
+        _say_fact("workspace", facts.workspace)
+    for edge in facts.edges:
+        _say_fact(edge.relation.value.replace("_", " "), edge.session)
+    if facts.pending:
+        _say_fact("restore", f"pending since {facts.pending}")
+    if tally.turns:
+        _say_fact("transcript", f"{tally.turns:,} turns, {tally.tokens:,} tokens")
+    _say_fact("windows", str(len(session.windows)))
+    for name, items in (
+        ("summary", session.summary.splitlines()),
+        ("decisions", [d.text or f"[[{d.target}]]" for d in session.decisions]),
+        ("questions", session.questions),
+        ("touched", [f"{t.path}  {t.blob}".rstrip() for t in session.touched]),
+    ):
+        for number, item in enumerate(filter(str.strip, items)):
+            _say_fact("" if number else name, item)
+
+
+def say_stats(found: SessionStats) -> None:
+    """Print the sessions counted."""
+    span = f", {found.first[:10]} to {found.last[:10]}" if found.first else ""
+    _say_fact("sessions", f"{found.sessions:,}{span}")
+    for name, counts in (
+        ("by status", found.statuses),
+        ("by agent", found.agents),
+        ("by folder", found.workspaces),
+    ):
+        if counts:
+            _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+    _say_fact("decisions", f"{found.decisions:,}")
+    _say_fact("questions", f"{found.questions:,} open")
+    _say_fact("touched", f"{found.touched:,} files")
+    _say_fact(
+        "transcripts",
+        f"{found.turns:,} turns, {found.tokens:,} tokens, here {found.bytes / 1e6:,.1f} MB",
+    )
+
+
+def _say_fact(name: str, text: str) -> None:
+    say_painted(f"{name:<13}", "dim", text)

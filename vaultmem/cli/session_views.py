@@ -1,0 +1,254 @@
+"""The group `session`, commands that look: show, list, search, chain, stats, restore, which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    VaultOption,
+    open_here,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.session_text import (
+    facts_json,
+    find_named,
+    found_json,
+    name_goal,
+    recovered_json,
+    say_facts,
+    say_recovered,
+    say_restore,
+    say_session,
+    say_stats,
+    session_json,
+)
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.sessions.recover import Recovered
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="[ID]", help="The session; else this one, or the last.")
+]
+StatusOption = Annotated[
+    str,
+    typer.Option("--status", metavar="STATUS", help="Only open, ok, error or canceled ones."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the group."""
+    for name, command in (
+        *(("show", show), ("list", list_), ("search", search), ("chain", chain)),
+        *(("stats", stats), ("restore", restore), ("which", which)),
+    ):
+        app.command(name, cls=PlainCommand)(command)
+
+
+def show(
+    name: NameArgument = "",
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show a session: how it stands, what it decided, asked and touched."""
+    from vaultmem.services.sessions.read import get_session
+    from vaultmem.services.sessions.windows import read_tally
+
+    opened = open_synced(vault, agent, session)
+    found = get_session(opened, find_named(opened, name or session, or_last=True))
+    tally = read_tally(opened, found.facts.id)
+    if as_json:
+        transcript = {"turns": tally.turns, "tokens": tally.tokens, "digest": tally.digest or None}
+        emit_json({**session_json(found), "transcript": transcript})
+        return
+    say_session(found, tally)
+
+
+def list_(
+    status: StatusOption = "",
+    of_agent: Annotated[
+        str, typer.Option("--of", metavar="AGENT", help="Only sessions of this agent.")
+    ] = "",
+    limit: Annotated[
+        int,
+        typer.Option("-n", "--limit", metavar="N", help="At most; else 20.", show_default=False),
+    ] = 20,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions, the last started first; those whose process is gone are recovered first."""
+    from vaultmem.services.sessions.search import list_sessions
+    from vaultmem.services.sessions.unsettled import find_unsettled
+
+    opened = open_synced(vault)
+    recovered: list[Recovered] = []
+    if find_unsettled(opened):
+        from vaultmem.services.sessions.recover import recover_sessions
+
+        recovered = recover_sessions(opened)
+    found = list_sessions(opened, status, of_agent, limit)
+    if as_json:
+        listed = [facts_json(each) for each in found]
+        emit_json({"sessions": listed, "recovered": [recovered_json(each) for each in recovered]})
+        return
+    say_recovered(recovered)
+    if not found:
+        say("There are no such sessions.")
+    say_facts(found)
+
+
+def search(
+    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
+    limit: Annotated[
+        int,
+        typer.Option("-n", "--limit", metavar="N", help="At most; else 10.", show_default=False),
+    ] = 10,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Find the sessions that answer a question, best first."""
+    from vaultmem.core.finding.excerpt import choose_excerpt
+    from vaultmem.services.sessions.search import search_sessions
+
+    found = search_sessions(open_synced(vault), " ".join(query), limit)
+    if as_json:
+        emit_json({"sessions": [found_json(each) for each in found]})
+        return
+    if not found:
+        say("No session answers that.")
+    for each in found:
+        facts = each.facts
+        say_painted(facts.id, "bold", f"  {facts.status}  {facts.started[:10]}  {name_goal(facts)}")
+        for hit in each.hits[:2]:
+            excerpt = choose_excerpt(hit.text, [match.term for match in hit.matches])
+            say(f"    {one_line(hit.section.heading) or 'text'}: {excerpt}")
+
+
+def chain(
+    name: NameArgument = "",
+    depth: Annotated[
+        int, typer.Option("--depth", metavar="N", help="How far back; else 10.", show_default=False)
+    ] = 10,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the sessions before a session, and those that follow it."""
+    from vaultmem.services.sessions.search import follow_chain
+
+    opened = open_synced(vault, agent, session)
+    found = follow_chain(opened, find_named(opened, name or session, or_last=True), depth)
+    if as_json:
+        emit_json(
+            {
+                "session": facts_json(found.session),
+                "earlier": [
+                    {
+                        "depth": link.depth,
+                        "session": link.session,
+                        "relation": link.relation,
+                        "by": link.by,
+                        "facts": facts_json(link.facts) if link.facts else None,
+                    }
+                    for link in found.earlier
+                ],
+                "followers": [
+                    {"relation": relation, "facts": facts_json(facts)}
+                    for relation, facts in found.followers
+                ],
+            }
+        )
+        return
+    for relation, facts in found.followers:
+        words = relation.value.replace("_", " ")
+        say(f"  {one_line(facts.id)}  {facts.status:<8}  {words} this  {name_goal(facts)}".rstrip())
+    first = found.session
+    say_painted(first.id, "bold", f"  {first.status:<8}  {name_goal(first)}".rstrip())
+    for link in found.earlier:
+        told = (
+            f"{link.facts.status:<8}  {name_goal(link.facts)}" if link.facts else "(no such note)"
+        )
+        words = link.relation.value.replace("_", " ")
+        say(f"{'  ' * min(link.depth, 12)}{words} {one_line(link.session)}  {told}".rstrip())
+
+
+def stats(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+    """Count the sessions, and what they hold."""
+    from vaultmem.services.sessions.search import count_sessions
+
+    found = count_sessions(open_synced(vault))
+    if as_json:
+        emit_json(found)
+        return
+    say_stats(found)
+
+
+def restore(
+    name: NameArgument = "",
+    budget: Annotated[
+        int,
+        typer.Option(
+            "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
+        ),
+    ] = 0,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Print what the next context window needs of a session, within a token budget."""
+    from vaultmem.services.sessions.restore import restore_session
+
+    opened = open_synced(vault, agent, session)
+    made = restore_session(
+        opened, find_named(opened, name or session, or_last=True), budget or None
+    )
+    if as_json:
+        emit_json(
+            {
+                "session": made.sessions[0],
+                "text": made.text,
+                "sessions": made.sessions,
+                "tokens": {"sent": made.tokens, "budget": made.budget},
+                "shown": made.shown,
+                "left_out": made.left_out,
+            }
+        )
+        return
+    say_restore(made)
+
+
+def which(
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say which session is meant here, what names it, and why not another."""
+    from vaultmem.services.sessions.identify import identify_session
+
+    opened = open_here(vault, agent, session)
+    found = identify_session(opened, session)
+    if as_json:
+        emit_json(found)
+        return
+    if found.session:
+        say_painted(found.session, "bold", f"  named by {found.source}")
+    else:
+        say("No session is named, and none is open here.")
+    width = max(len(one_line(each.source)) for each in found.candidates)
+    for each in found.candidates:
+        mark = "*" if each.source == found.source else " "
+        told = each.session or each.value or "-"
+        remark = f"  ({each.remark})" if each.remark else ""
+        say(f"{mark} {one_line(each.source):<{width}}  {one_line(told)}{one_line(remark)}")

@@ -1,0 +1,214 @@
+"""The group `session`: begin one, write it down, end it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli import session_notes, session_views
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    VaultOption,
+    open_here,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand, PlainGroup
+from vaultmem.cli.session_text import (
+    find_named,
+    recovered_json,
+    report_json,
+    say_done,
+    say_recovered,
+    say_report,
+    say_restore,
+    session_json,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.services.sessions.begin import Begun
+    from vaultmem.vault import Vault
+
+NAME = "session"
+
+app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
+
+GoalOption = Annotated[str, typer.Option("--goal", metavar="TEXT", help="What it is to reach.")]
+PidOption = Annotated[
+    int,
+    typer.Option(
+        "--pid",
+        metavar="N",
+        help="The process whose session it is; else the one that runs this command.",
+        show_default=False,
+    ),
+]
+BudgetOption = Annotated[
+    int,
+    typer.Option(
+        "--budget", metavar="TOKENS", help="Tokens of a restore; else 2000.", show_default=False
+    ),
+]
+RelatedOption = Annotated[
+    list[str],
+    typer.Option("--related", metavar="ID", help="A session that it has to do with (repeatable)."),
+]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group to the application."""
+    for name, command in (
+        *(("start", start), ("resume", resume), ("fork", fork)),
+        *(("mark-restore", mark_restore), ("close", close)),
+    ):
+        app.command(name, cls=PlainCommand)(command)
+    session_notes.register(app)
+    session_views.register(app)
+    parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")
+
+
+def start(
+    name: Annotated[
+        str, typer.Option("--id", metavar="ID", help="Its id; else the agent's own, or a new one.")
+    ] = "",
+    goal: GoalOption = "",
+    continues: Annotated[
+        list[str],
+        typer.Option("--continues", metavar="ID", help="A session that it goes on from."),
+    ] = [],  # noqa: B006
+    related: RelatedOption = [],  # noqa: B006
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do not pick up a session whose restore is pending.")
+    ] = False,
+    pid: PidOption = 0,
+    budget: BudgetOption = 0,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Begin a session; one whose restore is pending is continued, and its restore printed."""
+    from vaultmem.services.sessions.begin import NewSession, start_session
+
+    opened = open_here(vault, agent, session)
+    new = NewSession(name, goal, tuple(continues), related=tuple(related), pid=pid or None)
+    _tell_begun(opened, start_session(opened, new, not fresh), budget, as_json)
+
+
+def resume(
+    name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else the last.")] = "",
+    pid: PidOption = 0,
+    budget: BudgetOption = 0,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take a session up again in a new context window, and print its restore."""
+    from vaultmem.services.sessions.begin import resume_session
+
+    opened = open_synced(vault, agent, session)
+    _tell_begun(opened, resume_session(opened, name, pid=pid or None), budget, as_json)
+
+
+def fork(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The session to go from.")],
+    own: Annotated[
+        str, typer.Option("--id", metavar="ID", help="The new session's id; else a new one.")
+    ] = "",
+    goal: GoalOption = "",
+    related: RelatedOption = [],  # noqa: B006
+    pid: PidOption = 0,
+    budget: BudgetOption = 0,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Begin a session that goes its own way from another one, and print that one's restore."""
+    from vaultmem.services.sessions.begin import NewSession, fork_session
+
+    opened = open_synced(vault, agent)
+    new = NewSession(own, goal, related=tuple(related), pid=pid or None)
+    _tell_begun(opened, fork_session(opened, name, new), budget, as_json)
+
+
+def mark_restore(
+    name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else this one.")] = "",
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Ask for a restore at the next start: the session's context is about to be lost."""
+    from vaultmem.services.sessions.windows import mark_restore as mark
+
+    opened = open_here(vault, agent, session)
+    say_done(mark(opened, find_named(opened, name or session)), "pending", as_json)
+
+
+def close(
+    name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else this one.")] = "",
+    status: Annotated[
+        str, typer.Option("--status", metavar="STATUS", help="How it ended: ok, error, canceled.")
+    ] = "ok",
+    summary: Annotated[
+        str, typer.Option("--summary", metavar="TEXT", help="Where things stand at its end.")
+    ] = "",
+    learn: Annotated[
+        list[str],
+        typer.Option("--learn", metavar="TEXT", help="What MEMORY.md should know (repeatable)."),
+    ] = [],  # noqa: B006
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """End a session, and commit what it wrote."""
+    from vaultmem.services.sessions.close import close_session, parse_end
+
+    opened = open_here(vault, agent, session)
+    named = find_named(opened, name or session)
+    done = close_session(opened, named, parse_end(status), summary, learn)
+    if as_json:
+        learned = [
+            {"text": each.text, "path": each.path, "in_memory": each.in_memory}
+            for each in done.learned
+        ]
+        emit_json({**session_json(done.session), "learned": learned, **report_json(done.report)})
+        return
+    say_painted("closed   ", "green", f"{done.session.facts.id}  ({done.session.facts.status})")
+    for each in done.learned:
+        say(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
+    say_report(done.report)
+
+
+def _tell_begun(vault: Vault, begun: Begun, budget: int, as_json: bool) -> None:
+    """Print the session that is open now, what was recovered, and the restore that was wanted."""
+    from vaultmem.services.sessions.restore import restore_session
+    from vaultmem.services.sync import sync_vault
+
+    restored = None
+    if begun.restore:
+        sync_vault(vault)
+        restored = restore_session(vault, begun.restore, budget or None)
+    if as_json:
+        emit_json(
+            {
+                **session_json(begun.session),
+                "new": begun.is_new,
+                "restore": restored.text if restored else None,
+                "restored": begun.restore or None,
+                "recovered": [recovered_json(each) for each in begun.recovered],
+            }
+        )
+        return
+    say_recovered(begun.recovered)
+    facts = begun.session.facts
+    word = "started" if begun.is_new else "open"
+    say_painted(f"{word:<9}", "green", f"{facts.id}  ({facts.path})")
+    if restored:
+        say()
+        say_restore(restored)

@@ -1,0 +1,262 @@
+"""Commands about tasks: the group task, handoff, family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    VaultOption,
+    open_synced,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand, PlainGroup
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.core.tasks.task import Task
+    from vaultmem.services.tasks.history import History
+    from vaultmem.vault import Vault
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="[TASK]", help="The task's id or its start; else the last open.")
+]
+BudgetOption = Annotated[
+    int,
+    typer.Option(
+        "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
+    ),
+]
+NextOption = Annotated[str, typer.Option("--next", metavar="TEXT", help="What is to be done next.")]
+SummarizerOption = Annotated[
+    str,
+    typer.Option(
+        "--summarizer",
+        metavar="NAME",
+        help="plain, or llm: a model at $VAULTMEM_LLM_BASE_URL words the summary.",
+    ),
+]
+
+_COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "dim"}
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
+    for name, command in (
+        *(("add", add), ("set", set_), ("list", list_), ("show", show)),
+        *(("history", history), ("expand", expand)),
+    ):
+        app.command(name, cls=PlainCommand)(command)
+    parent.add_typer(app, name="task", help="Keep tasks: what is to be done, and what is next.")
+    parent.command("handoff", cls=PlainCommand)(handoff)
+    parent.command("family", cls=PlainCommand)(family)
+
+
+def add(
+    title: Annotated[list[str], typer.Argument(metavar="TITLE", help="What is to be done.")],
+    next_step: NextOption = "",
+    text: Annotated[str, typer.Option("--text", help="More about it, in markdown.")] = "",
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a task down as a note in tasks/."""
+    from vaultmem.services.tasks.keep import add_task
+
+    opened = _open(vault, agent, session)
+    _say_task("added", add_task(opened, " ".join(title), next_step, text), as_json)
+
+
+def set_(
+    name: NameArgument = "",
+    status: Annotated[
+        str, typer.Option("--status", metavar="S", help="open, doing, blocked, done or dropped.")
+    ] = "",
+    next_step: NextOption = "",
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say how a task stands, or what is next."""
+    from vaultmem.core.tasks.task import TaskStatus
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.tasks.keep import change_task, find_task
+
+    try:
+        wanted = TaskStatus(status) if status else None
+    except ValueError:
+        known = ", ".join(TaskStatus)
+        raise RefusedError(f'task: "{status}" is no status; known are {known}') from None
+    opened = _open(vault, agent, session)
+    task = change_task(opened, find_task(opened, name).id, wanted, next_step or None)
+    _say_task("set", task, as_json)
+
+
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the tasks, the last changed first."""
+    from vaultmem.services.tasks.keep import list_tasks
+
+    tasks = list_tasks(open_synced(vault), everything)
+    if as_json:
+        emit_json({"tasks": tasks})
+        return
+    width = min(max((len(task.id) for task in tasks), default=0), 40)
+    for task in tasks:
+        told = f"  next: {one_line(task.next_step)}" if task.next_step else ""
+        rest = f"  {task.id:<{width}}  {one_line(task.title)}{told}"
+        say_painted(f"{task.status:<8}", _COLOURS.get(task.status, "dim"), rest)
+    if not tasks:
+        say("No task is open.")
+
+
+def show(name: NameArgument = "", vault: VaultOption = "", as_json: JsonOption = False) -> None:
+    """Show a task: how it stands, what is next, and which sessions worked on it."""
+    from vaultmem.services.tasks.keep import find_task
+
+    task = find_task(open_synced(vault), name)
+    if as_json:
+        emit_json(task)
+        return
+    say_painted(one_line(task.title), "bold")
+    for word, value in (
+        ("id", task.id),
+        ("status", task.status),
+        ("next", task.next_step),
+        ("sessions", ", ".join(task.sessions)),
+    ):
+        if value:
+            say(f"{word:<9}  {one_line(value)}")
+    if task.text:
+        say()
+        say(task.text)
+
+
+def history(
+    name: NameArgument = "",
+    budget: BudgetOption = 0,
+    summarizer: SummarizerOption = "plain",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Render all that is known of a task within a token budget: sessions, files, commits."""
+    from vaultmem.services.tasks.history import view_task
+    from vaultmem.services.tasks.keep import find_task
+
+    opened = open_synced(vault)
+    found = view_task(opened, find_task(opened, name), budget or None)
+    _say_history(found, summarizer, as_json)
+
+
+def expand(
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact of a view.")],
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Print the full view that an artifact's digest stands for."""
+    from vaultmem.services.tasks.history import expand_artifact
+
+    text = expand_artifact(open_synced(vault), digest)
+    if as_json:
+        emit_json({"artifact": digest, "text": text})
+    else:
+        say(text.rstrip("\n"))
+
+
+def handoff(
+    name: NameArgument = "",
+    note: Annotated[
+        str,
+        typer.Option("--note", metavar="TEXT", help="Keep a word for whoever goes on."),
+    ] = "",
+    budget: BudgetOption = 0,
+    summarizer: SummarizerOption = "plain",
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Render a task for whoever goes on with it; with --note, leave them a word in handoffs/."""
+    from vaultmem.services.tasks.history import hand_over, view_task
+    from vaultmem.services.tasks.keep import find_task
+
+    opened = _open(vault, agent, session)
+    task = find_task(opened, name)
+    if note:
+        hand_over(opened, task, note)
+        task = find_task(opened, task.id)
+    _say_history(view_task(opened, task, budget or None), summarizer, as_json)
+
+
+def family(
+    session: Annotated[
+        str, typer.Argument(metavar="[SESSION]", help="A session of the lane; else all sessions.")
+    ] = "",
+    query: Annotated[str, typer.Option("--query", metavar="TEXT", help="What it is about.")] = "",
+    since: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="Only sessions begun from then on.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--to", metavar="DATE", help="Only sessions begun up to then.")
+    ] = "",
+    budget: BudgetOption = 0,
+    summarizer: SummarizerOption = "plain",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Render the sessions that follow one another as one view, and say what it rests on."""
+    from vaultmem.services.tasks.history import view_family
+
+    opened = open_synced(vault)
+    found = view_family(opened, session, query, since, until, budget or None)
+    _say_history(found, summarizer, as_json)
+
+
+def _open(vault: str, agent: str, session: str) -> Vault:
+    """Open the vault for writing in the session that is meant here, if any is."""
+    from vaultmem.services.sessions.identify import identify_session
+    from vaultmem.services.sessions.write import act_in
+
+    opened = open_synced(vault, agent, session)
+    name = identify_session(opened, session).session
+    return act_in(opened, name) if name else opened
+
+
+def _say_task(word: str, task: Task, as_json: bool) -> None:
+    if as_json:
+        emit_json(task)
+    else:
+        say_painted(f"{word:<5}  ", "green", f"{task.id}  ({task.status})")
+
+
+def _say_history(found: History, summarizer: str, as_json: bool) -> None:
+    from vaultmem.services.tasks.polish import polish_summary
+
+    summary = polish_summary(found, summarizer)
+    if as_json:
+        told: dict[str, Any] = {
+            "rendered": found.rendered,
+            "summary": summary,
+            "artifact": found.artifact,
+            "task_id": found.task_id or None,
+            "task_title": found.task_title or None,
+            "tokens": {"sent": found.tokens, "budget": found.budget},
+            "support": found.support,
+        }
+        emit_json(told)
+        return
+    say(one_line(summary))
+    say()
+    say(found.rendered.rstrip("\n"))
+    say()
+    say_painted("all of it", "dim", f"  vaultmem task expand {found.artifact[:12]}")

@@ -1,0 +1,1 @@
+"""What agents tell at their events, and what they are told back."""

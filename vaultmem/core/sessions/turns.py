@@ -1,0 +1,160 @@
+"""Turns of a transcript as lines of JSON, chained by digests so that each vouches for all before.
+
+A turn is one line, or several parts of one where its text is long. The first line of a file may
+tell what was dropped to keep the file small; the digests go on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.secrets import find_secrets
+
+#: Characters of text in one line; longer turns are divided.
+MAX_PART = 16_384
+
+_DIGEST_DIGITS = 32
+_END_OF_KEY = re.compile(r"-----END [A-Z0-9 ]+-----")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What somebody said or a tool returned; `at` is ISO 8601, "" if not known."""
+
+    role: str
+    text: str
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a transcript: a turn, or a part of one.
+
+    `tokens` are its own, `total` those of the session up to its end. `digest` is that of the line
+    and the digest before it.
+    """
+
+    number: int
+    part: int
+    parts: int
+    role: str
+    at: str
+    text: str
+    tokens: int
+    total: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Where a transcript stands: turns and tokens so far, and the digest of its last line."""
+
+    turns: int = 0
+    tokens: int = 0
+    digest: str = ""
+
+
+def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
+    """Return a turn as the lines that follow a tally, and the tally behind them."""
+    text = leave_out_secrets(turn.text).encode("utf-8", "replace").decode("utf-8")
+    pieces = [text[at : at + MAX_PART] for at in range(0, len(text), MAX_PART)] or [""]
+    number, total, digest = tally.turns + 1, tally.tokens, tally.digest
+    lines = []
+    for part, piece in enumerate(pieces, 1):
+        tokens = count_tokens(piece)
+        total += tokens
+        fresh = Line(number, part, len(pieces), turn.role, turn.at, piece, tokens, total, "")
+        digest = _digest(digest, fresh)
+        lines.append(replace(fresh, digest=digest))
+    return lines, Tally(number, total, digest)
+
+
+def encode_line(line: Line) -> bytes:
+    """Return a line of a transcript as bytes, with its line end."""
+    return (json.dumps(asdict(line), ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def encode_dropped(tally: Tally) -> bytes:
+    """Return the line that stands for all that was dropped up to a tally."""
+    return (json.dumps({"dropped": asdict(tally)}) + "\n").encode()
+
+
+def decode_line(data: bytes) -> Line | Tally | None:
+    """Return what a line of a transcript holds; None if it is broken."""
+    try:
+        value: Any = json.loads(data)
+        if "dropped" in value:
+            return Tally(**{name: kind(value["dropped"][name]) for name, kind in _TALLY})
+        return Line(**{name: kind(value[name]) for name, kind in _LINE})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def tally_of(line: Line | Tally) -> Tally:
+    """Return where a transcript stands behind a line."""
+    return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
+
+
+def join_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Turn]]:
+    """Yield turns with their numbers; of one whose first parts are missing, what is there."""
+    held: list[Line] = []
+    for line in lines:
+        if held and line.number != held[0].number:
+            yield _join(held)
+            held = []
+        held.append(line)
+    if held:
+        yield _join(held)
+
+
+def is_chained(lines: Iterable[Line | Tally]) -> bool:
+    """Tell whether each line's digest is that of the line and the one before it."""
+    before = ""
+    for line in lines:
+        if isinstance(line, Line) and line.digest != _digest(before, line):
+            return False
+        before = line.digest
+    return True
+
+
+def leave_out_secrets(text: str) -> str:
+    """Return text in which a remark stands for each line that looks like a credential."""
+    found = {each.line: each.rule for each in find_secrets(text)}
+    if not found:
+        return text
+    kept: list[str] = []
+    in_key = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if number in found:
+            kept.append(f"(left out: it looks like a credential, {found[number]})")
+            in_key = found[number] == "private key" and not _END_OF_KEY.search(line)
+        elif not in_key:
+            kept.append(line)
+        elif _END_OF_KEY.search(line):
+            in_key = False
+    return "\n".join(kept)
+
+
+_LINE: tuple[tuple[str, Any], ...] = (
+    *(("number", int), ("part", int), ("parts", int), ("role", str), ("at", str)),
+    *(("text", str), ("tokens", int), ("total", int), ("digest", str)),
+)
+_TALLY: tuple[tuple[str, Any], ...] = (("turns", int), ("tokens", int), ("digest", str))
+
+
+def _join(lines: list[Line]) -> tuple[int, Turn]:
+    first = lines[0]
+    return first.number, Turn(first.role, "".join(line.text for line in lines), first.at)
+
+
+def _digest(before: str, line: Line) -> str:
+    """Return the digest of a line: sha256 of the one before it and of all that it tells."""
+    told = asdict(line) | {"digest": before}
+    data = json.dumps(told, sort_keys=True).encode()
+    return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]

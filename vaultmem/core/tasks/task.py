@@ -1,0 +1,80 @@
+"""A task as its note tells it; people edit these notes, so all is read leniently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vaultmem.core.notes.note import Note
+from vaultmem.core.sessions.session_id import plain_id
+
+FOLDER = "tasks"
+
+
+class TaskStatus(StrEnum):
+    """How a task stands; the last two are ends."""
+
+    OPEN = "open"
+    DOING = "doing"
+    BLOCKED = "blocked"
+    DONE = "done"
+    DROPPED = "dropped"
+
+
+ENDS = frozenset({TaskStatus.DONE, TaskStatus.DROPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task: `id` is its note's name, `next_step` what is to be done first, "" if nobody said.
+
+    `sessions` are the ids of sessions that worked on it, the first first.
+    """
+
+    id: str
+    path: str
+    blob: str
+    title: str
+    status: str
+    next_step: str
+    created: str
+    updated: str
+    sessions: tuple[str, ...]
+    text: str
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nobody is to go on with it."""
+        return self.status in ENDS
+
+
+def parse_task(note: Note) -> Task:
+    """Return the task that a note tells of."""
+
+    def value(name: str) -> str:
+        prop = note.matter.get(name)
+        found = prop.value if prop is not None else ""
+        return ", ".join(found) if isinstance(found, tuple) else found
+
+    prop = note.matter.get("sessions")
+    given = prop.value if prop is not None else ()
+    listed = given if isinstance(given, tuple) else (given,) if given else ()
+    return Task(
+        id=note.path.stem,
+        path=str(note.path),
+        blob=note.blob,
+        title=note.title,
+        status=value("status") or TaskStatus.OPEN,
+        next_step=value("next"),
+        created=value("created"),
+        updated=value("updated"),
+        sessions=tuple(map(plain_id, listed)),
+        text=_without_title(note),
+    )
+
+
+def _without_title(note: Note) -> str:
+    lines = note.body.strip().splitlines()
+    if lines and lines[0].lstrip("# ").strip() == note.title:
+        lines = lines[1:]
+    return "\n".join(lines).strip()

@@ -1,0 +1,1 @@
+"""Answer the events of an agent: begin, prompt, compaction, end."""

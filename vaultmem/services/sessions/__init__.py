@@ -1,0 +1,1 @@
+"""Sessions: begun, written down while they last, closed or recovered, and restored."""

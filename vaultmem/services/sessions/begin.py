@@ -1,0 +1,271 @@
+"""Begin a session, take one up again, or fork one; first of all, recover those that died."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import remove_property
+from vaultmem.core.paths import fold_name
+from vaultmem.core.sessions.session import Edge, Relation, Session, SessionFacts
+from vaultmem.core.sessions.session_id import (
+    FOLDER,
+    check_session_id,
+    make_session_id,
+    map_session_id,
+    session_path,
+)
+from vaultmem.core.sessions.session_note import new_session_text
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.sessions.identify import (
+    TERMINAL_VARIABLE,
+    find_workspace,
+    identify_session,
+    name_new_session,
+)
+from vaultmem.services.sessions.read import (
+    get_session,
+    list_here,
+    read_session,
+    refuse_branch,
+)
+from vaultmem.services.sessions.recover import Recovered, recover_sessions
+from vaultmem.services.sessions.windows import begin_window
+from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
+from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
+from vaultmem.storage.files import create_file
+from vaultmem.storage.processes import find_owner, find_process
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session that is to begin; what is empty is found out.
+
+    `pid` is the process whose session it is: else the one that this process works for.
+    """
+
+    id: str = ""
+    goal: str = ""
+    continues: tuple[str, ...] = ()
+    forked_from: str = ""
+    related: tuple[str, ...] = ()
+    workspace: Path | None = None
+    pid: int | None = None
+    started: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A session that is open now; `restore` is the session whose restore was wanted, "" if none.
+
+    `is_new` is False where it was open already. `recovered` are the sessions that had died.
+    """
+
+    session: Session
+    is_new: bool
+    restore: str = ""
+    recovered: tuple[Recovered, ...] = ()
+
+
+def start_session(
+    vault: Vault,
+    new: NewSession | None = None,
+    pick_up: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> Begun:
+    """Begin a session: write its note, and make it this agent's session in the workspace.
+
+    With `pick_up`, the last session of this agent and workspace whose restore is pending is
+    continued. An id that is open already is taken as begun.
+
+    Raises:
+        RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
+        NoteNotFoundError: a session that it follows does not exist.
+    """
+    refuse_branch(vault)
+    new = new or NewSession()
+    workspace = find_workspace(new.workspace)
+    environ = os.environ if environ is None else environ
+    if new.goal:
+        check_text(new.goal)
+    with vault.lock():
+        sync_vault(vault)
+        recovered = tuple(recover_sessions(vault))
+        session = _choose_id(vault, new, environ)
+        if (vault.root / session_path(session)).exists():
+            return replace(_take_open(vault, session, workspace, new.pid), recovered=recovered)
+        edges = [*_list_edges(vault, new)]
+        pending = _find_pending(vault, workspace) if pick_up and not new.forked_from else None
+        if pending is not None and pending.id not in {edge.session for edge in edges}:
+            edges.insert(0, Edge(Relation.CONTINUES, pending.id))
+        _create(vault, session, new, workspace, tuple(edges))
+        if pending is not None:
+            clear_pending(vault, pending.id, session)
+        begun = read_session(vault, session_path(session))
+        return Begun(begun, True, pending.id if pending else "", recovered)
+
+
+def resume_session(
+    vault: Vault,
+    name: str = "",
+    workspace: Path | None = None,
+    pid: int | None = None,
+    now: datetime | None = None,
+) -> Begun:
+    """Take a session up again: it is open, in a new context window.
+
+    Without a name it is the one that is meant here, else the one whose restore is pending, else
+    the last one of this agent and workspace.
+
+    Raises:
+        NoteNotFoundError: there is none.
+    """
+    refuse_branch(vault)
+    place = find_workspace(workspace)
+    with vault.lock():
+        sync_vault(vault)
+        recovered = tuple(recover_sessions(vault))
+        facts = get_session(vault, _choose_resumed(vault, name, place)).facts
+        _keep_active(vault, facts.id, place, pid)
+
+        def change(note: Note) -> str:
+            text = note.text if facts.is_open else reopen(note.text)
+            return remove_property(text, "pending_restore_at")
+
+        edit_session(vault, facts.id, change, closed_too=True)
+        begun = begin_window(vault, facts.id)
+        return Begun(begun, not facts.is_open, facts.id, recovered)
+
+
+def fork_session(
+    vault: Vault,
+    name: str,
+    new: NewSession | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Begun:
+    """Begin a session that goes its own way from another one, with that one's goal unless given.
+
+    Raises:
+        NoteNotFoundError: there is no such session.
+    """
+    source = get_session(vault, name).facts
+    new = replace(new or NewSession(), forked_from=source.id)
+    if not new.goal:
+        new = replace(new, goal=source.goal)
+    if not new.id:  # The environment still names the session that is forked.
+        used = name_new_session(os.environ if environ is None else environ)[0]
+        if not used or (vault.root / session_path(used)).exists():
+            new = replace(new, id=_make_id(new))
+    return replace(start_session(vault, new, False, environ), restore=source.id)
+
+
+def clear_pending(vault: Vault, session: str, by: str) -> None:
+    """Take away the mark that a restore of a session is wanted: session `by` picked it up."""
+    edit_session(
+        vault,
+        session,
+        lambda note: remove_property(note.text, "pending_restore_at"),
+        closed_too=True,
+        by=by,
+    )
+
+
+def _choose_id(vault: Vault, new: NewSession, environ: Mapping[str, str]) -> str:
+    if new.id:
+        return check_session_id(new.id)
+    own = vault.author.session
+    if own and own != environ.get("VAULTMEM_SESSION_ID", ""):
+        return check_session_id(own)
+    named, _ = name_new_session(environ)
+    terminal = environ.get(TERMINAL_VARIABLE, "").strip()
+    if not named and terminal:
+        mapped = map_session_id(terminal)
+        named = "" if (vault.root / session_path(mapped)).exists() else mapped
+    return named or _make_id(new)
+
+
+def _make_id(new: NewSession) -> str:
+    return make_session_id(new.started or datetime.now(), secrets.token_hex(2))
+
+
+def _take_open(vault: Vault, session: str, workspace: Path, pid: int | None) -> Begun:
+    """Take a session whose note is there as begun, if it is open."""
+    begun = read_session(vault, session_path(session))
+    if not begun.facts.is_open:
+        raise RefusedError(
+            f"{session}: it has ended ({begun.facts.status}); `vaultmem session resume {session}` "
+            "opens it again, and another --id begins another one"
+        )
+    _keep_active(vault, session, workspace, pid)
+    return Begun(begun, False)
+
+
+def _list_edges(vault: Vault, new: NewSession) -> list[Edge]:
+    named = [
+        *((Relation.CONTINUES, each) for each in new.continues),
+        *((Relation.FORKED_FROM, each) for each in (new.forked_from,) if each),
+        *((Relation.RELATED, each) for each in new.related),
+    ]
+    return [Edge(relation, get_session(vault, name).facts.id) for relation, name in named]
+
+
+def _create(
+    vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[Edge, ...]
+) -> None:
+    path = session_path(session)
+    twins = {fold_name(path.with_name(each.name)) for each in _entries(vault.root / FOLDER)}
+    if fold_name(path) in twins:
+        raise RefusedError(
+            f"{session}: another session has this name in other case; choose another"
+        )
+    started = new.started or datetime.now()
+    text = new_session_text(session, new.goal, vault.author.agent, started, workspace.name, edges)
+    data = text.encode("utf-8")
+    # First who it belongs to: a note without that would stay open for ever if this ended here.
+    _keep_active(vault, session, workspace, new.pid)
+    act_in(vault, session).journal.record(
+        str(path), blob_id(data), replace(vault.author, session=session), time.time()
+    )
+    create_file(vault.root, path, data)
+    sync_paths(vault, [path])
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
+    owner = find_owner() if pid is None else find_process(pid)
+    record = ActiveSession(
+        session, vault.author.agent, str(workspace), time.time(), (owner,) if owner else ()
+    )
+    ActiveSessions(vault.state_folder).put(record)
+
+
+def _find_pending(vault: Vault, workspace: Path) -> SessionFacts | None:
+    """Return the session of this agent and workspace whose restore was last asked for."""
+    found = [each for each in list_here(vault, workspace) if each.pending]
+    return max(found, key=lambda each: (each.pending, each.started, each.id), default=None)
+
+
+def _choose_resumed(vault: Vault, name: str, workspace: Path) -> str:
+    named = name or identify_session(vault, workspace=workspace).session
+    if named:
+        return named
+    pending = _find_pending(vault, workspace)
+    last = pending or next(iter(list_here(vault, workspace)), None)
+    if last is None:
+        raise NoteNotFoundError("no session: there is none of this agent and workspace to resume")
+    return last.id

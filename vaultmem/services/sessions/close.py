@@ -1,0 +1,136 @@
+"""Close a session: its note gets an end, and what it wrote becomes a commit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.sessions.section_edit import append_to_section, as_paragraphs
+from vaultmem.core.sessions.session import Session, Status
+from vaultmem.core.sessions.session_note import SUMMARY
+from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.committing.commit import CommitReport, commit_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import Pending, find_pending, is_own
+from vaultmem.services.sessions.decide import find_unlinked, link_decision
+from vaultmem.services.sessions.learn import Learned, learn
+from vaultmem.services.sessions.read import get_session
+from vaultmem.services.sessions.windows import read_tally, write_windows
+from vaultmem.services.sessions.write import check_text, edit_session
+from vaultmem.storage.active_sessions import ActiveSessions
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A session that has ended, its commits, and where what was learned stands."""
+
+    session: Session
+    report: CommitReport
+    learned: tuple[Learned, ...] = ()
+
+
+def parse_end(text: str) -> Status:
+    """Return the status that a session can end with.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    ends = [status for status in Status if status is not Status.OPEN]
+    if text.strip().lower() not in ends:
+        raise RefusedError(f'unknown end "{text}"; use {", ".join(ends)}')
+    return Status(text.strip().lower())
+
+
+def close_session(
+    vault: Vault,
+    name: str,
+    status: Status = Status.OK,
+    summary: str = "",
+    learned: Sequence[str] = (),
+    now: datetime | None = None,
+) -> Closed:
+    """End a session and commit what it wrote as `session-close`; the commit is its agent's.
+
+    What was learned goes to MEMORY.md as far as that has room, else to notes. Interrupted, the
+    same call goes on; a session that has ended so already stays as it is.
+
+    Raises:
+        RefusedError: it has ended otherwise, or something looks like a credential.
+        PendingError: git cannot take a commit now; the session has ended, the event waits.
+    """
+    for text in (*filter(None, [summary]), *learned):
+        check_text(text)
+    with vault.lock():
+        session = get_session(vault, name)
+        facts = session.facts
+        done: tuple[Learned, ...] = ()
+        if facts.is_open:
+            done = tuple(learn(vault, session, text) for text in learned)
+            for path, title in find_unlinked(vault, session):
+                link_decision(vault, facts.id, path, title)
+            session = _end(vault, session, status, summary, now or datetime.now())
+        elif facts.status != status:
+            raise RefusedError(
+                f"{facts.id}: it has ended already ({facts.status}); "
+                f"`vaultmem session resume {facts.id}` opens it again"
+            )
+        report = commit_close(vault, session, summary)
+    return Closed(session, report, done)
+
+
+def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:
+    """Commit a session that has ended, with all that it wrote, and forget that it was open here.
+
+    Raises:
+        RefusedError, PendingError: as for `commit_event`.
+    """
+    facts = session.facts
+    active = ActiveSessions(vault.state_folder)
+    report = CommitReport()
+    if vault.head() is not None:
+        author = find_author(vault, session)
+        told = (summary or session.summary).strip().partition("\n")[0].strip()
+        body = [f"session {facts.id}", f"status {facts.status}", told]
+        if author.agent:
+            body.insert(1, f"agent {author.agent}")
+        lines = tuple(filter(None, body))
+        paths = find_own(find_pending(vault), session, author)
+        event = Event("session-close", "session-close", author, lines, "checkpoint", only=paths)
+        try:
+            report = commit_event(vault, event)
+        except PendingError:  # The event waits by itself.
+            active.drop(facts.id)
+            raise
+    active.drop(facts.id)
+    return report
+
+
+def find_author(vault: Vault, session: Session) -> Author:
+    """Return who a session's commits are by: its agent."""
+    return Author(session.facts.agent or vault.author.agent, session.facts.id)
+
+
+def find_own(pending: Pending, session: Session, author: Author) -> tuple[str, ...]:
+    """Return the session's note, and what it wrote that no commit has."""
+    own = [path for path, who in pending.authors.items() if who and is_own(who, author)]
+    return tuple(dict.fromkeys([session.facts.path, *sorted(own)]))
+
+
+def _end(vault: Vault, session: Session, status: Status, summary: str, now: datetime) -> Session:
+    facts = session.facts
+    tally = read_tally(vault, facts.id)
+
+    def change(note: Note) -> str:
+        text = note.text
+        if summary:
+            text = append_to_section(text, SUMMARY, as_paragraphs(summary))
+        text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
+        text = set_property(text, "status", status.value)
+        return set_property(text, "ended", now.replace(microsecond=0))
+
+    return edit_session(vault, facts.id, change, agent=find_author(vault, session).agent)

@@ -1,0 +1,87 @@
+"""Write a decision as a note of its own, linked from the session that made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.sessions.section_edit import append_to_section, as_item
+from vaultmem.core.sessions.session import Session
+from vaultmem.core.sessions.session_note import DECISIONS
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.notes.memory import Memory, choose_title
+from vaultmem.services.notes.read import resolve_address
+from vaultmem.services.notes.remember import Remembered, remember
+from vaultmem.services.sessions.read import find_path
+from vaultmem.services.sessions.write import act_in, edit_session
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision's note, and the session that links it."""
+
+    memory: Remembered
+    session: Session
+
+
+def decide(vault: Vault, session: str, memory: Memory) -> Decided:
+    """Write a decision as a note, and link it from the session.
+
+    A note that says the same already is linked instead. If this is interrupted between the two,
+    the link is made when the session is closed.
+
+    Raises:
+        RefusedError: as for `remember` and `edit_session`; then nothing was written.
+    """
+    path = find_path(vault, session)
+    with vault.lock():
+        edit_session(
+            vault, path.stem, lambda note: note.text
+        )  # Refuses before anything is written.
+        decided = remember(act_in(vault, path.stem), replace(memory, kind=Kind.DECISION))
+        title = choose_title(memory)  # The note may be an older one that says the same.
+        return Decided(decided, link_decision(vault, path.stem, decided.path, title))
+
+
+def link_decision(
+    vault: Vault, session: str, path: str, title: str, agent: str | None = None
+) -> Session:
+    """Link a decision's note from a session's properties and its section of decisions."""
+    link = f"[[{_shortest_link(vault, path)}]]"
+
+    def change(note: Note) -> str:
+        prop = note.matter.get("decisions")
+        listed = prop.value if prop and isinstance(prop.value, tuple) else ()
+        text = note.text
+        if link not in listed:
+            text = set_property(text, "decisions", (*listed, link))
+        return append_to_section(text, DECISIONS, as_item(f"{link}: {title}"))
+
+    return edit_session(vault, session, change, closed_too=True, agent=agent)
+
+
+def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
+    """Return path and title of the decisions that a session wrote and does not link.
+
+    The vault must be in sync.
+    """
+    where = "d.kind = 'decision' AND d.session = ?"
+    linked = {PurePosixPath(decision.target).name for decision in session.decisions}
+    return [
+        (record.path, record.title)
+        for record in vault.view.records(where, (session.facts.id,))
+        if PurePosixPath(record.path).stem not in linked
+    ]
+
+
+def _shortest_link(vault: Vault, path: str) -> str:
+    """Return the name by which a note can be linked: its own, if no other note has it."""
+    note = PurePosixPath(path)
+    try:
+        return note.stem if resolve_address(vault, note.stem)[0] == note else path[:-3]
+    except (NoteNotFoundError, RefusedError):
+        return path[:-3]

@@ -1,0 +1,172 @@
+"""Which session is meant where a command names none, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vaultmem.core.paths import parse_note_path
+from vaultmem.core.sessions.session_id import (
+    check_session_id,
+    map_session_id,
+    plain_id,
+    session_path,
+)
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.sessions.read import find_path, list_here
+from vaultmem.storage.active_sessions import ActiveSessions
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.vault import Vault
+
+OWN_VARIABLE = "VAULTMEM_SESSION_ID"
+
+#: Where agents say which session they are in, in the order in which they are believed.
+AGENT_VARIABLES = ("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID")
+
+#: What a terminal calls itself; it counts only if a session was begun under that name.
+TERMINAL_VARIABLE = "TERM_SESSION_ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A source that could name the session: what it says ("" if nothing), the id, a remark."""
+
+    source: str
+    value: str
+    session: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The session that is meant ("" if none), the source that named it, and all sources."""
+
+    session: str
+    source: str
+    candidates: tuple[Candidate, ...]
+
+
+def identify_session(
+    vault: Vault,
+    explicit: str = "",
+    workspace: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Identity:
+    """Return which session is meant: the first of the sources that names one.
+
+    What is given explicitly, $VAULTMEM_SESSION_ID, the agents' variables, the session that this
+    agent has open in this workspace (else the current folder's), and $TERM_SESSION_ID.
+
+    Raises:
+        RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
+    """
+    candidates = tuple(_list_candidates(vault, explicit, workspace, environ or os.environ))
+    won = next((each for each in candidates if each.session), None)
+    return Identity(won.session if won else "", won.source if won else "", candidates)
+
+
+def require_session(
+    vault: Vault,
+    explicit: str = "",
+    workspace: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    or_last: bool = False,
+) -> str:
+    """Return the id of the session that is meant.
+
+    Where none is, `or_last` takes the last one of this agent and workspace; then the vault must
+    be in sync.
+
+    Raises:
+        NoteNotFoundError: none is named, or there is no such session.
+    """
+    found = identify_session(vault, explicit, workspace, environ)
+    if not found.session:
+        last = next(iter(list_here(vault, find_workspace(workspace))), None) if or_last else None
+        if last is not None:
+            return last.id
+        raise NoteNotFoundError(
+            "no session: none is named and none is open here; name one with --session, "
+            "or begin one with `vaultmem session start`"
+        )
+    try:
+        return find_path(vault, found.session).stem
+    except NoteNotFoundError as error:
+        if not found.source.startswith("$"):
+            raise
+        raise NoteNotFoundError(
+            f"{found.session} (from {found.source}): there is no such session; "
+            "begin it with `vaultmem session start`"
+        ) from error
+
+
+def find_workspace(folder: Path | None = None) -> Path:
+    """Return the work tree around a folder (else the current one), or the folder itself."""
+    here = (folder or Path.cwd()).resolve()
+    found = find_git_folder(here)
+    return found[0] if found else here
+
+
+def name_new_session(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the id that the environment gives a new session and its source, "" if none.
+
+    Raises:
+        RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
+    """
+    if own := environ.get(OWN_VARIABLE, "").strip():
+        return check_session_id(own), f"${OWN_VARIABLE}"
+    for name in AGENT_VARIABLES:
+        if value := environ.get(name, "").strip():
+            return map_session_id(value), f"${name}"
+    return "", ""
+
+
+def _list_candidates(
+    vault: Vault, explicit: str, workspace: Path | None, environ: Mapping[str, str]
+) -> Iterator[Candidate]:
+    own = environ.get(OWN_VARIABLE, "").strip()
+    # What `open_vault` was given counts as explicit, unless it only read the environment.
+    told = explicit or (vault.author.session if vault.author.session != own else "")
+    yield Candidate("--session", told, plain_id(told))
+    yield Candidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
+    for name in AGENT_VARIABLES:
+        yield _from_variable(name, environ)
+    yield _from_file(vault, find_workspace(workspace))
+    last = _from_variable(TERMINAL_VARIABLE, environ)
+    if last.session and not _is_there(vault, last.session):
+        last = Candidate(last.source, last.value, "", "no session was begun under this name")
+    yield last
+
+
+def _from_variable(name: str, environ: Mapping[str, str]) -> Candidate:
+    value = environ.get(name, "").strip()
+    session = map_session_id(value) if value else ""
+    remark = f"stands for {value}" if session != value else ""
+    return Candidate(f"${name}", value, session, remark)
+
+
+def _from_file(vault: Vault, workspace: Path) -> Candidate:
+    active = ActiveSessions(vault.state_folder)
+    found = active.find_active(str(workspace), vault.author.agent)
+    whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
+    source = f"active session of {whom} in {workspace}"
+    if found is not None:
+        return Candidate(source, found.id, found.id, f"in {active.file_of(found.id)}")
+    others = [r for r in active.all() if r.workspace == str(workspace) and not r.recovered]
+    agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in others))
+    return Candidate(source, "", "", f"open here: of {agents}; see --agent" if agents else "")
+
+
+def _check_own(vault: Vault, text: str) -> str:
+    """Return the id that our own variable means; of notes that exist, any name."""
+    session = plain_id(text)
+    return session if _is_there(vault, session) else check_session_id(session)
+
+
+def _is_there(vault: Vault, session: str) -> bool:
+    try:
+        return (vault.root / parse_note_path(str(session_path(session)))).is_file()
+    except (RefusedError, OSError):  # Not a name, or longer than any.
+        return False

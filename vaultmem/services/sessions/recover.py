@@ -1,0 +1,173 @@
+"""Find sessions whose process is gone, and bring to an end what they left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.plain_text import one_line
+from vaultmem.core.sessions.section_edit import append_to_section, as_item
+from vaultmem.core.sessions.session import Session, Status
+from vaultmem.core.sessions.session_id import session_path
+from vaultmem.core.sessions.session_note import DETAILS
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.services.committing.commit import CommitReport, commit_event
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import find_pending
+from vaultmem.services.sessions.close import commit_close, find_author, find_own
+from vaultmem.services.sessions.decide import find_unlinked, link_decision
+from vaultmem.services.sessions.read import read_session, refuse_branch
+from vaultmem.services.sessions.unsettled import find_unsettled
+from vaultmem.services.sessions.windows import read_tally, write_windows
+from vaultmem.services.sessions.write import edit_session
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
+from vaultmem.vault import Vault
+
+#: Seconds after which nobody asks any more whether a recovered session was alive after all.
+_FORGOTTEN = 30 * 86_400.0
+
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A session that had died, or whose close was interrupted; `left` are paths it left.
+
+    `problem` says why its commit has to wait, "" if it was made or there is no git.
+    """
+
+    session: str
+    path: str
+    status: str
+    left: tuple[str, ...]
+    report: CommitReport
+    problem: str = ""
+
+
+def recover_sessions(vault: Vault) -> list[Recovered]:
+    """Mark sessions whose process is gone as canceled, with what they left, and commit that.
+
+    Each gets a commit of its own, `recover: session <id>`; a close that was interrupted is
+    completed. A session's restore is pending from then on.
+
+    The vault must be in sync.
+
+    Raises:
+        RefusedError: sessions are not kept on the vault's ref.
+    """
+    if not find_unsettled(vault):
+        return []
+    refuse_branch(vault)
+    active = ActiveSessions(vault.state_folder)
+    done = []
+    with vault.lock():
+        sync_vault(vault)
+        for record in find_unsettled(vault):  # Somebody else may have been faster.
+            session = _read(vault, record)
+            if session is None:
+                if record.is_gone:
+                    active.drop(record.id)
+            elif session.facts.is_open:
+                done += [_recover(vault, record, session)] if record.is_gone else []
+            elif vault.journal.find_author(session.facts.path, session.facts.blob) is None:
+                active.drop(record.id)  # Closed by hand, or committed already.
+            elif record.is_gone and session.facts.pending:
+                done.append(_commit_recovery(vault, session, ()))  # Interrupted right here.
+            else:
+                done.append(_finish_close(vault, session))
+        _forget_old(active)
+    return done
+
+
+def _recover(vault: Vault, record: ActiveSession, session: Session) -> Recovered:
+    facts = session.facts
+    author = find_author(vault, session)
+    left = find_own(find_pending(vault), session, author)[1:] if _has_git(vault) else ()
+    tally = read_tally(vault, facts.id)
+    for path, title in find_unlinked(vault, session):
+        link_decision(vault, facts.id, path, title, author.agent)
+    numbers = ", ".join(str(process.pid) for process in record.processes)
+    told = f"its process ({numbers}) was gone; {_describe(left, tally.turns)}"
+
+    def change(note: Note) -> str:
+        text = append_to_section(
+            note.text, DETAILS, as_item(f"{datetime.now():%Y-%m-%d %H:%M} {told}")
+        )
+        text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
+        text = set_property(text, "status", Status.CANCELED.value)
+        text = set_property(text, "ended", _last_seen(vault, record))
+        return set_property(text, "pending_restore_at", datetime.now().replace(microsecond=0))
+
+    session = edit_session(vault, facts.id, change, closed_too=True, agent=author.agent)
+    return _commit_recovery(vault, session, left, told)
+
+
+def _commit_recovery(
+    vault: Vault, session: Session, left: tuple[str, ...], told: str = ""
+) -> Recovered:
+    """Commit what a session left; after that, nobody asks for its process any more."""
+    facts, author = session.facts, find_author(vault, session)
+    report, problem = CommitReport(), ""
+    if _has_git(vault):
+        body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
+        paths = find_own(find_pending(vault), session, author)
+        subject = f"recover: session {facts.id}"
+        event = Event("recover", subject, author, body, "observe", only=paths)
+        try:
+            report = commit_event(vault, event)
+        except (PendingError, RefusedError) as error:
+            problem = str(error)
+    ActiveSessions(vault.state_folder).mark_recovered(facts.id)
+    return Recovered(facts.id, facts.path, facts.status, left, report, problem)
+
+
+def _finish_close(vault: Vault, session: Session) -> Recovered:
+    facts = session.facts
+    try:
+        report, problem = commit_close(vault, session), ""
+    except (PendingError, RefusedError) as error:
+        report, problem = CommitReport(), str(error)
+    return Recovered(facts.id, facts.path, facts.status, report.paths, report, problem)
+
+
+def _describe(left: tuple[str, ...], turns: int) -> str:
+    """Return in words what a session left."""
+    named = ", ".join(map(one_line, left[:_NAMED])) + (" ..." if len(left) > _NAMED else "")
+    count = f"{len(left)} files not committed ({named})" if left else "nothing else not committed"
+    said = f", {turns:,} turns in its transcript" if turns else ""
+    return f"it left {count}{said}"
+
+
+def _last_seen(vault: Vault, record: ActiveSession) -> datetime:
+    """Return when a session last did something that is known of."""
+    moments = [record.at]
+    for name in (session_path(record.id), f"transcripts/{record.id}.jsonl"):
+        try:
+            moments.append((vault.root / name).stat().st_mtime)
+        except OSError:
+            continue
+    return datetime.fromtimestamp(max(moments)).replace(microsecond=0)
+
+
+def _read(vault: Vault, record: ActiveSession) -> Session | None:
+    try:
+        return read_session(vault, session_path(record.id))
+    except (NoteNotFoundError, RefusedError):
+        return None
+
+
+def _has_git(vault: Vault) -> bool:
+    try:
+        return vault.head() is not None
+    except VaultError:
+        return False
+
+
+def _forget_old(active: ActiveSessions) -> None:
+    for record in active.all():
+        if record.recovered and time.time() - record.at > _FORGOTTEN:
+            active.drop(record.id)

@@ -1,0 +1,133 @@
+"""Render what the next context window needs of a session and of those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from vaultmem.core.lifecycle import HIDDEN_STATES
+from vaultmem.core.notes.note import Note
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.sessions.chain import walk_chain
+from vaultmem.core.sessions.restore_material import (
+    DecisionNote,
+    EarlierSession,
+    RestoreMaterial,
+)
+from vaultmem.core.sessions.restore_text import Restore, render_restore
+from vaultmem.core.sessions.session import Decision, Session
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.pack import pack_source
+from vaultmem.services.notes.read import read_note, resolve_address
+from vaultmem.services.sessions.decide import find_unlinked
+from vaultmem.services.sessions.identify import find_workspace
+from vaultmem.services.sessions.read import get_session, open_table, read_session
+from vaultmem.services.sessions.trace_files import trace_files
+from vaultmem.services.sessions.windows import read_last_turns
+from vaultmem.storage.active_sessions import ActiveSessions
+from vaultmem.vault import Vault
+
+#: Sessions before the one that is restored, at most, and how far away.
+_MAX_EARLIER = 24
+_MAX_DEPTH = 12
+
+#: Turns that are looked at, at most.
+_MAX_TURNS = 60
+
+
+def restore_session(
+    vault: Vault, name: str, budget: int | None = None, workspace: Path | None = None
+) -> Restore:
+    """Return what the next context window needs, within a budget of tokens.
+
+    The vault must be in sync. The same notes, transcript, commits and budget give the same bytes.
+    Files are looked for in the workspace: where the session was begun, else the current folder's.
+
+    Raises:
+        NoteNotFoundError: there is no such session.
+        RefusedError: the budget is under 200 tokens.
+    """
+    tokens = vault.config.budget if budget is None else budget
+    return render_restore(gather_material(vault, name, tokens, workspace), tokens)
+
+
+def gather_material(
+    vault: Vault, name: str, budget: int, workspace: Path | None = None
+) -> RestoreMaterial:
+    """Return all that a restore of a session may tell; no more turns than the budget could hold."""
+    session = _with_unlinked(vault, get_session(vault, name))
+    earlier = tuple(_find_earlier(vault, session))
+    shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]
+    record = ActiveSessions(vault.state_folder).find(session.facts.id)
+    place = workspace or (Path(record.workspace) if record else find_workspace())
+    decisions = [decision for each in shown for decision in each.decisions]
+    return RestoreMaterial(
+        session,
+        pack_source(vault),
+        earlier,
+        _read_decisions(vault, decisions),
+        trace_files(shown, place),
+        tuple(_read_turns(vault, session.facts.id, budget)),
+    )
+
+
+def _find_earlier(vault: Vault, session: Session) -> Iterable[EarlierSession]:
+    table = open_table(vault)
+    for link in walk_chain(session.facts, table.find, _MAX_DEPTH)[:_MAX_EARLIER]:
+        earlier = None
+        if link.facts is not None:
+            try:
+                earlier = read_session(vault, PurePosixPath(link.facts.path))
+                earlier = _with_unlinked(vault, earlier)
+            except (NoteNotFoundError, RefusedError):
+                earlier = None
+        yield EarlierSession(link, earlier)
+
+
+def _with_unlinked(vault: Vault, session: Session) -> Session:
+    """Return a session with the decisions that it wrote, and was interrupted before linking."""
+    more = tuple(
+        Decision(path.removesuffix(".md"), f"[[{path.removesuffix('.md')}]]: {title}")
+        for path, title in find_unlinked(vault, session)
+    )
+    return replace(session, decisions=(*session.decisions, *more)) if more else session
+
+
+def _read_decisions(vault: Vault, decisions: Iterable[Decision]) -> dict[str, DecisionNote]:
+    found: dict[str, DecisionNote] = {}
+    for decision in decisions:
+        if not decision.target or decision.target in found:
+            continue
+        try:
+            path, _ = resolve_address(vault, decision.target)
+            note = read_note(vault, path)
+        except (NoteNotFoundError, RefusedError):
+            continue
+        found[decision.target] = DecisionNote(
+            str(path), note.blob, note.title, note.state.value, note.pinned, _shown_text(note)
+        )
+    return found
+
+
+def _shown_text(note: Note) -> str:
+    """Return a note's text, without the heading that repeats its title."""
+    if note.state in HIDDEN_STATES:
+        return ""
+    lines = note.body.strip().splitlines()
+    if lines and lines[0].lstrip("# ").strip() == note.title:
+        lines = lines[1:]
+    return "\n".join(lines).strip()
+
+
+def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn]]:
+    """Return the last turns, as many as could be shown."""
+    kept: list[tuple[int, Turn]] = []
+    left = budget
+    for number, turn in reversed(read_last_turns(vault, session, _MAX_TURNS)):
+        if left <= 0:
+            break
+        left -= min(count_tokens(turn.text), 1_500)
+        kept.append((number, turn))
+    return list(reversed(kept))

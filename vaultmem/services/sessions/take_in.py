@@ -1,0 +1,109 @@
+"""Take in what an agent wrote down of a session itself: new lines of its transcript."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vaultmem.core.sessions.agent_lines import AgentLine, parse_agent_line
+from vaultmem.core.sessions.session_id import map_session_id
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.sessions.windows import add_turns
+from vaultmem.vault import Vault
+
+#: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
+MAX_LINE = 8 * 1024 * 1024
+
+#: Lines that are looked at for the session's id.
+_HEAD = 200
+
+
+@dataclass
+class TakenIn:
+    """What came of a transcript: turns added, broken lines passed over, bytes read so far."""
+
+    session: str
+    turns: int = 0
+    broken: int = 0
+    offset: int = 0
+
+
+def take_transcript(vault: Vault, session: str, file: Path) -> TakenIn:
+    """Add to a session what its agent's transcript has that was not taken in before.
+
+    A line that is still being written is left for the next time.
+
+    Raises:
+        NoteNotFoundError: there is no such session, or no such file.
+    """
+    key = f"transcript {session} {os.fspath(file)}"
+    with vault.lock():
+        taken = TakenIn(session, offset=int(vault.state.get(key) or 0))
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            raise NoteNotFoundError(f"{file}: {error.strerror}") from None
+        if taken.offset > size:  # Another file of that name.
+            taken.offset = 0
+        add_turns(vault, session, _read_turns(file, taken))
+        vault.state.put(key, str(taken.offset))
+    return taken
+
+
+def identify_transcript(file: Path) -> AgentLine:
+    """Return session, folder and agent that a transcript names.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is not a transcript of a known form.
+    """
+    found = AgentLine()
+    for number, (data, _) in enumerate(_read_lines(file, 0)):
+        line = parse_agent_line(data)
+        if line is not None:
+            found = AgentLine(
+                (),
+                found.session or line.session,
+                found.folder or line.folder,
+                found.agent or line.agent,
+            )
+        if number >= _HEAD or (found.session and found.folder):
+            break
+    if not found.agent:
+        raise RefusedError(f"{file}: no transcript of Claude Code or Codex")
+    name = map_session_id(found.session or file.stem)
+    return AgentLine((), name, found.folder, found.agent)
+
+
+def _read_turns(file: Path, taken: TakenIn) -> Iterator[Turn]:
+    for data, end in _read_lines(file, taken.offset):
+        taken.offset = end
+        line = parse_agent_line(data) if data else None
+        if line is None:
+            taken.broken += 1
+            continue
+        taken.turns += len(line.turns)
+        yield from line.turns
+
+
+def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
+    """Yield whole lines and where each ends; of a line that is too long, no bytes."""
+    try:
+        with open(file, "rb") as stream:
+            stream.seek(offset)
+            while data := stream.readline(MAX_LINE):
+                if data.endswith(b"\n"):
+                    yield data, stream.tell()
+                    continue
+                if len(data) < MAX_LINE:
+                    return  # It is still being written.
+                while (rest := stream.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+                    pass
+                if not rest:
+                    return
+                yield b"", stream.tell()
+    except OSError as error:
+        raise NoteNotFoundError(f"{file}: {error.strerror}") from None

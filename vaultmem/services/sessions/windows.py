@@ -1,0 +1,132 @@
+"""Context windows and turns: what a session's transcript holds, and what its note tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.sessions.session import Session, Window, format_window
+from vaultmem.core.sessions.session_note import parse_session
+from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
+from vaultmem.services.sessions.read import find_path, open_transcripts
+from vaultmem.services.sessions.write import edit_session
+from vaultmem.storage.git.exclude import add_excludes, find_not_ignored
+from vaultmem.vault import Vault
+
+#: Turns that are written at once while many are added.
+_BATCH = 200
+
+#: Windows that a note lists; the oldest go, and git has them.
+_MAX_WINDOWS = 200
+
+_IGNORED = "/transcripts/"
+
+
+def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
+    """Add turns to a session's transcript, which is local and never committed.
+
+    What looks like a credential is left out. Memory stays bounded however many there are; the
+    note learns of them when its window, or the session, ends.
+
+    Raises:
+        NoteNotFoundError: there is no such session.
+    """
+    path = find_path(vault, session)
+    transcripts = open_transcripts(vault)
+    listed = iter(turns)
+    with vault.lock():
+        if not transcripts.exists(path.stem):
+            _exclude_transcripts(vault)
+        tally = transcripts.tally(path.stem)
+        while batch := list(islice(listed, _BATCH)):
+            lines: list[Line] = []
+            for turn in batch:
+                added, tally = add_lines(turn, tally)
+                lines += added
+            transcripts.append(path.stem, lines)
+    return tally
+
+
+def read_last_turns(vault: Vault, session: str, limit: int) -> list[tuple[int, Turn]]:
+    """Return the last turns of a session with their numbers, oldest first."""
+    return list(reversed(list(islice(_read_turns_back(vault, session), limit))))
+
+
+def begin_window(vault: Vault, session: str) -> Session:
+    """End the session's context window at what its transcript holds now, and begin the next."""
+    return edit_session(
+        vault, session, lambda note: write_windows(note, read_tally(vault, session), begin=True)
+    )
+
+
+def mark_restore(vault: Vault, session: str, now: datetime | None = None) -> Session:
+    """Say that a restore of this session is wanted: its context is about to be lost.
+
+    The next start of its agent in this workspace, or the session's own resume, picks it up.
+    """
+    moment = (now or datetime.now()).replace(microsecond=0)
+
+    def change(note: Note) -> str:
+        text = note.text
+        if parse_session(note).facts.is_open:
+            text = write_windows(note, read_tally(vault, note.path.stem), begin=False)
+        return set_property(text, "pending_restore_at", moment)
+
+    return edit_session(vault, session, change, closed_too=True)
+
+
+def read_tally(vault: Vault, session: str) -> Tally:
+    """Return how many turns and tokens a session's transcript holds, and its digest."""
+    return open_transcripts(vault).tally(session)
+
+
+def write_windows(note: Note, tally: Tally, begin: bool) -> str:
+    """Return a session note's text with its window ended at a tally; with `begin`, a new one.
+
+    A window in which nothing was said goes on instead.
+    """
+    prop = note.matter.get("windows")
+    if prop is not None and prop.kind not in {"seq", "null"}:
+        return note.text  # Somebody made something else of it.
+    texts = [*prop.value] if prop and isinstance(prop.value, tuple) else []
+    windows = parse_session(note).windows
+    last = max(windows, key=lambda window: window.number, default=Window(0, 0, 0))
+    said = max((window.turns[1] for window in windows if window.turns), default=0)
+    start, is_open = (last.start, True) if last.end is None else (last.end, False)
+    if tally.tokens > start or (is_open and not begin):
+        number = last.number if is_open else last.number + 1
+        bounds = (said + 1, tally.turns) if tally.turns > said else None
+        digest = tally.digest if bounds else ""
+        ended = Window(number, start, max(tally.tokens, start), bounds, digest)
+        open_text = format_window(last) if is_open else ""
+        texts = [*(text for text in texts if text != open_text), format_window(ended)]
+        last, start, is_open = ended, max(tally.tokens, start), False
+    if begin and not is_open:
+        texts.append(format_window(Window(last.number + 1, start)))
+    if prop is None and not texts:
+        return note.text
+    return set_property(note.text, "windows", tuple(texts[-_MAX_WINDOWS:]))
+
+
+def _read_turns_back(vault: Vault, session: str) -> Iterator[tuple[int, Turn]]:
+    """Yield turns from the last one back."""
+    held: list[Line] = []
+    for line in open_transcripts(vault).read_back(session):
+        if isinstance(line, Tally):
+            break
+        if held and line.number != held[0].number:
+            yield from join_turns(reversed(held))
+            held = []
+        held.append(line)
+    yield from join_turns(reversed(held))
+
+
+def _exclude_transcripts(vault: Vault) -> None:
+    """See to it that a person's own git does not take transcripts in either."""
+    if vault.head() is None:
+        return
+    if lacking := find_not_ignored(vault.history, [_IGNORED]):
+        add_excludes(vault.history, lacking)

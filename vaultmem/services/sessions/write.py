@@ -1,0 +1,149 @@
+"""Write into a session's note while it lasts: by position and by appending, nothing else."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.properties import remove_property, set_property
+from vaultmem.core.secrets import find_secrets
+from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
+from vaultmem.core.sessions.session import Session, Status
+from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
+from vaultmem.errors import RefusedError
+from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.sessions.read import find_path
+from vaultmem.storage.active_sessions import ActiveSessions
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.processes import find_owner
+from vaultmem.vault import Vault
+
+
+def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
+    """Return the same vault, its storage shared, for writing in a session.
+
+    `agent` writes, else whom the vault names.
+    """
+    other = copy.copy(vault)
+    other.share_storage(vault)
+    author = vault.author if agent is None else replace(vault.author, agent=agent)
+    other.author = replace(author, session=session)
+    return other
+
+
+def edit_session(
+    vault: Vault,
+    session: str,
+    change: Callable[[Note], str],
+    closed_too: bool = False,
+    agent: str | None = None,
+    by: str = "",
+) -> Session:
+    """Replace the text of a session's note by `change(note)`, and return it as it is then.
+
+    A save by somebody else in between is kept: the change is made again on their text. A session
+    that was closed because its process seemed gone, and writes again, is open again. `agent` is
+    who writes, else whom the vault names; `by` is the session that writes, else this one.
+
+    Raises:
+        NoteNotFoundError: there is no such session.
+        RefusedError: it has ended, the note is full, or sessions are not kept on this ref.
+    """
+    path = find_path(vault, session)
+    active = ActiveSessions(vault.state_folder)
+    written: list[bytes] = []
+
+    def edit(note: Note) -> str:
+        text = note.text
+        if note.matter.problem:
+            raise RefusedError(f"{path}: {note.matter.problem}; mend it in an editor first")
+        status = parse_session(note).facts.status
+        if status != Status.OPEN and not closed_too:
+            record = active.find(path.stem)
+            if record is None or not record.recovered:
+                raise RefusedError(
+                    f"{path.stem}: it has ended ({status}); "
+                    f"`vaultmem session resume {path.stem}` opens it again"
+                )
+            text = reopen(text)
+            note = parse_note(path, text.encode("utf-8"))
+        written[:] = [change(note).encode("utf-8")]
+        if len(written[0]) > MAX_FILE_BYTES:
+            raise RefusedError(
+                f"{path.stem}: its note is full; close it and begin another that continues it"
+            )
+        return written[0].decode("utf-8")
+
+    with vault.lock():
+        edit_note(act_in(vault, by or path.stem, agent), path, edit)
+        if not closed_too:
+            _refresh_owner(active, path.stem)
+    return parse_session(parse_note(path, written[0]))
+
+
+def reopen(text: str) -> str:
+    """Return a session note's text as that of an open session."""
+    text = set_property(text, "status", Status.OPEN.value)
+    return remove_property(text, "ended")
+
+
+def add_detail(vault: Vault, session: str, text: str, now: datetime | None = None) -> Session:
+    """Add a line to a session's details, with the time, and the day unless it began on it.
+
+    Raises:
+        RefusedError: it is empty, or looks like a credential; as for `edit_session`.
+    """
+    moment, told = now or datetime.now(), check_text(text)
+
+    def change(note: Note) -> str:
+        is_later = parse_session(note).facts.started[:10] != moment.date().isoformat()
+        day = f"{moment:%Y-%m-%d} " if is_later else ""
+        return append_to_section(note.text, DETAILS, as_item(f"{day}{moment:%H:%M} {told}"))
+
+    return edit_session(vault, session, change)
+
+
+def add_question(vault: Vault, session: str, text: str) -> Session:
+    """Add an open question to a session; raises as `add_detail` does."""
+    item = as_item(check_text(text))
+    return edit_session(vault, session, lambda note: append_to_section(note.text, QUESTIONS, item))
+
+
+def summarize(vault: Vault, session: str, text: str) -> Session:
+    """Add a paragraph to a session's summary; raises as `add_detail` does."""
+    paragraph = as_paragraphs(check_text(text))
+    return edit_session(
+        vault, session, lambda note: append_to_section(note.text, SUMMARY, paragraph)
+    )
+
+
+def check_text(text: str) -> str:
+    """Return a text that may be written into a session.
+
+    Raises:
+        RefusedError: it is empty, no text, or looks like a credential.
+    """
+    if not text.strip():
+        raise RefusedError("there is nothing to write: the text is empty")
+    if "\0" in text or text != text.encode("utf-8", "replace").decode("utf-8"):
+        raise RefusedError("the text is not UTF-8, or has NUL characters; nothing was written")
+    for found in find_secrets(text):
+        raise RefusedError(
+            f"line {found.line} of the text looks like a credential ({found.rule}); "
+            "write where it is kept, not the value"
+        )
+    return text
+
+
+def _refresh_owner(active: ActiveSessions, session: str) -> None:
+    """Where a session's processes seem gone and it is written to, remember whose it is now."""
+    record = active.find(session)
+    if record is not None and (record.recovered or record.is_gone):
+        owner = find_owner()
+        active.put(
+            replace(record, recovered=False, at=time.time(), processes=(owner,) if owner else ())
+        )

@@ -1,0 +1,1 @@
+"""Keep tasks, hand them over, and gather what is known of them."""

@@ -1,0 +1,139 @@
+"""Write tasks down, and say how they stand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import format_property, set_property
+from vaultmem.core.paths import fold_name, slugify
+from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.notes.read import read_note
+from vaultmem.services.notes.write import check_text, write_note
+from vaultmem.vault import Vault
+
+
+def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> Task:
+    """Write a task as a note of its own; it is open.
+
+    Raises:
+        RefusedError: it has no title, or looks like a credential.
+    """
+    title = " ".join(title.split())
+    if not title:
+        raise RefusedError("a task needs a title")
+    path = _free_path(vault, slugify(title))
+    session = vault.author.session
+    properties = {
+        "title": title,
+        "kind": Kind.WORKING_CONTEXT.value,
+        "state": State.ACTIVE.value,
+        "status": TaskStatus.OPEN.value,
+        "next": " ".join(next_step.split()) or None,
+        "created": datetime.now().replace(microsecond=0),
+        "source": "human" if vault.is_person else "agent",
+        "agent": vault.author.agent or None,
+        "sessions": (f"[[sessions/{session}]]",) if session else None,
+    }
+    lines = ["---"]
+    for name, value in properties.items():
+        if value is not None:
+            lines.extend(format_property(name, value))
+    lines += ["---", f"# {title}", "", text.strip("\n"), ""]
+    write_note(vault, path, "\n".join(lines).rstrip("\n") + "\n")
+    return read_task(vault, path)
+
+
+def change_task(
+    vault: Vault, name: str, status: TaskStatus | None = None, next_step: str | None = None
+) -> Task:
+    """Say how a task stands or what is next; the session that says so is noted with it.
+
+    Raises:
+        NoteNotFoundError: there is no such task.
+        RefusedError: the next step looks like a credential.
+    """
+    task = find_task(vault, name)
+    path = PurePosixPath(task.path)
+
+    def change(note: Note) -> str:
+        text = note.text
+        if status is not None:
+            text = set_property(text, "status", status.value)
+        if next_step is not None:
+            text = set_property(text, "next", " ".join(next_step.split()))
+        text = _add_session(text, parse_task(note), vault.author.session)
+        if text != note.text:
+            text = set_property(text, "updated", datetime.now().replace(microsecond=0))
+        check_text(vault, path, text)
+        return text
+
+    edit_note(vault, path, change)
+    return read_task(vault, path)
+
+
+def find_task(vault: Vault, name: str = "") -> Task:
+    """Return the task of an id, or of the only one that begins so; without, the last one open.
+
+    The vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin so.
+    """
+    tasks = list_tasks(vault)
+    bare = name.removeprefix(f"{FOLDER}/").removesuffix(".md")
+    if not bare:
+        if not (left := [task for task in tasks if not task.is_over]):
+            raise NoteNotFoundError("no task is open; add one with `vaultmem task add TITLE`")
+        return left[0]
+    found = [task for task in tasks if task.id == bare]
+    found = found or [task for task in tasks if task.id.startswith(bare)]
+    if len(found) != 1:
+        known = ", ".join(task.id for task in (found or tasks)[:5]) or "none"
+        reason = "several tasks begin so" if found else "there is no such task"
+        raise NoteNotFoundError(f"{name}: {reason}: {known}")
+    return found[0]
+
+
+def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
+    """Return the tasks, the last changed first; the vault must be in sync."""
+    records = vault.view.records(f"d.path LIKE '{FOLDER}/%'")
+    tasks = []
+    for record in records:
+        try:
+            task = read_task(vault, PurePosixPath(record.path))
+        except (NoteNotFoundError, RefusedError):
+            continue
+        if over_too or not task.is_over:
+            tasks.append(task)
+    return sorted(tasks, key=lambda task: (task.updated or task.created, task.id), reverse=True)
+
+
+def read_task(vault: Vault, path: PurePosixPath) -> Task:
+    """Return the task that a note tells of."""
+    return parse_task(read_note(vault, path))
+
+
+def _add_session(text: str, task: Task, session: str) -> str:
+    if not session or session in task.sessions:
+        return text
+    links = tuple(f"[[sessions/{each}]]" for each in (*task.sessions, session))
+    return set_property(text, "sessions", links)
+
+
+def _free_path(vault: Vault, slug: str) -> PurePosixPath:
+    taken = {
+        fold_name(PurePosixPath(record.path))
+        for record in vault.view.records(f"d.path LIKE '{FOLDER}/%'")
+    }
+    number = 1
+    while True:
+        name = slug if number == 1 else f"{slug}-{number}"
+        path = PurePosixPath(FOLDER, f"{name}.md")
+        if fold_name(path) not in taken and not (vault.root / path).exists():
+            return path
+        number += 1

@@ -1,0 +1,131 @@
+"""Processes of this machine: whose a session is, and whether that one is still there.
+
+A process is known by its number and the moment it started, so that another one that gets the same
+number is not taken for it. Where that cannot be told (another machine, another container, another
+system than Linux or macOS), nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+#: Programs that start others and then are gone, or stay for other reasons.
+_LAUNCHERS = frozenset(
+    [
+        *("sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "tcsh", "csh", "busybox", "pwsh"),
+        *("env", "timeout", "nohup", "nice", "stdbuf", "setsid", "sudo", "doas", "su", "xargs"),
+        *("time", "script", "make", "gmake", "just", "uv", "uvx", "pipx", "poetry", "rye", "hatch"),
+        *("npx", "npm", "pnpm", "yarn", "bunx", "git", "direnv", "watch", "entr"),
+    ]
+)
+_MAX_GENERATIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process: its number, the start that tells it from others, and where it runs."""
+
+    pid: int
+    started: str
+    place: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    parent: int
+    name: str
+    started: str
+    is_terminal: bool
+
+
+def find_process(pid: int) -> Process | None:
+    """Return the process of this number, None if there is none or nothing can be told."""
+    status = _read_status(pid)
+    return None if status is None else Process(pid, status.started, _here())
+
+
+def find_owner() -> Process | None:
+    """Return the process that this one works for: the nearest above that is no mere launcher.
+
+    A shell counts if it is the first process of a terminal: it lasts as long as that. None if
+    nothing can be told.
+    """
+    pid = os.getppid()
+    for _ in range(_MAX_GENERATIONS):
+        status = _read_status(pid) if pid > 1 else None
+        if status is None:
+            return None
+        if status.is_terminal or status.name not in _LAUNCHERS:
+            return Process(pid, status.started, _here())
+        pid = status.parent
+    return None
+
+
+def is_gone(process: Process) -> bool:
+    """Tell whether a process is known to have ended; False where that cannot be told."""
+    node, boot, space = process.place
+    here = _here()
+    if node != here[0] or not process.started:
+        return False
+    if boot != here[1]:
+        return bool(boot and here[1])  # The machine was started anew.
+    if space != here[2]:
+        return False
+    status = _read_status(process.pid)
+    return status is None or status.started != process.started
+
+
+@cache
+def _here() -> tuple[str, str, str]:
+    """Return the machine's name, what tells its starts apart, and the space of its numbers."""
+    boot = space = ""
+    if sys.platform == "linux":
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                boot = file.read().strip()
+            space = os.readlink("/proc/self/ns/pid")
+        except OSError:
+            pass
+    return platform.node(), boot, space
+
+
+def _read_status(pid: int) -> _Status | None:
+    if sys.platform == "linux":
+        return _read_proc(pid)
+    return _ask_ps(pid) if os.name == "posix" else None
+
+
+def _read_proc(pid: int) -> _Status | None:
+    """Read /proc/<pid>/stat. Source: proc(5): the name is in brackets, field 22 is the start."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if not fields or fields[0] in "ZX":
+        return None
+    is_terminal = int(fields[3]) == pid and fields[4] != "0"
+    return _Status(int(fields[1]), name, fields[19], is_terminal)
+
+
+def _ask_ps(pid: int) -> _Status | None:
+    done = subprocess.run(
+        ["ps", "-o", "ppid=,stat=,tty=,lstart=,comm=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LC_ALL": "C", "PATH": "/bin:/usr/bin"},
+    )
+    fields = done.stdout.split()
+    if done.returncode or len(fields) < 9 or fields[1].startswith("Z"):
+        return None
+    name = " ".join(fields[8:]).rpartition("/")[2].lstrip("-")
+    is_terminal = "s" in fields[1] and not fields[2].startswith("?")
+    return _Status(int(fields[0]), name, " ".join(fields[3:8]), is_terminal)
