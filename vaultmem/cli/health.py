@@ -132,12 +132,12 @@ def _open_anyway(
     except NoVaultError:
         raise
     except VaultError as error:
-        from vaultmem.services.health.opening import open_without_settings
+        from vaultmem.config import Config
+        from vaultmem.vault import open_vault
 
         before = context.find_root().params  # What was given before the command's name.
-        opened = open_without_settings(
-            vault or before.get("vault"), agent or before.get("agent", "")
-        )
+        place, who = vault or before.get("vault"), agent or before.get("agent", "")
+        opened = open_vault(place, agent=who, config=Config())
         return opened, str(error)
 
 

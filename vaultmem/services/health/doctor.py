@@ -11,6 +11,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.health import examine_git, examine_leftovers, examine_notes, examine_place
 from vaultmem.services.health import examine_processes as processes
 from vaultmem.services.indexing import Progress
+from vaultmem.services.sessions.examine import check_sessions
 from vaultmem.services.sync import sync_vault
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.vault import Vault
@@ -61,6 +62,7 @@ def _name_note_checks(
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
         ("interrupted writes", partial(examine_leftovers.check_temporaries, vault, fix, now)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
+        ("sessions", partial(check_sessions, vault, fix)),
         ("trust", partial(examine_notes.check_trust, vault)),
         ("clock", partial(examine_place.check_clock, vault, now)),
     ]

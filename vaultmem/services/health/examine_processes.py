@@ -12,14 +12,12 @@ import vaultmem
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import VaultError
 from vaultmem.services.watching.watching import find_watcher
+from vaultmem.storage.hook_trouble import TROUBLE_FILE
 from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.vault import Vault
 
 #: What a watcher that was killed leaves in the state folder.
 _LEFT = ("watch.json", "watch.sock")
-
-#: Where hooks tell of their trouble: a line {"at", "event", "error"} each.
-TROUBLE_FILE = "hook-trouble.jsonl"
 
 _LAST_BYTES = 64 * 1024
 
