@@ -10,8 +10,10 @@ import pytest
 
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.packs.pack import Pack, build_pack
-from vaultmem.core.packs.pack_text import PackSource
+from vaultmem.core.packs.caution import find_caution
+from vaultmem.core.packs.conflicts import Relation
+from vaultmem.core.packs.pack import Pack, Remarks, build_pack
+from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.packs.tokens import count_tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,8 +33,13 @@ def pack(
     trusted: frozenset[int] = frozenset(),
     budget: int = 600,
     source: PackSource = SOURCE,
+    remarks: Remarks | None = None,
+    style: PackStyle = PackStyle.MARKDOWN,
 ) -> Pack:
-    return build_pack(pinned or [], relevant or [], trusted, source, budget, 0.5, 45_210)
+    share, flat = 0.5, 45_210
+    return build_pack(
+        pinned or [], relevant or [], trusted, source, budget, share, flat, remarks, style
+    )
 
 
 def memory(text: str, title: str = "Memory", path: str = "MEMORY.md", document: int = 8) -> Hit:
@@ -110,6 +117,44 @@ def control_characters() -> Pack:
     return pack(relevant=[hit], source=PackSource("ma\u202ein\u2028## x", "1a2b3c4d", 0))
 
 
+def opponents() -> tuple[list[Hit], Remarks]:
+    reflection = make_hit("It opens at eight.", "Seen", "notes/a.md", 1, kind="reflection")
+    decision = make_hit("It opens at nine.", "Agreed", "notes/b.md", 2, kind="decision")
+    rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
+    never = make_hit("Never ring.", "No ring", "notes/n.md", 4)
+    relations = (Relation(1, 2, "contradicts", 1), Relation(4, 3, "supersedes", 4))
+    return [reflection, decision, rule, never], Remarks({}, relations)
+
+
+def conflict() -> Pack:
+    hits, remarks = opponents()
+    return pack(relevant=hits, trusted=frozenset({3}), remarks=remarks)
+
+
+def conflict_where_one_side_fits() -> Pack:
+    _, remarks = opponents()
+    hits = [make_hit("It opens at eight.", "Seen", "notes/a.md", 1), make_hit(LONG, document=2)]
+    return pack(relevant=hits, budget=210, remarks=remarks)
+
+
+def check_before_use() -> Pack:
+    old = make_hit("The tests cannot run here.", "CI", "notes/ci.md", 1, updated="2026-01-02")
+    moved = make_hit("No docker on this machine.", "Docker", "notes/d.md", 2)
+    cautions = {
+        (1, 0): find_caution(old, SOURCE.at, []),
+        (2, 0): find_caution(moved, SOURCE.at, ["ops/setup.md", "ops/b.md"]),
+    }
+    return pack(relevant=[old, moved], remarks=Remarks(cautions))
+
+
+def plain_text() -> Pack:
+    hits, remarks = opponents()
+    memory_hit = memory("Deploys happen on Tuesdays.")
+    return pack(
+        [memory_hit], hits, frozenset({3}), remarks=remarks, style=PackStyle.TEXT, budget=700
+    )
+
+
 SITUATIONS: list[Callable[[], Pack]] = [
     pinned_only,
     empty_vault,
@@ -120,6 +165,10 @@ SITUATIONS: list[Callable[[], Pack]] = [
     instruction_and_evidence,
     injection,
     control_characters,
+    conflict,
+    conflict_where_one_side_fits,
+    check_before_use,
+    plain_text,
 ]
 
 

@@ -1,12 +1,9 @@
-"""Kinds, states and changes."""
+"""Kinds and states."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from vaultmem.core.changing.changes import diff_trees
 from vaultmem.core.lifecycle import (
     HIDDEN_STATES,
     STATE_WEIGHT,
@@ -17,8 +14,6 @@ from vaultmem.core.lifecycle import (
     parse_state,
 )
 from vaultmem.errors import RefusedError
-
-TREES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["1", "2", "3"]))
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -48,21 +43,3 @@ def test_doubtful_states_weigh_less_and_stay_in_sight() -> None:
     assert 0 < STATE_WEIGHT[State.STALE] < STATE_WEIGHT[State.CANDIDATE] < 1
     assert HIDDEN_STATES.isdisjoint(STATE_WEIGHT)
     assert State.ACTIVE not in STATE_WEIGHT
-
-
-def test_changes_are_what_was_added_changed_and_removed() -> None:
-    changes = diff_trees({"a": "1", "b": "1", "c": "1"}, {"d": "1", "b": "2", "c": "1", "0": "1"})
-    assert (changes.added, changes.changed, changes.removed) == (("0", "d"), ("b",), ("a",))
-    assert changes.written == ("0", "b", "d")
-    assert changes.paths == ("0", "a", "b", "d")
-
-
-@settings(max_examples=100, deadline=None)
-@given(TREES, TREES)
-def test_applying_the_changes_gives_the_new_tree(old: dict[str, str], new: dict[str, str]) -> None:
-    changes = diff_trees(old, new)
-    tree = {path: blob for path, blob in old.items() if path not in changes.removed}
-    tree.update((path, new[path]) for path in changes.written)
-    assert tree == new
-    assert bool(changes) is (old != new)
-    assert len(set(changes.paths)) == len(changes.paths)

@@ -644,7 +644,18 @@ def as_items(value: str | tuple[str, ...] | None) -> set[str]:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(forks())
-def test_a_clean_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
+def test_a_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
+    check_fork(fork)
+
+
+@pytest.mark.long
+@settings(max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(forks())
+def test_twenty_thousand_merges_lose_nothing_that_either_side_added(fork: Fork) -> None:
+    check_fork(fork)
+
+
+def check_fork(fork: Fork) -> None:
     merged = merge_texts("notes/a.md", fork.base, fork.ours, fork.theirs)
     event("conflict" if merged.conflicts else "clean")
     if merged.conflicts:

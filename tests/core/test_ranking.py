@@ -1,23 +1,33 @@
-"""Scores: the documented formula, computed here by hand."""
+"""Scores: the documented formulas, computed here by hand."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.ranking import (
-    PAIR_WEIGHT,
-    PHRASE_WEIGHT,
-    RankingWeights,
-    Scoring,
-    best_sections,
+from vaultmem.core.finding.closeness import (
+    Sequences,
+    find_occurrences,
     measure_closeness,
-    score_sections,
+    measure_passages,
 )
+from vaultmem.core.finding.eligible import EligibleRows, make_eligible
+from vaultmem.core.finding.ranking import (
+    Share,
+    add_shares,
+    best_rows,
+    score_term,
+    weigh_query,
+)
+from vaultmem.core.finding.terms import SEPARATOR
+from vaultmem.core.finding.weights import WEIGHTS
 
 FIELDS = {"title": 3.0, "tags": 1.5, "body": 1.0}
 Counts = dict[str, dict[str, int]]
@@ -30,21 +40,40 @@ VAULT: list[Counts] = [
 ]
 
 
-def score(vault: list[Counts], terms: list[str], eligible: list[bool]) -> Scoring:
-    postings = []
+def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
+    columns = {
+        f"{f}_length": np.array([sum(s[f].values()) for s in vault], np.int64) for f in FIELDS
+    }
+    for name in ("state", "created", "updated"):
+        columns[name] = np.zeros(len(vault), np.int64)
+    columns["document"] = np.arange(len(vault))
+    documents = [(number, 0.0) for number, kept in enumerate(eligible) if kept]
+    labels = np.empty(0, np.uint32), np.zeros(len(vault) + 1, np.int64)
+    return make_eligible(columns, documents, [0], [1.0], labels, WEIGHTS)
+
+
+def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[Share]:
+    chosen = choose(vault, eligible)
+    shares = []
     for term in terms:
-        fields = {}
-        for name in FIELDS:
-            numbers = [n for n, section in enumerate(vault) if term in section[name]]
-            counts = [vault[n][name][term] for n in numbers]
-            fields[name] = (np.array(numbers, np.int64), np.array(counts, np.float32))
-        postings.append(fields)
-    lengths = {f: np.array([sum(s[f].values()) for s in vault], np.int64) for f in FIELDS}
-    return score_sections(postings, lengths, np.array(eligible, np.bool_), RankingWeights())
+        packed = [
+            s["title"].get(term, 0) << 24 | s["tags"].get(term, 0) << 16 | s["body"].get(term, 0)
+            for s in vault
+        ]
+        rows = np.flatnonzero(packed)
+        postings = (rows, np.array(packed, np.uint32)[rows])
+        shares.append(score_term(postings, 1.0, chosen, WEIGHTS))
+    return shares
+
+
+def total_of(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[float]:
+    total: list[float] = add_shares(score(vault, terms, eligible), len(vault)).tolist()
+    assert total.pop() == 0
+    return total
 
 
 def score_by_hand(vault: list[Counts], terms: list[str], number: int) -> float:
-    """BM25F with one length norm, in plain Python; k1 1.2, b 0.5."""
+    """BM25F with one length norm, in plain Python, for sections that are short in the mean."""
     lengths = [sum(w * sum(s[f].values()) for f, w in FIELDS.items()) for s in vault]
     mean = sum(lengths) / len(vault)
     total = 0.0
@@ -52,19 +81,18 @@ def score_by_hand(vault: list[Counts], terms: list[str], number: int) -> float:
         found = sum(any(term in section[f] for f in FIELDS) for section in vault)
         idf = math.log(1 + (len(vault) - found + 0.5) / (found + 0.5))
         tf = sum(w * vault[number][f].get(term, 0) for f, w in FIELDS.items())
-        norm = 1.2 * (1 - 0.5 + 0.5 * lengths[number] / mean)
+        norm = 1.2 * (1 - 0.3 + 0.3 * lengths[number] / mean)
         total += idf * 2.2 * tf / (tf + norm)
     return total
 
 
 def test_scores_follow_the_formula() -> None:
     terms = ["auth", "token", "absent"]
-    scoring = score(VAULT, terms, [True] * 3)
+    total = total_of(VAULT, terms, [True] * 3)
     for number in range(3):
-        assert scoring.total[number] == pytest.approx(score_by_hand(VAULT, terms, number), rel=1e-5)
-    assert scoring.total[0] > scoring.total[1] > scoring.total[2] == 0
-    assert scoring.idf[0] == pytest.approx(math.log(1 + 2.5 / 1.5))
-    assert scoring.total == pytest.approx(sum(scoring.shares))
+        assert total[number] == pytest.approx(score_by_hand(VAULT, terms, number), rel=1e-5)
+    assert total[0] > total[1] > total[2] == 0
+    assert score(VAULT, ["auth"], [True] * 3)[0].idf == pytest.approx(math.log(1 + 2.5 / 1.5))
 
 
 _WORDS = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 4), max_size=3)
@@ -77,16 +105,15 @@ def test_mask_gives_the_scores_of_a_vault_of_just_those_sections(
     vault: list[Counts], terms: list[str], data: st.DataObject
 ) -> None:
     eligible = data.draw(st.lists(st.booleans(), min_size=len(vault), max_size=len(vault)))
-    masked = score(vault, terms, eligible)
+    masked = total_of(vault, terms, eligible)
     small = [section for section, kept in zip(vault, eligible, strict=True) if kept]
-    alone = score(small, terms, [True] * len(small))
-    assert list(masked.total[np.array(eligible)]) == pytest.approx(list(alone.total))
-    assert not masked.total[~np.array(eligible)].any()
+    kept = [score for score, is_kept in zip(masked, eligible, strict=True) if is_kept]
+    assert not any(score for score, is_kept in zip(masked, eligible, strict=True) if not is_kept)
     if small:
-        assert masked.idf == pytest.approx(alone.idf)
+        assert kept == pytest.approx(total_of(small, terms, [True] * len(small)))
         for number in range(len(small)):
             by_hand = score_by_hand(small, terms, number) if any(map(_is_filled, small)) else 0
-            assert alone.total[number] == pytest.approx(by_hand, rel=1e-4)
+            assert kept[number] == pytest.approx(by_hand, rel=1e-4)
 
 
 def _is_filled(section: Counts) -> bool:
@@ -94,48 +121,162 @@ def _is_filled(section: Counts) -> bool:
 
 
 def test_no_eligible_section_gives_no_score() -> None:
-    assert not score(VAULT, ["token"], [False] * 3).total.any()
+    assert not any(total_of(VAULT, ["token"], [False] * 3))
 
 
 def test_title_weighs_more_than_tags_and_tags_more_than_body() -> None:
     def only(field: str) -> Counts:
         return {f: ({"x": 1} if f == field else {"y": 1}) for f in FIELDS}
 
-    total = score([only("title"), only("tags"), only("body")], ["x"], [True] * 3).total
+    total = total_of([only("title"), only("tags"), only("body")], ["x"], [True] * 3)
     assert total[0] > total[1] > total[2]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.integers(0, 3), max_size=12), st.integers(-1, 14))
-def test_best_sections_are_ordered_by_score_then_number(scores: list[int], limit: int) -> None:
-    total = np.array(scores, np.float32)
-    wanted = sorted((n for n, s in enumerate(scores) if s), key=lambda n: (-scores[n], n))
-    assert best_sections(total, limit) == wanted[: max(limit, 0)]
+def test_length_counts_more_in_vaults_of_long_sections() -> None:
+    assert WEIGHTS.choose_b(10) == WEIGHTS.choose_b(50) == 0.3
+    assert WEIGHTS.choose_b(150) == WEIGHTS.choose_b(9_999)
+    assert WEIGHTS.choose_b(100) == pytest.approx(0.6)
+    assert WEIGHTS.choose_k1(100) == pytest.approx(1.6)
 
 
-def test_neighbours_of_the_query_add_the_smaller_idf_of_each_pair() -> None:
-    terms, idf = ["auth", "token", "expiry"], [1.0, 2.0, 3.0]
-    assert measure_closeness(terms, idf, ["auth", "token", "x", "expiry"]) == pytest.approx(
-        PAIR_WEIGHT * 1.0
+def test_a_repeated_term_counts_more_and_a_weak_one_half_beside_others() -> None:
+    weak = frozenset({"need", "help"})
+    assert weigh_query(["auth", "auth", "need"], weak, WEIGHTS) == {
+        "auth": pytest.approx(4 / 3),
+        "need": 0.5,
+    }
+    assert weigh_query(["need", "help"], weak, WEIGHTS) == {"need": 1.0, "help": 1.0}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=12), st.integers(-1, 14), st.data())
+def test_best_rows_are_ordered_by_score_then_place_then_number(
+    scores: list[int], limit: int, data: st.DataObject
+) -> None:
+    place = data.draw(st.lists(st.integers(0, 3), min_size=len(scores), max_size=len(scores)))
+    held = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    rows = np.flatnonzero(np.array(held, np.bool_) & (np.array(scores, np.int64) > 0))
+    empty = np.empty(0, np.uint32)
+    shares = [Share(1.0, rows, empty, np.empty(0, np.float32))]
+    total = np.array([*scores, 0], np.float32)
+    wanted = sorted((n for n, s in enumerate(scores) if s), key=lambda n: (-scores[n], place[n], n))
+    found = best_rows(total, limit, np.array(place, np.int64), shares)
+    assert found.tolist() == wanted[: max(limit, 0)]
+
+
+def lay_out(texts: list[list[str]], words: dict[str, int]) -> Sequences:
+    """Return bodies under no title and no tags as sequences."""
+    flat: list[int] = []
+    starts = [0]
+    for text in texts:
+        flat += [SEPARATOR, SEPARATOR, *(words[word] for word in text)]
+        starts.append(len(flat))
+    zeros = np.zeros(len(texts), np.int64)
+    return Sequences(np.array(flat, np.uint32), np.array(starts, np.int64), zeros, zeros)
+
+
+def closeness(query: list[str], idf: dict[str, float], *texts: list[str]) -> list[float]:
+    names = {w: n for n, w in enumerate(dict.fromkeys(sum(texts, query)), 1)}
+    terms = list(dict.fromkeys(query))
+    found = find_occurrences(lay_out(list(texts), names), [names[term] for term in terms])
+    order = [terms.index(term) for term in query]
+    idfs = np.array([idf.get(term, 1.0) for term in terms])
+    bonus: list[float] = measure_closeness(found, len(texts), order, idfs, WEIGHTS).tolist()
+    return bonus
+
+
+def closeness_by_hand(query: list[str], idf: dict[str, float], text: list[str]) -> float:
+    wanted = {(a, b) for a, b in pairwise(query) if a != b}
+    pairs = wanted & set(pairwise(text))
+    bonus = sum(WEIGHTS.pair * min(idf[a], idf[b]) for a, b in pairs)
+    spans = (text[n : n + len(query)] for n in range(len(text)))
+    if wanted and query in spans:
+        bonus += WEIGHTS.phrase * sum(idf[term] for term in query)
+    return bonus
+
+
+def test_words_side_by_side_add_the_smaller_idf_of_each_pair() -> None:
+    terms, idf = ["auth", "token", "expiry"], {"auth": 1.0, "token": 2.0, "expiry": 3.0}
+    bonus = closeness(
+        terms,
+        idf,
+        ["auth", "token", "x", "expiry"],
+        ["token", "expiry", "auth", "token"],
+        ["x", *terms, "y"],
     )
-    assert measure_closeness(terms, idf, ["token", "expiry", "auth", "token"]) == pytest.approx(
-        PAIR_WEIGHT * (1.0 + 2.0)
-    )
-    assert measure_closeness(terms, idf, ["x", *terms, "y"]) == pytest.approx(
-        PAIR_WEIGHT * (1.0 + 2.0) + PHRASE_WEIGHT * 6.0
-    )
+    assert bonus == pytest.approx([0.6 * 1.0, 0.6 * (1.0 + 2.0), 0.6 * (1.0 + 2.0) + 0.3 * 6.0])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=5),
+    st.lists(st.lists(st.sampled_from("abcx"), max_size=9), min_size=1, max_size=4),
+)
+def test_closeness_is_that_of_a_count_by_hand(query: list[str], texts: list[list[str]]) -> None:
+    idf = {"a": 1.0, "b": 2.0, "c": 3.5}
+    wanted = [closeness_by_hand(query, idf, text) for text in texts]
+    assert closeness(query, idf, *texts) == pytest.approx(wanted)
 
 
 def test_phrase_beats_the_same_words_in_another_order() -> None:
-    terms, idf = ["auth", "token", "expiry"], [1.0, 1.0, 1.0]
-    phrase = measure_closeness(terms, idf, ["auth", "token", "expiry", "x"])
-    pairs = measure_closeness(terms, idf, ["token", "expiry", "x", "auth", "token"])
-    apart = measure_closeness(terms, idf, ["expiry", "token", "auth", "x"])
+    terms = ["auth", "token", "expiry"]
+    phrase, pairs, apart = closeness(
+        terms,
+        {},
+        ["auth", "token", "expiry", "x"],
+        ["token", "expiry", "x", "auth", "token"],
+        ["expiry", "token", "auth", "x"],
+    )
     assert phrase > pairs > apart == 0
 
 
 def test_order_adds_nothing_to_one_word_or_an_empty_text() -> None:
-    assert measure_closeness(["a"], [1.0], ["a", "a"]) == 0
-    assert measure_closeness([], [], ["a"]) == 0
-    assert measure_closeness(["a", "b"], [1.0, 1.0], []) == 0
-    assert measure_closeness(["a", "a"], [1.0, 1.0], ["a"]) == 0
+    assert closeness(["a"], {}, ["a", "a"]) == [0]
+    assert closeness(["a", "b"], {}, [], ["a"]) == [0, 0]
+    assert closeness(["a", "a"], {}, ["a", "a"]) == [0]
+
+
+def test_words_at_the_seam_of_two_sections_are_not_side_by_side() -> None:
+    assert closeness(["a", "b"], {}, ["x", "a"], ["b", "x"]) == [0, 0]
+
+
+def passage_gain(*texts: list[str]) -> list[float]:
+    names = {w: n for n, w in enumerate(dict.fromkeys(sum(texts, ["a", "b"])), 1)}
+    laid = lay_out(list(texts), names)
+    found = find_occurrences(laid, [names["a"], names["b"]])
+    gain = np.array([1.0, 2.0])
+    change: list[float] = measure_passages(laid, found, gain, (1.2, 0.5, 100.0), WEIGHTS).tolist()
+    return change
+
+
+def test_a_long_section_is_scored_half_by_its_best_passage() -> None:
+    rest = ["x"] * 80
+    together = ["a", "b", *rest[2:], *rest]
+    apart = ["a", *rest[1:], "b", *rest[1:]]
+    short = ["a", "b"] * 20
+    gains = passage_gain(together, apart, short)
+
+    def by_hand(tf_a: int, tf_b: int, length: int) -> float:
+        norm = 1.2 * (1 - 0.5 + 0.5 * length / 100.0)
+        return 1.0 * tf_a / (tf_a + norm) + 2.0 * tf_b / (tf_b + norm)
+
+    whole = by_hand(1, 1, 160)
+    assert gains == pytest.approx(
+        [0.5 * (by_hand(1, 1, 80) - whole), 0.5 * (by_hand(0, 1, 80) - whole), 0.0]
+    )
+    assert gains[0] > 0 > gains[1]
+
+
+def test_a_title_counts_in_each_passage() -> None:
+    words = {"a": 1, "x": 2, "b": 3}
+    body = lay_out([["x"] * 160], words)
+    flat = np.concatenate([[1, SEPARATOR, SEPARATOR], body.flat[2:]]).astype(np.uint32)
+    titled = replace(body, flat=flat, starts=np.array([0, len(flat)]), title=np.array([1]))
+    gain = np.array([1.0, 0.0])
+    found = find_occurrences(titled, [1, 3])
+    change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0), WEIGHTS)
+
+    def by_hand(length: int) -> float:
+        return 3.0 / (3.0 + 1.2 * (0.5 + 0.5 * (length + 3.0) / 100.0))
+
+    assert change.tolist() == pytest.approx([0.5 * (by_hand(80) - by_hand(160))])

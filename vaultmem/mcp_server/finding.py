@@ -30,6 +30,7 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
     from vaultmem.core.finding.query import parse_query
+    from vaultmem.services.economics.count import count_recall
     from vaultmem.services.finding.look import look_at
     from vaultmem.services.finding.recall import recall
 
@@ -40,7 +41,9 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     page, more = hits[offset : offset + limit], len(hits) > offset + limit
     shown, cut = fit_rows(page, lambda hit: _describe(seen, hit) + hit.text)
     following = offset + len(shown) if cut or more else None
-    lines = [_describe(seen, hit) for hit in shown] or ["Nothing in this vault answers that."]
+    lines = [_describe(seen, hit) for hit in shown]
+    count_recall(vault, query.text, shown, lines)
+    lines = lines or ["Nothing in this vault answers that."]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     data = {
@@ -53,6 +56,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
+    from vaultmem.services.economics.count import count_pack
     from vaultmem.services.finding.look import look_at
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.receipts import keep_receipt
@@ -60,6 +64,7 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     seen = look_at(vault, given.get("at", "")) if given.get("at") or vault.ref else vault
     query = given.get("query", "")
     made = make_pack(seen, query, given.get("budget"))
+    count_pack(vault, query, made)
     receipt = keep_receipt(seen, made, query).id
     # The text is told once: as data it would only cost the reader twice.
     data = {key: value for key, value in pack_json(made).items() if key != "text"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import note_json
+from vaultmem.answers.plain import as_plain
 from vaultmem.core.lifecycle import Kind
+from vaultmem.core.plain_text import one_line
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.limits import cut_text
 from vaultmem.mcp_server.schemas import (
@@ -15,6 +17,7 @@ from vaultmem.mcp_server.schemas import (
     arguments,
     choice,
     flag,
+    rows,
     share,
     text,
     texts,
@@ -24,6 +27,7 @@ from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
+    from vaultmem.services.notes.remember import Remembered
     from vaultmem.vault import Vault
 
 
@@ -41,9 +45,21 @@ def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         confidence=given.get("confidence"),
         refs=tuple(given.get("refs", ())),
     )
-    done = remember(vault, memory)
-    data = {"path": done.path, "blob": done.blob, "title": done.title, "state": done.state}
-    return Answer(f"Remembered as {done.path} ({done.state}).", data)
+    done = remember(vault, memory, force=given.get("force", False))
+    return Answer("\n".join(_describe_remembered(done)), {**as_plain(done)})
+
+
+def _describe_remembered(done: Remembered) -> list[str]:
+    """Say where the memory is, and what is known that it repeats or contradicts."""
+    words = {"known": "Known already", "updated": "Added to what is known"}
+    lines = [f"{words.get(done.outcome, 'Remembered')}: {done.path} ({done.state})."]
+    for each in done.similar:
+        if each.contradicts:
+            lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
+            lines.append("If it replaces that, say so: set superseded_by there with update_note.")
+        elif not each.is_same:
+            lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
+    return lines
 
 
 def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -97,7 +113,7 @@ def forget_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     chosen = select_notes(vault, [given["path"]])
     if any(record.pinned for record in chosen.notes):
         raise RefusedError(f"{given['path']}: pinned, so only a person removes it; unpin it first")
-    paths = forget_notes(vault, chosen.notes)
+    paths = list(forget_notes(vault, chosen.notes).paths)
     told = f"Forgot {', '.join(paths)}; git still has what was committed."
     return Answer(told, {"forgotten": paths})
 
@@ -138,8 +154,16 @@ REMEMBER = Tool(
         pin=flag("Show it in every context pack."),
         confidence=share("How sure you are."),
         refs=texts("Files, URLs or commits that it rests on."),
+        force=flag("Write a note of its own even if one says the same."),
     ),
-    answer(path="string", blob="string", title="string", state="string"),
+    answer(
+        path="string",
+        blob="string",
+        title="string",
+        state="string",
+        outcome="string",
+        similar=rows(path="string", similarity="number", contradicts="boolean"),
+    ),
     remember_tool,
     writes=True,
     repeatable=False,

@@ -6,6 +6,7 @@ from vaultmem.mcp_server.events import CHECKPOINT, PROMOTE
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
+from vaultmem.mcp_server.sessions import SESSION
 from vaultmem.mcp_server.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
@@ -16,6 +17,7 @@ TOOLS: tuple[Tool, ...] = (
     UPDATE_NOTE,
     FORGET,
     PROMOTE,
+    SESSION,
     CHECKPOINT,
     HISTORY,
 )

@@ -88,7 +88,7 @@ class _Worker:
         try:
             hints.sync(vault)
             self._known = _identify(vault)
-            return work(vault)
+            return work(_in_session(vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise
@@ -108,6 +108,17 @@ class _Worker:
             with contextlib.suppress(Exception):
                 vault.close()
         self._kept = None
+
+
+def _in_session(vault: Vault) -> Vault:
+    """Return the vault for writing in the session that its agent has open here, if there is one."""
+    from vaultmem.services.sessions.identify import identify_session
+    from vaultmem.services.sessions.write import act_in
+
+    if vault.author.session or vault.ref:
+        return vault
+    session = identify_session(vault).session
+    return act_in(vault, session) if session else vault
 
 
 def _identify(vault: Vault) -> tuple[object, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.packs.arrange import arrange_items, tell_conflict
+from vaultmem.core.packs.conflicts import MAX_RIVALS, Relation
 from vaultmem.core.packs.pack_text import (
     Account,
     PackItem,
     PackSource,
+    PackStyle,
     render_item,
     render_link,
     render_pack,
@@ -24,6 +27,7 @@ MIN_BUDGET = 100
 #: Sections that share more than this of their distinct terms are told once.
 _SAME = 0.9
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -32,6 +36,7 @@ class Pack:
     """A pack as text, with what it shows and what it cost in tokens.
 
     `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
+    `pinned_tokens` is what all pinned sections would cost, shown or not.
     """
 
     text: str
@@ -39,6 +44,20 @@ class Pack:
     unshown: tuple[Hit, ...]
     unnamed: int
     account: Account
+    style: PackStyle = PackStyle.MARKDOWN
+    pinned_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What is known beside the notes' own words.
+
+    `cautions` says of a section, by (document, ordinal), why it must be checked before use;
+    `relations` are pairs of documents that contradict each other.
+    """
+
+    cautions: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    relations: Sequence[Relation] = ()
 
 
 def build_pack(
@@ -49,13 +68,16 @@ def build_pack(
     budget: int,
     pinned_share: float,
     flat_tokens: int,
+    remarks: Remarks | None = None,
+    style: PackStyle = PackStyle.MARKDOWN,
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
     Pinned sections may take `pinned_share` of it; those that do not fit are named by link, and
     counted where the links do not fit either. A relevant section that does not fit is shortened
-    at a sentence, or left for a shorter one. `trusted` are the documents whose promotion is on
-    record; `flat_tokens` is the whole vault.
+    at a sentence, or left for a shorter one. Sections that contradict each other stand together,
+    what counts more first. `trusted` are the documents whose promotion is on record;
+    `flat_tokens` is the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
@@ -63,8 +85,15 @@ def build_pack(
     if budget < MIN_BUDGET:
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
     empty = Account(0, 0, budget, budget, flat_tokens)
-    frame = count_tokens(render_pack([], [], 0, source, empty)) + 12
-    room = _Room(min(int(budget * pinned_share), budget - frame), trusted)
+    frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 12
+    relevant = list(relevant)
+    room = _Room(
+        min(int(budget * pinned_share), budget - frame),
+        trusted,
+        remarks or Remarks(),
+        style,
+        {hit.record.document: hit for hit in reversed(relevant)},
+    )
     unshown, unnamed = room.take_pinned(pinned)
     room.left += budget - frame - min(int(budget * pinned_share), budget - frame)
     room.take_relevant(relevant)
@@ -72,9 +101,11 @@ def build_pack(
     while True:
         count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
         account = Account(count, len(items) - count, 0, budget, flat_tokens)
-        text, account = _settle(items, unshown, unnamed, source, account)
+        arranged = arrange_items(items, room.remarks.relations, trusted)
+        text, account = _settle(arranged, unshown, unnamed, source, account, style)
         if account.sent <= budget or not (items or unshown):
-            return Pack(text, tuple(items), tuple(unshown), unnamed, account)
+            spent = room.pinned_tokens
+            return Pack(text, tuple(arranged), tuple(unshown), unnamed, account, style, spent)
         if items and not items[-1].pinned:
             items = items[:-1]
             continue
@@ -85,14 +116,31 @@ def build_pack(
             items = items[:-1]
 
 
+def has_words(text: str) -> bool:
+    """Tell whether a section is more than comments."""
+    return bool(_COMMENT.sub("", text).strip())
+
+
 class _Room:
     """The tokens that are left, and what was taken so far."""
 
-    def __init__(self, left: int, trusted: frozenset[int]) -> None:
+    def __init__(
+        self,
+        left: int,
+        trusted: frozenset[int],
+        remarks: Remarks,
+        style: PackStyle,
+        known: dict[int, Hit],
+    ) -> None:
         self.left = left
         self.trusted = trusted
+        self.remarks = remarks
+        self.style = style
         self.items: list[PackItem] = []
-        self._seen: list[frozenset[str]] = []
+        self.pinned_tokens = 0
+        self._known = known
+        self._told: set[Relation] = set()
+        self._seen: list[tuple[int, frozenset[str]]] = []
 
     def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
         """Take pinned sections while they fit.
@@ -102,8 +150,9 @@ class _Room:
         unshown: list[Hit] = []
         waiting: list[Hit] = []
         for hit in hits:
-            if not _COMMENT.sub("", hit.text).strip() or self._is_repeated(hit):
+            if not has_words(hit.text) or self._is_repeated(hit):
                 continue
+            self._known.setdefault(hit.record.document, hit)
             if not self._take(hit, pinned=True):
                 waiting.append(hit)
         for hit in waiting:
@@ -126,35 +175,73 @@ class _Room:
             if not self._take(hit, pinned=False):
                 self._take_shortened(hit)
 
-    def _take(self, hit: Hit, pinned: bool, text: str | None = None) -> bool:
+    def _make_item(self, hit: Hit, pinned: bool, text: str | None, is_cut: bool) -> PackItem:
+        """Return a section as it would be shown, with what is to be said of it."""
+        caution = self.remarks.cautions.get((hit.record.document, hit.section.ordinal), "")
         trusted = hit.record.document in self.trusted
-        item = PackItem(hit, hit.text if text is None else text, pinned, trusted, text is not None)
-        cost = count_tokens(render_item(item)) + 2
+        shown = hit.text if text is None else text
+        item = PackItem(hit, shown, pinned, trusted, is_cut, caution)
+        if pinned or item.is_instruction:  # What an instruction outweighs says so itself.
+            return item
+        told = [self._describe(each) for each in self._open_relations(hit)]
+        return replace(item, conflict=" ".join(told))
+
+    def _open_relations(self, hit: Hit) -> list[Relation]:
+        """Return the section's conflicts that nothing shown so far tells of."""
+        document = hit.record.document
+        return [
+            each
+            for each in self.remarks.relations
+            if document in {each.first, each.second}
+            and each not in self._told
+            and {each.first, each.second} <= self._known.keys()
+        ][:MAX_RIVALS]
+
+    def _describe(self, relation: Relation) -> str:
+        first, second = self._known[relation.first], self._known[relation.second]
+        return tell_conflict(relation, first, second, self.trusted)
+
+    def _take(self, hit: Hit, pinned: bool, text: str | None = None) -> bool:
+        item = self._make_item(hit, pinned, text, is_cut=text is not None)
+        cost = count_tokens(render_item(item, self.style)) + 2
+        self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
             return False
         self.left -= cost
         self.items.append(item)
-        self._seen.append(frozenset(count_terms(hit.text)))
+        if item.conflict:
+            self._told.update(self._open_relations(hit))
+        self._seen.append((hit.record.document, frozenset(count_terms(hit.text))))
         return True
 
     def _take_shortened(self, hit: Hit) -> None:
         """Take the sentences that fit, if they are worth their label."""
-        bare = count_tokens(render_item(PackItem(hit, "", False, False, True))) + 2
+        bare = count_tokens(render_item(self._make_item(hit, False, "", True), self.style)) + 2
         room = self.left - bare
         if room < 40:
             return
-        kept = ""
-        for match in [*_SENTENCE.finditer(hit.text)]:
+        heads = []
+        for match in _SENTENCE.finditer(hit.text):
             head = hit.text[: match.start()]
             if count_tokens(head) + 2 * head.count("\n") > room:
                 break
-            kept = head
-        if count_tokens(kept) >= 20:
-            self._take(hit, pinned=False, text=kept)
+            heads.append(head)
+        for kept in reversed(heads[-3:]):  # The label and the text may cost more together.
+            if count_tokens(kept) >= 20 and self._take(hit, pinned=False, text=kept):
+                break
 
     def _is_repeated(self, hit: Hit) -> bool:
         terms = frozenset(count_terms(hit.text))
-        return any(terms and len(terms & seen) > _SAME * len(terms | seen) for seen in self._seen)
+        document = hit.record.document
+        opposed = {
+            each.second if each.first == document else each.first
+            for each in self.remarks.relations
+            if document in {each.first, each.second}
+        }
+        return any(
+            terms and other not in opposed and len(terms & seen) > _SAME * len(terms | seen)
+            for other, seen in self._seen
+        )
 
 
 def _settle(
@@ -163,10 +250,11 @@ def _settle(
     unnamed: int,
     source: PackSource,
     account: Account,
+    style: PackStyle,
 ) -> tuple[str, Account]:
     """Render until the account in the text is the text's own."""
     for _ in range(8):
-        text = render_pack(items, unshown, unnamed, source, account)
+        text = render_pack(items, unshown, unnamed, source, account, style)
         sent = count_tokens(text)
         if sent == account.sent:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,7 +13,13 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.notes.analysis import AnalysedNote, analyse_note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.pack import Pack
-from vaultmem.core.packs.pack_text import Account, PackItem, PackSource, render_pack
+from vaultmem.core.packs.pack_text import (
+    Account,
+    PackItem,
+    PackSource,
+    PackStyle,
+    render_pack,
+)
 from vaultmem.errors import VaultError
 
 FORMAT = 1
@@ -36,6 +42,8 @@ class ShownSection:
     pinned: bool = False
     trusted: bool = False
     characters: int = -1
+    caution: str = ""
+    conflict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class Receipt:
     account: Account
     digest: str
     texts: dict[str, str]
+    style: PackStyle = PackStyle.MARKDOWN
 
 
 def digest_text(text: str) -> str:
@@ -71,7 +80,12 @@ def digest_text(text: str) -> str:
 def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the sections that a pack shows, in its order."""
     return tuple(
-        _describe(item.hit, item.pinned, item.trusted, len(item.text) if item.shortened else -1)
+        replace(
+            _describe(item.hit, item.pinned, item.trusted),
+            characters=len(item.text) if item.shortened else -1,
+            caution=item.caution,
+            conflict=item.conflict,
+        )
         for item in pack.items
     )
 
@@ -99,7 +113,8 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
     unshown = [find(shown) for shown in receipt.unshown]
-    return render_pack(items, unshown, receipt.unnamed, receipt.source, receipt.account)
+    account = receipt.account
+    return render_pack(items, unshown, receipt.unnamed, receipt.source, account, receipt.style)
 
 
 def write_receipt(receipt: Receipt) -> str:
@@ -122,17 +137,16 @@ def parse_receipt(text: str) -> Receipt:
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         content["source"] = PackSource(**content["source"])
         content["account"] = Account(**content["account"])
+        content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
         return Receipt(**content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise VaultError(f"this is no receipt ({type(error).__name__}: {error})") from None
 
 
-def _describe(
-    hit: Hit, pinned: bool = False, trusted: bool = False, characters: int = -1
-) -> ShownSection:
+def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSection:
     record, section = hit.record, hit.section
     place = (record.path, record.blob, section.ordinal, section.heading, record.changed)
-    return ShownSection(*place, hit.refs, pinned, trusted, characters)
+    return ShownSection(*place, hit.refs, pinned, trusted)
 
 
 def _parse_shown(entry: dict[str, Any]) -> ShownSection:
@@ -158,4 +172,5 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
 def _show(hit: Hit, shown: ShownSection) -> PackItem:
     shortened = shown.characters >= 0
     text = hit.text[: shown.characters] if shortened else hit.text
-    return PackItem(hit, text, shown.pinned, shown.trusted, shortened)
+    facts = (shown.pinned, shown.trusted, shortened, shown.caution, shown.conflict)
+    return PackItem(hit, text, *facts)

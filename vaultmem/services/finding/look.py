@@ -79,7 +79,7 @@ def config_at(vault: Vault, commit: str) -> Config:
         then = Config()
     except (VaultError, UnicodeDecodeError):
         return vault.config
-    names = ("budget", "pinned_share", "results", "ignore")
+    names = ("budget", "pinned_share", "results", "recency", "ignore")
     return replace(vault.config, **{name: getattr(then, name) for name in names})
 
 

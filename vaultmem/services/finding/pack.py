@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import Pack, build_pack
-from vaultmem.core.packs.pack_text import PackSource
+from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.services.finding.recall import name_refs, recall
+from vaultmem.services.finding.remarks import add_remarks
 from vaultmem.services.finding.texts import read_sections
+from vaultmem.services.links.expand import expand_hits
 from vaultmem.services.notes.trust import trusted_documents
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.finding.recall import DenseScorer
 
 #: How many sections are considered for a pack.
 _CANDIDATES = 50
 
 
-def make_pack(vault: Vault, text: str = "", budget: int | None = None) -> Pack:
+def make_pack(
+    vault: Vault,
+    text: str = "",
+    budget: int | None = None,
+    *,
+    style: PackStyle = PackStyle.MARKDOWN,
+    expand_links: bool = False,
+    dense: DenseScorer | None = None,
+) -> Pack:
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 
-    The vault must be in sync. The same notes, commit, question and budget give the same bytes.
+    With `expand_links`, what the best sections link to is found as well; with `dense`, what means
+    the same. The vault must be in sync. The same notes, commit, question and budget give the same
+    bytes.
 
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
     """
     trusted = trusted_documents(vault)
-    pinned = _pinned_sections(vault, trusted)
+    pinned = pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)
-    relevant = recall(vault, query) if text.strip() else _recent_sections(vault)
+    relevant = recall(vault, query, dense) if text.strip() else _recent_sections(vault)
+    if expand_links:
+        relevant = expand_hits(vault, query, relevant)
+    source = pack_source(vault)
+    relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)
     _, flat_tokens = vault.view.totals()
     return build_pack(
         pinned,
         relevant,
         trusted,
-        pack_source(vault),
+        source,
         budget if budget is not None else vault.config.budget,
         vault.config.pinned_share,
         flat_tokens,
+        remarks,
+        style,
     )
 
 
@@ -55,7 +78,7 @@ def pack_source(vault: Vault) -> PackSource:
     return PackSource(head.branch, head.commit, int(at or 0))
 
 
-def _pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
+def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
     """Return all pinned sections: policies that may instruct first, then by name."""
     visible = NoteFilter()
     records = [

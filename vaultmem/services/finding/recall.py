@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from itertools import compress, product
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit, Match
-from vaultmem.core.finding.query import NoteFilter, RecallQuery
-from vaultmem.core.finding.terms import term_sequence
-from vaultmem.core.lifecycle import STATE_WEIGHT, State
+from vaultmem.core.finding.place import decode_place
+from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.section_terms import FIELDS
+from vaultmem.core.finding.terms import number_terms, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.finding.texts import read_sections, read_text
+from vaultmem.services.curating.replaced import name_replaced
+from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.texts import read_sections
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.core.finding.ranking import Scoring
-    from vaultmem.storage.search_index import Snapshot
+    from vaultmem.core.finding.closeness import Sequences
+    from vaultmem.core.finding.eligible import EligibleRows
+    from vaultmem.core.finding.ranking import Ranking, Share
+    from vaultmem.storage.snapshot import Snapshot
 
-#: Views and filters whose masks are kept, each a byte a section.
-_MASKS = 16
+    #: Scores sections by meaning: (question, eligible rows, snapshot) to one number a row, nan
+    #: where a row has no vector; None where it cannot answer. Its attribute `weight` is the
+    #: share of the words in the blend, 0 to 1.
+    DenseScorer = Callable[[str, NDArray[np.bool_], Snapshot], NDArray[np.float32] | None]
 
-#: The best sections by terms alone are looked at again for the order of their words.
-_REREAD = 24
+
+#: Sections ranked beyond those wanted, for notes that changed meanwhile.
+_SPARE = 32
+
+#: The fields of a match by whether the term stands in each of them.
+_FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, True), repeat=3)}
 
 
-def recall(vault: Vault, query: RecallQuery) -> list[Hit]:
+class Ranked(NamedTuple):
+    """A ranking, what each term gave to which row, and what could be found."""
+
+    ranking: Ranking
+    shares: dict[str, Share]
+    eligible: EligibleRows
+
+
+def recall(vault: Vault, query: RecallQuery, dense: DenseScorer | None = None) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
     The vault must be in sync (`sync_vault`), or be one that looks at commits (`look_at`): this
     looks at no file but those it returns.
     """
-    from vaultmem.core.finding.ranking import RankingWeights, best_sections, score_sections
-
-    terms = list(dict.fromkeys(query.terms))
     snapshot = vault.index.snapshot()
-    if not terms or not snapshot.size:
+    if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
-    eligible = _eligible_sections(vault, snapshot, query.filter)
-    weights = RankingWeights()
-    postings = [{f: snapshot.postings(f, term) for f in weights.fields} for term in terms]
-    lengths = {name: snapshot.column(f"{name}_length") for name in weights.fields}
-    scoring = score_sections(postings, lengths, eligible, weights)
-    numbers = best_sections(scoring.total, max(query.limit + 8, _REREAD))
-    candidates = _rank_candidates(vault, query, terms, snapshot, scoring, numbers)
-    return _make_hits(vault, query, terms, snapshot, scoring, candidates)
+    ranked = rank_sections(vault, snapshot, query, dense)
+    return name_replaced(vault, _make_hits(vault, snapshot, ranked, query.limit))
 
 
 def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
@@ -55,117 +65,142 @@ def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
     return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
 
-def _eligible_sections(
-    vault: Vault, snapshot: Snapshot, note_filter: NoteFilter
-) -> NDArray[np.bool_]:
-    """Return which sections belong to a note that the filter admits (shape: sections)."""
-    key = (vault.view.key(), note_filter)
-    cached = snapshot.masks.get(key)
-    if cached is not None:
-        return cached
+def rank_sections(
+    vault: Vault, snapshot: Snapshot, query: RecallQuery, dense: DenseScorer | None = None
+) -> Ranked:
+    """Return the best rows of a snapshot, best first."""
+    from vaultmem.core.finding import ranking as rules
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
+    asked = rules.weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
+    shares = {
+        term: rules.score_term(snapshot.term(term), weight, eligible, WEIGHTS)
+        for term, weight in asked.items()
+    }
+    parts = list(shares.values())
+    total = rules.add_shares(parts, snapshot.size)
+    wanted = max(2 * query.limit, WEIGHTS.candidates)
+    best = rules.best_rows(total, wanted, eligible.place, parts)
+    meant = dense(query.text, eligible.mask, snapshot) if dense is not None else None
+    if meant is not None:
+        best = _add_nearest(best, meant, eligible, wanted)
+    places = {term: place for place, term in enumerate(shares)}
+    terms = (number_terms(shares), [places[term] for term in query.terms])
+    found = rules.rank_rows(
+        total,
+        parts,
+        best,
+        lambda rows: _read_sequences(snapshot, rows),
+        terms,
+        eligible,
+        WEIGHTS,
+        2 * query.limit if meant is None else len(best),
+    )
+    if meant is not None:
+        found = _blend(found, meant, getattr(dense, "weight", 0.5))
+    found = rules.apply_decay(found, eligible, vault.config.recency)
+    ordinals = snapshot.column("ordinal")[found.rows]
+    ordered = rules.order_rows(found, eligible, ordinals, query.limit + _SPARE)
+    return Ranked(ordered, shares, eligible)
+
+
+def _read_sequences(snapshot: Snapshot, rows: NDArray[np.int64]) -> Sequences:
+    from vaultmem.core.finding.closeness import Sequences
+
+    flat, starts = snapshot.slices("sequence", rows)
+    lengths = (snapshot.column(f"{name}_length")[rows] for name in ("title", "tags"))
+    return Sequences(flat, starts, *lengths)
+
+
+def _add_nearest(
+    best: NDArray[np.int64], meant: NDArray[np.float32], eligible: EligibleRows, wanted: int
+) -> NDArray[np.int64]:
+    """Return the best rows by words, and behind them the best by meaning that are not there."""
     import numpy as np
 
-    documents = snapshot.column("document")
-    allowed = np.zeros(int(documents.max(initial=0)) + 1, np.bool_)
-    view = np.asarray(vault.view.documents(note_filter), np.int64)
-    allowed[view[view < len(allowed)]] = True
-    if len(snapshot.masks) >= _MASKS:
-        snapshot.masks.clear()
-    eligible: NDArray[np.bool_] = allowed[documents]
-    snapshot.masks[key] = eligible
-    return eligible
+    scores = np.where(eligible.mask & ~np.isnan(meant), meant, -np.inf)
+    nearest = np.argsort(-scores, kind="stable")[:wanted]
+    nearest = nearest[np.isfinite(scores[nearest])]
+    return np.concatenate([best, nearest[~np.isin(nearest, best)]])
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    number: int
-    record: NoteRecord
-    section: SectionRecord
-    score: float
-    closeness: float
-    state_weight: float
+def _blend(ranking: Ranking, meant: NDArray[np.float32], weight: float) -> Ranking:
+    import numpy as np
+
+    from vaultmem.core.finding.blending import blend_scores
+
+    dense = meant[ranking.rows]
+    blended = blend_scores(ranking.score, dense, weight)
+    score = np.asarray(blended, np.float64)
+    return ranking._replace(score=score, semantic=np.nan_to_num(dense))
 
 
-def _rank_candidates(
-    vault: Vault,
-    query: RecallQuery,
-    terms: list[str],
-    snapshot: Snapshot,
-    scoring: Scoring,
-    numbers: list[int],
-) -> list[_Candidate]:
-    """Order the best sections again, now with their state and the order of their words."""
-    documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
-    found = {(int(documents[n]), int(ordinals[n])): n for n in numbers}
-    records = vault.view.records_of({document for document, _ in found})
-    sections = vault.view.sections_at(found)
-    idf = dict(zip(terms, scoring.idf, strict=True))
-    shares = dict(zip(terms, scoring.shares, strict=True))
-    pairs = [(shares[a], shares[b]) for a, b in pairwise(query.terms)]
-    candidates = []
-    for key, number in found.items():
-        if key not in sections or key[0] not in records:
-            continue
-        record, section, bonus = records[key[0]], sections[key], 0.0
-        if any(a[number] > 0 and b[number] > 0 for a, b in pairs):
-            bonus = _closeness(vault, query, idf, record, section)
-        weight = STATE_WEIGHT.get(State(record.state), 1.0)
-        score = (float(scoring.total[number]) + bonus) * weight
-        candidates.append(_Candidate(number, record, section, score, bonus, weight))
-    candidates.sort(key=lambda c: (-round(c.score, 5), c.record.path, c.section.ordinal))
-    return candidates
-
-
-def _make_hits(
-    vault: Vault,
-    query: RecallQuery,
-    terms: list[str],
-    snapshot: Snapshot,
-    scoring: Scoring,
-    candidates: list[_Candidate],
-) -> list[Hit]:
-    """Read the texts of the best candidates; one whose note changed meanwhile is left out."""
+def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> list[Hit]:
+    """Return the best sections with their texts."""
     hits: list[Hit] = []
-    for each in candidates:
-        if len(hits) == query.limit:
-            break
-        for record, section, text in read_sections(vault, [(each.record, each.section)]):
-            matches = _explain(terms, snapshot, scoring, each.number)
-            parts = (each.score, matches, each.closeness, each.state_weight)
-            hits.append(Hit(record, section, text, *parts, name_refs(vault, record)))
+    start = 0
+    while len(hits) < limit and start < len(ranked.ranking.rows):
+        some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
+        rows = some.rows.tolist()
+        start += len(rows)
+        places = _find_places(vault, snapshot, ranked.eligible, rows)
+        matches = _explain(some.rows, ranked.shares)
+        parts = zip(*(part.tolist() for part in some.parts), strict=True)
+        for row, matched, (score, closeness, *others) in zip(rows, matches, parts, strict=True):
+            if row not in places:
+                continue
+            record, section = places[row]
+            text = snapshot.beside("text", row).decode() or _read_text(vault, record, section)
+            if text is None:
+                continue
+            weight = float(ranked.eligible.state_weight[row])
+            refs = name_refs(vault, record)
+            found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
+            hits.append(Hit(*found))
     return hits
 
 
-def _closeness(
-    vault: Vault,
-    query: RecallQuery,
-    idf: dict[str, float],
-    record: NoteRecord,
-    section: SectionRecord,
-) -> float:
-    from vaultmem.core.finding.ranking import measure_closeness
-
-    text = read_text(vault, record.path, record.blob) or ""
-    body = text[section.start : section.end]
-    sequence = term_sequence("\n".join([record.title, *section.parents, section.heading, body]))
-    return measure_closeness(query.terms, [idf[term] for term in query.terms], sequence)
-
-
-def _explain(
-    terms: list[str], snapshot: Snapshot, scoring: Scoring, number: int
-) -> tuple[Match, ...]:
-    matches = []
-    for term, share in zip(terms, scoring.shares, strict=True):
-        if share[number] > 0:
-            fields = tuple(
-                name
-                for name in ("title", "tags", "body")
-                if _contains(snapshot.postings(name, term)[0], number)
-            )
-            matches.append(Match(term, fields, float(share[number])))
-    return tuple(matches)
+def _find_places(
+    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: list[int]
+) -> dict[int, tuple[NoteRecord, SectionRecord]]:
+    """Return note and section of each row; the database is asked where the index cannot tell."""
+    found = {}
+    lost = {}
+    documents = snapshot.column("document")
+    for row in rows:
+        document = int(documents[row])
+        if text := snapshot.beside("place", row):
+            found[row] = decode_place(text, document, float(eligible.changed[row]))
+        else:
+            lost[document, int(snapshot.column("ordinal")[row])] = row
+    if lost:
+        records = vault.view.records_of({document for document, _ in lost})
+        sections = vault.view.sections_at(lost)
+        for key, row in lost.items():
+            if key[0] in records and key in sections:
+                found[row] = (records[key[0]], sections[key])
+    return found
 
 
-def _contains(numbers: NDArray[np.int64], number: int) -> bool:
-    place = int(numbers.searchsorted(number))
-    return place < len(numbers) and int(numbers[place]) == number
+def _read_text(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
+    """Return a section's text from its note; None if that changed meanwhile."""
+    read = read_sections(vault, [(record, section)])
+    return read[0][2] if read else None
+
+
+def _explain(rows: NDArray[np.int64], shares: dict[str, Share]) -> list[tuple[Match, ...]]:
+    """Return for each row the terms that stand in it."""
+    found: list[list[Match]] = [[] for _ in range(len(rows))]
+    for term, share in shares.items():
+        if not len(share.rows):
+            continue
+        places = share.rows.searchsorted(rows)
+        places[places == len(share.rows)] = 0
+        counted = share.packed[places].tolist()
+        scores = share.scores[places].tolist()
+        for number in (share.rows[places] == rows).nonzero()[0].tolist():
+            counts = counted[number]
+            fields = _FIELD_NAMES[counts >> 24 > 0, counts >> 16 & 0xFF > 0, counts & 0xFFFF > 0]
+            found[number].append(Match(term, fields, scores[number]))
+    return [tuple(matches) for matches in found]

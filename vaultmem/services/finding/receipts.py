@@ -45,6 +45,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         account=pack.account,
         digest=digest_text(pack.text),
         texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
+        style=pack.style,
     )
     vault.receipts.write(receipt.id, write_receipt(receipt))
     return receipt

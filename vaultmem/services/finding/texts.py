@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.files import UnsafeFileError, read_file, read_known
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.vault import Vault
 
@@ -44,6 +44,9 @@ def read_sections(
 
 @lru_cache(maxsize=512)
 def _file_text(root: Path, path: str, blob: str) -> str:
+    data = read_known(root, path, blob)
+    if data is not None:
+        return data.decode("utf-8", "replace")
     data = read_file(root, PurePosixPath(path))
     if blob_id(data) != blob:
         raise NoteNotFoundError(f"{path}: changed since the last sync")

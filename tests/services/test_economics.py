@@ -1,0 +1,128 @@
+"""What `stats` says is what was sent: every recall and pack counts, from any process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.plot import plot_lines
+from vaultmem.services.economics.count import count_pack, count_recall
+from vaultmem.services.economics.stats import read_pack_sizes, read_stats
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.sync import sync_vault
+from vaultmem.storage.signals import SignalStore
+from vaultmem.vault import Vault
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+NOTES = {
+    "notes/g.md": "The gangway is blue.\n",
+    "notes/o.md": "Oars are brown.\n",
+    "notes/never.md": "Nobody asks for me.\n",
+    "notes/old.md": "---\nstate: archived\n---\nLong gone.\n",
+}
+
+
+def ask(vault: Vault, query: str) -> None:
+    pack = make_pack(vault, query)
+    count_pack(vault, query, pack)
+
+
+@pytest.fixture
+def vault(make_vault: Make, opened: Open) -> Vault:
+    vault = opened(make_vault(NOTES), agent="claude", session="s-1")
+    sync_vault(vault)
+    return vault
+
+
+def test_stats_sum_up_packs_and_recalls_by_session(vault: Vault, opened: Open) -> None:
+    other = opened(vault.root)
+    sent = []
+    for who, query in ((vault, "gangway"), (vault, "gangway"), (other, "oars"), (other, "zzz")):
+        pack = make_pack(who, query)
+        sent.append(count_tokens(pack.text))
+        count_pack(who, query, pack)
+    hits = recall(vault, parse_query("oars"))
+    count_recall(vault, "oars", hits, [hit.text for hit in hits])
+    stats = read_stats(vault)
+    flat = vault.view.totals()[1]
+    assert (stats.notes, stats.flat) == (6, flat)
+    assert (stats.packs.calls, stats.packs.sent, stats.packs.flat) == (4, sum(sent), 4 * flat)
+    assert stats.packs.saved == 4 * flat - sum(sent)
+    assert (stats.packs.empty, stats.failed) == (1, (("zzz", 1),))
+    assert (stats.recalls.calls, stats.recalls.flat) == (1, flat)
+    assert 0 < stats.recalls.sent < 60
+    assert {(s.agent, s.session): s.packs.calls for s in stats.sessions} == {
+        ("claude", "s-1"): 2,
+        ("", ""): 2,
+    }
+    most = [(each.path, each.times) for each in stats.most]
+    assert most == [("notes/o.md", 2), ("notes/g.md", 2)]  # The last one asked for comes first.
+    assert stats.never == ("notes/never.md",)
+    mine = read_stats(vault, "s-1")
+    assert (mine.packs.calls, mine.packs.sent, mine.failed) == (2, sum(sent[:2]), ())
+
+
+def test_what_is_pinned_and_packs_without_a_question_are_no_signal(vault: Vault) -> None:
+    ask(vault, "")
+    stats = read_stats(vault)
+    assert (stats.packs.calls, stats.packs.empty, stats.most) == (1, 0, ())
+
+
+def test_question_with_a_credential_is_counted_and_not_kept(vault: Vault) -> None:
+    ask(vault, "what is AKIAIOSFODNN7EXAMPLE for")
+    files = b"".join(f.read_bytes() for f in vault.state_folder.glob("calls*"))
+    assert b"AKIA" not in files
+    assert read_stats(vault).packs.calls == 1
+    assert [call.query for call in SignalStore(vault.state, vault.state_folder).calls()] == [""]
+
+
+def test_a_writer_that_holds_the_vault_makes_nobody_wait(vault: Vault, opened: Open) -> None:
+    other = opened(vault.root)
+    with vault.lock(), vault.state.transaction():
+        vault.state.put("x", "y")
+        ask(other, "gangway")
+    assert read_stats(vault).packs.calls == 1
+
+
+def test_commands_count_and_say_what_was_saved(run_cli: Any, make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    who = ("--agent", "claude", "--session", "s-9")
+    pack = run_cli("pack", "gangway", *who, "--json", cwd=root).json
+    run_cli("recall", "oars", cwd=root)
+    stats = run_cli("stats", "--json", cwd=root).json
+    assert stats["packs"]["sent"] == pack["tokens"]["sent"]
+    assert stats["packs"]["saved"] == pack["tokens"]["flat"] - pack["tokens"]["sent"]
+    assert stats["recalls"]["calls"] == 1
+    assert {each["session"] for each in stats["sessions"]} == {"s-9", None}
+    shown = run_cli("stats", "--session", "s-9", "--plot", cwd=root).out
+    assert "packs    1, " in shown
+    assert "tokens in the vault" in shown
+
+
+def test_plot_puts_each_point_in_its_place(vault: Vault) -> None:
+    shape = plot_lines(
+        [(".", [(10, 10), (1000, 1000)]), ("o", [(10, 100), (1000, 100)])], "x", "y", 21, 5
+    )
+    assert shape.split("\n")[:7] == [
+        "     y",
+        " 1k |                    .",
+        "    |",
+        "100 |o                   o",
+        "    |",
+        " 10 |.",
+        "    +---------------------",
+    ]
+    assert shape.split("\n")[-1].split() == ["10", "100", "1k", "x"]
+    assert plot_lines([], "x", "y") == ""
+    ask(vault, "gangway")
+    read_stats(vault)
+    packs, flat = read_pack_sizes(vault)
+    assert len(packs) == len(flat) == 1

@@ -1,0 +1,174 @@
+"""Commands about what memory costs: pinned, stats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AtOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+    open_synced,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.economics.stats import Stats, Sums
+
+_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("pinned", cls=PlainCommand)(pinned)
+    app.command("stats", cls=PlainCommand)(stats)
+
+
+def pinned(
+    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
+) -> None:
+    """List what is pinned and what it costs in each pack."""
+    from vaultmem.services.economics.pinned import list_pinned, warn_of_pinned
+
+    opened = open_view(vault, ref, at)
+    notes = list_pinned(opened)
+    total, budget = sum(each.tokens for each in notes), opened.config.budget
+    if as_json:
+        shown = [
+            {
+                "path": each.record.path,
+                "title": each.record.title,
+                "kind": each.record.kind,
+                "sections": each.sections,
+                "tokens": each.tokens,
+            }
+            for each in notes
+        ]
+        emit_json({"pinned": shown, "tokens": total, "budget": budget})
+    else:
+        for each in notes:
+            say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
+        say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
+    if warning := warn_of_pinned(total, budget):
+        warn(f"warning: {warning}")
+
+
+def stats(
+    session: Annotated[
+        str, typer.Option("--session", metavar="ID", help="Only this session.", show_default=False)
+    ] = "",
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
+    ] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what recalls and packs cost in tokens, and what they saved against flat memory.
+
+    Flat memory is the whole vault in the prompt, once for each pack.
+    """
+    from vaultmem.services.economics.stats import read_pack_sizes, read_stats
+
+    opened = open_synced(vault)
+    found = read_stats(opened, session)
+    if as_json:
+        emit_json(_stats_json(found))
+        return
+    _say_sums(found)
+    if not session and len(found.sessions) > 1:
+        _say_sessions(found)
+    _say_lists(found)
+    if plot:
+        from vaultmem.core.plot import plot_lines
+
+        packs, flat = read_pack_sizes(opened, session)
+        say()
+        shape = plot_lines(
+            [(".", flat), ("o", packs)],
+            "tokens in the vault",
+            "tokens sent: o a pack, . flat memory",
+        )
+        say(shape or "No pack was counted yet.")
+
+
+def _say_sums(found: Stats) -> None:
+    say(f"vault    {found.notes:,} notes, {found.flat:,} tokens as flat memory")
+    packs, recalls = found.packs, found.recalls
+    times = f", {packs.flat / packs.sent:.1f}x" if packs.sent else ""
+    say(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {packs.saved:,} saved{times}")
+    say(f"recalls  {recalls.calls:,}, {recalls.sent:,} tokens sent")
+    empty = packs.empty + recalls.empty
+    say(f"nothing  {empty:,} questions found nothing")
+
+
+def _say_sessions(found: Stats) -> None:
+    say()
+    say("sessions, the latest first")
+    for each in found.sessions[:_SHOWN]:
+        who = each.agent or "person"
+        name = f"{who} {each.session}".strip()
+        say(
+            f"  {one_line(name):<32}  {each.packs.calls:>5,} packs  "
+            f"{each.recalls.calls:>5,} recalls  {each.packs.sent + each.recalls.sent:>9,} sent  "
+            f"{each.packs.saved:>11,} saved"
+        )
+    if len(found.sessions) > _SHOWN:
+        say(f"  and {len(found.sessions) - _SHOWN:,} more")
+
+
+def _say_lists(found: Stats) -> None:
+    if found.failed:
+        say()
+        say("questions that found nothing")
+        for query, times in found.failed[:_SHOWN]:
+            say(f"  {times:>4}  {one_line(query)}")
+    if found.most:
+        say()
+        say("recalled most")
+        for each in found.most:
+            say(f"  {each.times:>4}  {one_line(each.path)}")
+    say()
+    say_painted(f"never recalled  {len(found.never):,} notes", "dim")
+    for path in found.never[:3]:
+        say(f"        {one_line(path)}")
+
+
+def _stats_json(found: Stats) -> dict[str, Any]:
+    return {
+        "notes": found.notes,
+        "flat": found.flat,
+        "packs": _sums_json(found.packs),
+        "recalls": _sums_json(found.recalls),
+        "sessions": [
+            {
+                "agent": each.agent or None,
+                "session": each.session or None,
+                "packs": _sums_json(each.packs),
+                "recalls": _sums_json(each.recalls),
+                "last": each.last,
+            }
+            for each in found.sessions
+        ],
+        "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
+        "most_recalled": [
+            {"path": each.path, "times": each.times, "last": each.last, "best": each.best}
+            for each in found.most
+        ],
+        "never_recalled": found.never,
+    }
+
+
+def _sums_json(sums: Sums) -> dict[str, Any]:
+    return {
+        "calls": sums.calls,
+        "sent": sums.sent,
+        "flat": sums.flat,
+        "saved": sums.saved,
+        "empty": sums.empty,
+    }

@@ -1,0 +1,204 @@
+"""Commands about links between notes: links, backlinks, orphans, mv."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
+    JsonOption,
+    PathArgument,
+    RefOption,
+    VaultOption,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.links.graph import FoundLink
+    from vaultmem.services.links.rename import Rename
+    from vaultmem.vault import Vault
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("links", cls=PlainCommand)(links)
+    app.command("backlinks", cls=PlainCommand)(backlinks)
+    app.command("orphans", cls=PlainCommand)(orphans)
+    app.command("mv", cls=PlainCommand)(mv)
+
+
+def links(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
+    ] = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    at: AtOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List what a note links to; what leads nowhere is marked."""
+    from vaultmem.services.links.graph import list_broken, list_links
+
+    opened = open_view(vault, ref, at)
+    if not path:
+        broken = list_broken(opened)
+        if as_json:
+            emit_json({"broken": [_link_json(each) for each in broken]})
+            return
+        for each in broken:
+            say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
+        say(f"{len(broken):,} broken links")
+        return
+    name = _resolve(opened, path)
+    found = list_links(opened, name)
+    if as_json:
+        emit_json({"path": name, "links": [_link_json(each) for each in found]})
+        return
+    for each in found:
+        target = "" if each.target is None else f"{each.target}{_subpath(each)}"
+        missing = f"no such {each.missing}" if each.missing else ""
+        say_painted(
+            f"{each.link.line:>4}  ", "dim", f"{_as_written(each)}  {target}  {missing}".rstrip()
+        )
+    say(f"{len(found):,} links, {sum(bool(each.missing) for each in found):,} broken")
+
+
+def backlinks(
+    path: PathArgument,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    at: AtOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the notes that link to a note."""
+    from vaultmem.services.links.graph import list_backlinks
+
+    opened = open_view(vault, ref, at)
+    name = _resolve(opened, path)
+    found = list_backlinks(opened, name)
+    if as_json:
+        emit_json({"path": name, "backlinks": [_link_json(each) for each in found]})
+        return
+    for each in found:
+        missing = f"  no such {each.missing}" if each.missing else ""
+        say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
+    notes = len({each.source for each in found})
+    say(f"{len(found):,} links from {notes:,} notes")
+
+
+def orphans(
+    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
+) -> None:
+    """List the notes that no other note links to.
+
+    Pinned notes and primed reference material are left out.
+    """
+    from vaultmem.services.links.graph import list_orphans
+
+    found = list_orphans(open_view(vault, ref, at))
+    if as_json:
+        emit_json(
+            {"orphans": [{"path": r.path, "title": r.title, "links": count} for r, count in found]}
+        )
+        return
+    for record, count in found:
+        say(f"{one_line(record.path)}{'' if count else '  (no links of its own either)'}")
+    say(f"{len(found):,} orphans")
+
+
+def mv(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The note.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new path, or a folder.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Rename or move a note, and keep every link to it and from it right.
+
+    Interrupted, the same command finishes it.
+    """
+    from vaultmem.services.links.rename import plan_rename, rename_note
+
+    opened = open_view(vault, ref, agent=agent)
+    done = plan_rename(opened, old, new) if dry_run else rename_note(opened, old, new)
+    if as_json:
+        emit_json(_rename_json(done, dry_run))
+        return
+    say_painted("would move  " if dry_run else "moved  ", "green", f"{done.old} -> {done.new}")
+    for path, edits in done.edits.items():
+        for edit in edits:
+            say(
+                f"  {one_line(path)}:{edit.link.line}  {one_line(edit.old)} -> {one_line(edit.new)}"
+            )
+    for path in done.untrusted:
+        name = done.new if path == done.old else path
+        warn(
+            f"{name}: its text or path is another one now, so it may not instruct; promote it again"
+        )
+
+
+def _resolve(opened: Vault, address: str) -> str:
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.notes.read import resolve_address
+
+    path, heading = resolve_address(opened, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; name the whole note")
+    return str(path)
+
+
+def _as_written(found: FoundLink) -> str:
+    link = found.link
+    path = f"{link.path}{_subpath(found)}"
+    if link.kind == "wikilink":
+        text = f"[[{path}]]"
+    elif link.kind == "markdown":
+        text = f"[{link.text}]({path})"
+    else:
+        text = f"refs: {path}"
+    return one_line(("!" if link.is_embed else "") + text)
+
+
+def _subpath(found: FoundLink) -> str:
+    return f"#{found.link.subpath}" if found.link.subpath else ""
+
+
+def _link_json(found: FoundLink) -> dict[str, Any]:
+    link = found.link
+    return {
+        "source": found.source,
+        "line": link.line,
+        "kind": link.kind,
+        "written": link.path,
+        "subpath": link.subpath or None,
+        "text": link.text or None,
+        "embed": link.is_embed,
+        "property": link.property or None,
+        "target": found.target,
+        "missing": found.missing or None,
+    }
+
+
+def _rename_json(done: Rename, dry_run: bool) -> dict[str, Any]:
+    return {
+        "from": done.old,
+        "to": done.new,
+        "moved": not dry_run,
+        "finished_earlier": done.was_finished,
+        "links": [
+            {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
+            for path, edits in done.edits.items()
+            for edit in edits
+        ],
+        "untrusted": done.untrusted,
+    }

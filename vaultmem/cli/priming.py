@@ -1,0 +1,160 @@
+"""Commands about reference material: prime, primed, unprime."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.core.priming.notes import Plan
+
+_SHOWN = 12
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("prime", cls=PlainCommand)(prime)
+    app.command("primed", cls=PlainCommand)(primed)
+    app.command("unprime", cls=PlainCommand)(unprime)
+
+
+def prime(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FOLDER|-", help="A markdown document, a folder of them, or -."
+        ),
+    ],
+    source: Annotated[
+        str, typer.Option("--source", metavar="NAME", help="What it is: the folder below primed/.")
+    ],
+    pin: Annotated[bool, typer.Option("--pin", help="Show its notes in every pack.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Take the source's word over edits made here.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take in reference material: a note for each heading, found when relevant.
+
+    Run again, it changes, adds and removes just what changed in the source. A note that somebody
+    edited here stays as it is; --overwrite takes the source's version.
+    """
+    from vaultmem.services.priming.prime import (
+        MAX_DOCUMENT,
+        SourceFile,
+        decode_document,
+        prime_source,
+        read_sources,
+    )
+
+    if place == "-":
+        data = sys.stdin.buffer.read(MAX_DOCUMENT + 1)
+        files = [SourceFile("", "", decode_document("standard input", data))]
+    else:
+        files = read_sources(Path(place).expanduser())
+    opened = open_view(vault, ref, agent=agent)
+    plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
+    if as_json:
+        emit_json(_plan_json(source, plan, dry_run))
+        return
+    would = "would be " if dry_run else ""
+    for name, paths in (
+        ("added", plan.added),
+        ("changed", plan.changed),
+        ("removed", plan.removed),
+    ):
+        for path in paths[:_SHOWN]:
+            say_painted(f"{would}{name:<7}  ", "green", one_line(path))
+        if len(paths) > _SHOWN:
+            say(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
+    for path, reason in plan.kept.items():
+        say_painted("kept     ", "yellow", f"{one_line(path)}  ({reason})")
+    say(
+        f"{one_line(source)}: {len(plan.added):,} added, {len(plan.changed):,} changed, "
+        f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, {len(plan.kept):,} kept"
+    )
+
+
+def primed(
+    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
+) -> None:
+    """List the sources of reference material."""
+    from vaultmem.services.priming.sources import list_sources
+
+    sources = list_sources(open_view(vault, ref, at))
+    if as_json:
+        emit_json({"sources": sources})
+        return
+    width = max((len(one_line(each.name)) for each in sources), default=0)
+    for each in sources:
+        facts = [f"{each.notes:>5,} notes", f"{each.tokens:>8,} tokens"]
+        for count, name in (
+            (each.pinned, "pinned"),
+            (each.edited, "edited"),
+            (each.by_hand, "by hand"),
+        ):
+            if count:
+                facts.append(f"{count:,} {name}")
+        say(f"{one_line(each.name):<{width}}  {'  '.join(facts)}")
+    if not sources:
+        say("No reference material; `vaultmem prime FILE --source NAME` takes some in.")
+
+
+def unprime(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="As `vaultmem primed` lists it.")],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also notes edited here, or written by hand.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it.")] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a source's notes; only with --yes. Git still has what was committed."""
+    from vaultmem.services.priming.sources import unprime_source
+
+    opened = open_view(vault, ref, agent=agent)
+    plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
+    if as_json:
+        emit_json({"removed" if yes else "would_remove": plan.removed, "kept": plan.kept})
+        return
+    for path in plan.removed:
+        say_painted("removed  " if yes else "would remove  ", "yellow", one_line(path))
+    for path, reason in plan.kept.items():
+        say(f"kept  {one_line(path)}  ({reason})")
+    if not yes and plan.removed:
+        say(f"Nothing was removed; add --yes to remove {len(plan.removed):,} notes.")
+
+
+def _plan_json(source: str, plan: Plan, dry_run: bool) -> dict[str, Any]:
+    return {
+        "source": source,
+        "dry_run": dry_run,
+        "added": plan.added,
+        "changed": plan.changed,
+        "removed": plan.removed,
+        "unchanged": len(plan.unchanged),
+        "kept": plan.kept,
+    }

@@ -1,0 +1,1 @@
+"""What notes link to, and which note a link means."""

@@ -1,0 +1,201 @@
+"""Find the links in a note's text, each with its place: wikilinks, embeds and markdown links.
+
+Source: Obsidian Help, "Internal links", "Embed files" and "Basic formatting syntax" (comments).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from vaultmem.core.links.code import find_unread, is_within
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.property import Property
+
+# Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
+# It begins with plain characters, which `re` finds fastest; what stands before is looked at later.
+_WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]|\](?!\])|\[(?!\[))+)\]\]")
+_DESTINATION = re.compile(
+    r"\]\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<bare>[^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*))"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?[ \t]*\)"
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+#: Characters that the text of a markdown link may have.
+_MAX_TEXT = 500
+
+
+class LinkKind(StrEnum):
+    """How a link is written; `PATH` is a plain path in the property `refs`."""
+
+    WIKILINK = "wikilink"
+    MARKDOWN = "markdown"
+    PATH = "path"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as written: `path` decoded ("" for the note itself), `subpath` behind the first `#`.
+
+    `start` and `end` are where the path stands in the note's text (characters), `line` is 1-based.
+    `property` names the property that it is in, "" for the body. A link in a `%%` comment is
+    `hidden`: it is kept up to date and counts nowhere.
+    """
+
+    kind: LinkKind
+    path: str
+    subpath: str
+    text: str
+    start: int
+    end: int
+    line: int
+    is_embed: bool = False
+    property: str = ""
+    is_hidden: bool = False
+
+
+def find_links(text: str, matter: Frontmatter) -> tuple[Link, ...]:
+    """Return the links of a note's text in their order.
+
+    Not read: code, HTML comments, properties that are not one link as a whole, and anything in
+    frontmatter that cannot be read.
+    """
+    found = list(_find_in_properties(text, matter))
+    if "[[" in text or "](" in text:
+        found.extend(_find_in_body(text, matter.body))
+    return tuple(_number_lines(text, found))
+
+
+def decode_destination(text: str) -> str:
+    """Return a markdown link's destination without its percent escapes."""
+    if "%" not in text:
+        return text
+    return _ESCAPES.sub(
+        lambda run: bytes.fromhex(run.group().replace("%", "")).decode("utf-8", "replace"), text
+    )
+
+
+def encode_destination(text: str) -> str:
+    """Return a path as a markdown link's destination: only what would end it is escaped."""
+    return re.sub(r"[\s%#?()<>\\\[\]]", _escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match.group().encode())
+
+
+def _find_in_body(text: str, body: int) -> Iterator[Link]:
+    matches = [(m.start(), m, True) for m in _WIKILINK.finditer(text, body)]
+    matches += [(m.start(), m, False) for m in _DESTINATION.finditer(text, body)]
+    if not matches:
+        return
+    unread, hidden = find_unread(text, body)
+    for start, match, is_wikilink in sorted(matches, key=lambda each: each[0]):
+        if is_within(unread, start) or is_within(unread, match.end() - 1):
+            continue
+        is_hidden = is_within(hidden, start)
+        if is_wikilink:
+            link = _make_wikilink(text, match, is_hidden)
+        else:
+            link = _make_markdown_link(text, match, is_hidden, body)
+        if link is not None:
+            yield link
+
+
+def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str = "") -> Link | None:
+    before = text[match.start() - 1 : match.start()]
+    if before == "\\":
+        return None
+    inner = match[1]
+    target, bar, shown = inner.partition("|")
+    if bar and target.endswith("\\"):  # In a table, the bar is escaped.
+        target = target[:-1]
+    path, mark, subpath = target.partition("#")
+    if not path.strip() and not (mark and subpath.strip()):
+        return None
+    start = match.start(1) + len(path) - len(path.lstrip())
+    stripped = path.strip()
+    place = (start, start + len(stripped), 0, before == "!", name, is_hidden)
+    return Link(LinkKind.WIKILINK, stripped, subpath.strip(), shown.strip(), *place)
+
+
+def _make_markdown_link(text: str, match: re.Match[str], is_hidden: bool, body: int) -> Link | None:
+    group = "bare" if match["angle"] is None else "angle"
+    written = match[group]
+    opening = _find_opening(text, match.start(), body)
+    if not written or opening < 0 or _SCHEME.match(written):
+        return None
+    path, _, subpath = written.partition("#")
+    path, mark, _ = path.partition("?")
+    if mark and not path:
+        return None
+    is_embed = opening > 0 and text[opening - 1] == "!"
+    start = match.start(group)
+    place = (start, start + len(path), 0, is_embed, "", is_hidden)
+    shown = text[opening + 1 : match.start()]
+    path, subpath = decode_destination(path), decode_destination(subpath)
+    return Link(LinkKind.MARKDOWN, path, subpath, shown, *place)
+
+
+def _find_opening(text: str, closing: int, body: int) -> int:
+    """Return where the bracket stands that a link's text begins with, -1 if there is none."""
+    depth = 0
+    for place in range(closing, max(closing - _MAX_TEXT, body - 1), -1):
+        mark = text[place]
+        if mark not in "[]\n" or text[place - 1 : place] == "\\":
+            continue
+        if mark == "\n" and text[place - 1 : place] in {"\n", ""}:
+            return -1
+        depth += {"]": 1, "[": -1}.get(mark, 0)
+        if depth == 0 and mark == "[":
+            return place
+    return -1
+
+
+def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
+    if matter.problem or not matter.properties:
+        return
+    block = text[matter.start : matter.end]
+    if "[[" not in block and "refs" not in block:
+        return
+    lines = block.splitlines(keepends=True)
+    for prop in matter.properties:
+        values = (prop.value,) if isinstance(prop.value, str) else prop.value
+        start = matter.start + sum(map(len, lines[: prop.first]))
+        piece = "".join(lines[prop.first : prop.last])
+        whole = {value.strip().removeprefix("!") for value in values}
+        for match in _WIKILINK.finditer(text, start, start + len(piece)):
+            unquoted = match.group().replace("''", "'")
+            link = _make_wikilink(text, match, False, prop.name)
+            if link and match.group() in whole:
+                yield link
+            elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
+                yield replace(link, path=link.path.replace("''", "'"))
+        if prop.name == "refs":
+            yield from _find_paths(piece, start, prop)
+
+
+def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
+    """Yield the items of `refs` that are plain paths, each where it stands if that is plain."""
+    for value in (prop.value,) if isinstance(prop.value, str) else prop.value:
+        item = value.strip()
+        if not item or item.startswith("[[") or _SCHEME.match(item) or "\n" in item:
+            continue
+        path, _, subpath = item.partition("#")
+        place = piece.find(item, piece.find(":") + 1)
+        once = place >= 0 and piece.find(item, place + 1) < 0
+        span = (start + place, start + place + len(path)) if once else (-1, -1)
+        yield Link(LinkKind.PATH, path, subpath, "", *span, 0, False, prop.name)
+
+
+def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
+    line, counted = 1, 0
+    for link in sorted(found, key=lambda each: each.start):
+        if link.start >= 0:
+            line += text.count("\n", counted, link.start)
+            counted = link.start
+        values = (link.kind, link.path, link.subpath, link.text, link.start, link.end, line)
+        yield Link(*values, link.is_embed, link.property, link.is_hidden)

@@ -1,0 +1,180 @@
+"""The tool that keeps sessions: session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.answers.notes import report_json
+from vaultmem.errors import RefusedError
+from vaultmem.mcp_server.schemas import arguments, choice, text, texts, whole
+from vaultmem.mcp_server.tool import Answer, Tool
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Session
+    from vaultmem.services.sessions.begin import Begun
+    from vaultmem.vault import Vault
+
+_RESTORE_BUDGET = 2_000
+
+
+def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+    """Do one thing with a session."""
+    return _ACTIONS[given["action"]](vault, given)
+
+
+def _start(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.begin import NewSession, start_session
+
+    continues = tuple(filter(None, [given.get("continues", "")]))
+    new = NewSession(given.get("session", ""), given.get("goal", ""), continues, pid=os.getpid())
+    return _tell_begun(vault, start_session(vault, new), given)
+
+
+def _resume(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.begin import resume_session
+
+    begun = resume_session(vault, given.get("session", ""), pid=os.getpid())
+    return _tell_begun(vault, begun, given)
+
+
+def _note(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.write import add_detail
+
+    return _tell("Noted in", add_detail(vault, _named(vault, given), _need(given, "text")))
+
+
+def _question(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.write import add_question
+
+    return _tell("Asked in", add_question(vault, _named(vault, given), _need(given, "text")))
+
+
+def _touch(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.touch import touch_files
+
+    if not given.get("files"):
+        raise RefusedError('session touch needs "files"')
+    return _tell("Files noted in", touch_files(vault, _named(vault, given), given["files"]))
+
+
+def _summarize(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.write import summarize
+
+    return _tell("Summarised", summarize(vault, _named(vault, given), _need(given, "text")))
+
+
+def _decide(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.core.lifecycle import Kind
+    from vaultmem.services.notes.remember import Memory
+    from vaultmem.services.sessions.decide import decide
+
+    memory = Memory(
+        text=_need(given, "text"),
+        title=given.get("title", ""),
+        context=given.get("context", ""),
+        kind=Kind.DECISION,
+    )
+    done = decide(vault, _named(vault, given), memory)
+    found = _tell("Decided in", done.session)
+    path = done.memory.path
+    return Answer(f"{found.text}: {path}", {**found.data, "path": path})
+
+
+def _close(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.close import close_session, parse_end
+
+    status = parse_end(given.get("status", "ok"))
+    summary, learned = given.get("summary", ""), tuple(given.get("learned", ()))
+    done = close_session(vault, _named(vault, given), status, summary, learned)
+    told = [f"Closed {done.session.facts.id} as {status}."]
+    told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
+    data = {**_facts(done.session), **report_json(done.report)}
+    return Answer("\n".join(told), data)
+
+
+def _restore(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.sessions.restore import restore_session
+
+    name = _named(vault, given)
+    made = restore_session(vault, name, given.get("budget", _RESTORE_BUDGET))
+    data = {"session": name, "status": None, "tokens": made.tokens, "left_out": made.left_out}
+    return Answer(made.text, data)
+
+
+_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
+    "start": _start,
+    "resume": _resume,
+    "restore": _restore,
+    "note": _note,
+    "question": _question,
+    "decide": _decide,
+    "touch": _touch,
+    "summarize": _summarize,
+    "close": _close,
+}
+
+
+def _tell_begun(vault: Vault, begun: Begun, given: dict[str, Any]) -> Answer:
+    """Say which session is open now, and what it goes on from."""
+    found = _tell("Began" if begun.is_new else "Open already:", begun.session)
+    told = [found.text]
+    told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
+    name = begun.restore or (begun.session.facts.id if not begun.is_new else "")
+    if name:
+        told.append(_restore(vault, {**given, "session": name}).text)
+    return Answer("\n\n".join(told), {**found.data, "restored": name or None})
+
+
+def _tell(word: str, session: Session) -> Answer:
+    return Answer(f"{word} {session.facts.id}", _facts(session))
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    facts = session.facts
+    return {"session": facts.id, "status": facts.status, "note": facts.path}
+
+
+def _named(vault: Vault, given: dict[str, Any]) -> str:
+    from vaultmem.services.sessions.identify import require_session
+
+    return require_session(vault, given.get("session", ""))
+
+
+def _need(given: dict[str, Any], name: str) -> str:
+    if not given.get(name):
+        raise RefusedError(f'session {given["action"]} needs "{name}"')
+    return str(given[name])
+
+
+SESSION = Tool(
+    "session",
+    "Session",
+    "Keep the record of this piece of work: start or resume it, note what was done, decide, ask "
+    "what is open, name files that were touched, close it with a summary. restore tells what an "
+    "earlier context knew. Closing commits what the session wrote.",
+    arguments(
+        ["action"],
+        action=choice("What to do.", list(_ACTIONS)),
+        session=text("The session's id; else the one that is open here.", 200),
+        goal=text("For start: what the work is to reach.", 1_000),
+        continues=text("For start: the session that it goes on from.", 200),
+        text=text("For note, question, decide, summarize: what to write down.", 50_000),
+        title=text("For decide: the decision in a line.", 300),
+        context=text("For decide: what it is about.", 200),
+        files=texts("For touch: files, relative to the project."),
+        status=choice("For close: how it ended; ok if not given.", ["ok", "error", "canceled"]),
+        summary=text("For close: what was done and where things stand.", 20_000),
+        learned=texts("For close: lessons to keep in MEMORY.md, a line each."),
+        budget=whole("For start, resume, restore: tokens of the restore at most.", 200, 20_000),
+    ),
+    {
+        "type": "object",
+        "properties": {"session": {"type": "string"}, "status": {"type": ["string", "null"]}},
+        "required": ["session", "status"],
+    },
+    session_tool,
+    writes=True,
+    repeatable=False,
+)

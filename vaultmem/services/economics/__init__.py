@@ -1,0 +1,1 @@
+"""What memory costs in tokens and what it saves."""

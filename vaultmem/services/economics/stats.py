@@ -1,0 +1,130 @@
+"""Sum up what recalls and packs cost, what they saved, and what they never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
+from vaultmem.vault import Vault
+
+#: Names that are listed of the most recalled notes, of failed questions and so on.
+_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Calls of a kind, tokens sent, what flat memory had cost for as many, and empty answers."""
+
+    calls: int = 0
+    sent: int = 0
+    flat: int = 0
+    empty: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Tokens that were not sent; below zero where the whole vault is smaller."""
+        return self.flat - self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSums:
+    """One agent's session (both "" for the person): packs, recalls, and when the last was."""
+
+    agent: str
+    session: str
+    packs: Sums
+    recalls: Sums
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The account of a vault.
+
+    `failed` are questions that found nothing with how often, the latest first; `most` the notes
+    that surfaced most often; `never` those that no recall or pack ever brought up.
+    """
+
+    notes: int
+    flat: int
+    packs: Sums
+    recalls: Sums
+    sessions: tuple[SessionSums, ...]
+    failed: tuple[tuple[str, int], ...]
+    most: tuple[Surfaced, ...]
+    never: tuple[str, ...]
+
+
+def read_stats(vault: Vault, session: str = "") -> Stats:
+    """Return the account of all sessions, or of one; the vault must be in sync.
+
+    Saved is counted against flat memory: the whole vault in the prompt, once for each pack.
+    """
+    notes, flat = vault.view.totals()
+    store = SignalStore(vault.state, vault.state_folder)
+    store.fold(flat)
+    accounts = [each for each in store.accounts() if session in {"", each.session}]
+    calls = [each for each in store.calls() if session in {"", each.session}]
+    surfaced = store.surfaced()
+    paths = {
+        record.path
+        for record in vault.view.records("d.pinned = 0")
+        if record.state not in {"archived", "deprecated", "quarantined"}
+    }
+    most = sorted(surfaced.values(), key=lambda each: (-each.times, -each.last, each.path))
+    return Stats(
+        notes,
+        flat,
+        _sum(accounts, "pack"),
+        _sum(accounts, "recall"),
+        _by_session(accounts),
+        _failed(calls),
+        tuple(each for each in most if each.path in paths)[:_LISTED],
+        tuple(sorted(paths - surfaced.keys())),
+    )
+
+
+def _sum(accounts: Iterable[Account], kind: str) -> Sums:
+    chosen = [each for each in accounts if each.kind == kind]
+    return Sums(
+        sum(each.calls for each in chosen),
+        sum(each.sent for each in chosen),
+        sum(each.flat for each in chosen),
+        sum(each.empty for each in chosen),
+    )
+
+
+def _by_session(accounts: list[Account]) -> tuple[SessionSums, ...]:
+    named = dict.fromkeys((each.agent, each.session) for each in accounts)
+    found = []
+    for agent, session in named:
+        own = [each for each in accounts if (each.agent, each.session) == (agent, session)]
+        last = max(each.last for each in own)
+        found.append(SessionSums(agent, session, _sum(own, "pack"), _sum(own, "recall"), last))
+    return tuple(found)
+
+
+def _failed(calls: list[Call]) -> tuple[tuple[str, int], ...]:
+    """Return the questions that found nothing, newest first, as they were last asked."""
+    times: dict[str, int] = {}
+    shown: dict[str, str] = {}
+    for call in calls:
+        if call.query.strip() and not call.found:
+            name = " ".join(call.query.split()).casefold()
+            times[name] = times.get(name, 0) + 1
+            shown.setdefault(name, call.query)
+    return tuple((shown[name], count) for name, count in times.items())
+
+
+def read_pack_sizes(
+    vault: Vault, session: str = ""
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return for each pack (tokens of the vault, tokens sent), and the same for flat memory."""
+    store = SignalStore(vault.state, vault.state_folder)
+    packs = {
+        (float(call.flat), float(call.sent))
+        for call in store.calls()
+        if call.kind == "pack" and call.flat > 0 < call.sent and session in {"", call.session}
+    }
+    return sorted(packs), sorted((flat, flat) for flat, _ in packs)

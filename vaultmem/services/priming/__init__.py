@@ -1,0 +1,1 @@
+"""Take reference material into a vault, list it, and take it out again."""

@@ -1,0 +1,223 @@
+"""Take a document, or a folder of them, into `primed/<source>/`: a note for each heading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.note import Note
+from vaultmem.core.paths import check_new_name, is_hidden, parse_note_path, slugify
+from vaultmem.core.priming.document import split_document
+from vaultmem.core.priming.notes import FOLDER, Plan, PrimedNote, name_notes, plan_priming
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.branching.move import undo_move
+from vaultmem.services.branching.write_branch import commit_on_branch
+from vaultmem.services.committing.commit import commit_earlier
+from vaultmem.services.committing.divide import Event
+from vaultmem.services.committing.pending import Whose
+from vaultmem.services.finding.look import find_branch, look_at
+from vaultmem.services.notes.read import read_note
+from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES, create_file, remove_file, replace_file
+from vaultmem.storage.journal import REMOVED
+from vaultmem.vault import Vault
+
+#: Bytes of a document; a book has one or two million.
+MAX_DOCUMENT = 32 * 1024 * 1024
+
+_ENDINGS = frozenset({".md", ".markdown"})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A document to prime: its name for people, where its notes go below the source, its text."""
+
+    name: str
+    folder: str
+    text: str
+
+
+def read_sources(place: Path) -> list[SourceFile]:
+    """Return a document, or all markdown in a folder and below; no link is followed.
+
+    Raises:
+        NoteNotFoundError: there is nothing of the kind.
+        RefusedError: a document is no text, or too large.
+    """
+    if place.is_dir():
+        files = [f for f in sorted(place.rglob("*")) if _is_document(place, f)]
+        if not files:
+            raise NoteNotFoundError(f"{place}: no markdown in it; name a file or another folder")
+        return [_read_in_folder(place, file) for file in files]
+    if not place.is_file():
+        raise NoteNotFoundError(f"{place}: there is no such file; name a document, a folder or -")
+    return [SourceFile(place.name, "", decode_document(place.name, _read_bytes(place)))]
+
+
+def decode_document(name: str, data: bytes) -> str:
+    """Return a document's text.
+
+    Raises:
+        RefusedError: it is not UTF-8 text, or too large.
+    """
+    if len(data) > MAX_DOCUMENT:
+        raise RefusedError(f"{name}: larger than {MAX_DOCUMENT // 1024**2} MiB; divide it")
+    if b"\0" in data:
+        raise RefusedError(f"{name}: it contains NUL bytes, so it is not text")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{name}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+def prime_source(
+    vault: Vault,
+    source: str,
+    files: list[SourceFile],
+    *,
+    pin: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> Plan:
+    """Bring the notes of a source to what its documents say now, and return what that took.
+
+    What somebody edited stays (see `plan_priming`). Primed again without a change, nothing is
+    written. Nothing is committed, but on a branch that is not checked out, where it is a commit.
+
+    Raises:
+        RefusedError: the source's name is unsafe, a part is too large or looks like a credential,
+            or the documents have no text; nothing was written.
+    """
+    wanted = _name_all(vault, check_source(source), files)
+
+    def plan(seen: Vault) -> Plan:
+        return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
+
+    if branch := find_branch(vault):
+        if dry_run:
+            return plan(look_at(vault, f"refs/heads/{branch}"))
+        return _prime_branch(vault, branch, source, plan)
+    with vault.lock():
+        undo_move(vault)
+        sync_vault(vault)
+        made = plan(vault)
+        if not dry_run:
+            write_texts(vault, made.texts)
+    return made
+
+
+def read_primed(vault: Vault, source: str) -> dict[str, Note]:
+    """Return the notes below `primed/<source>/`, by path."""
+    records = vault.view.records("d.path GLOB ?", (f"{FOLDER}/{_escape_glob(source)}/*",))
+    return {record.path: read_note(vault, PurePosixPath(record.path)) for record in records}
+
+
+def check_source(source: str) -> str:
+    """Return a source's name if it can be a folder's.
+
+    Raises:
+        RefusedError: it is empty, unsafe, or more than one folder.
+    """
+    path = parse_note_path(source)
+    if len(path.parts) != 1 or "/" in source or "\\" in source:
+        raise RefusedError(f'"{source}" is not a name for a source; use one word or a few')
+    check_new_name(PurePosixPath(FOLDER, path, "x.md"))
+    return str(path)
+
+
+def write_texts(vault: Vault, texts: Mapping[str, str | None]) -> None:
+    """Write these notes, or remove them; what others wrote before is committed before.
+
+    Raises:
+        ConflictError: a note was changed at the same time; run it again to go on.
+    """
+    if not texts:
+        return
+    blobs = vault.view.blobs()
+    before = {path: blobs[path] for path in texts if path in blobs}
+    commit_earlier(vault, before, Whose.ANYBODY)
+    done = []
+    try:
+        for name, text in texts.items():
+            path = PurePosixPath(name)
+            data = None if text is None else text.encode("utf-8")
+            written = REMOVED if data is None else blob_id(data)
+            vault.journal.record(name, written, vault.author, time.time())
+            done.append(path)
+            if data is None:
+                remove_file(vault.root, path, before[name])
+            elif name in before:
+                replace_file(vault.root, path, before[name], data)
+            else:
+                create_file(vault.root, path, data)
+    finally:
+        sync_paths(vault, done)
+
+
+def _prime_branch(vault: Vault, branch: str, source: str, plan: Callable[[Vault], Plan]) -> Plan:
+    made = []
+
+    def change(seen: Vault) -> dict[str, bytes | None]:
+        made.append(plan(seen))
+        texts = made[-1].texts.items()
+        return {path: None if text is None else text.encode("utf-8") for path, text in texts}
+
+    event = Event("write", f"write: prime {source}", vault.author, intent="observe")
+    commit_on_branch(vault, branch, event, change)
+    return made[-1]
+
+
+def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[PrimedNote]:
+    wanted: dict[str, PrimedNote] = {}
+    for file in files:
+        for note in name_notes(source, file.name, split_document(file.text), file.folder):
+            if note.path in wanted:
+                raise RefusedError(
+                    f"{file.name}: its notes would have the names of {wanted[note.path].origin}; "
+                    "rename one of the files"
+                )
+            _check(vault, file.name, note)
+            wanted[note.path] = note
+    if not wanted:
+        raise RefusedError(f"{source}: no text to prime; `vaultmem unprime` removes a source")
+    return list(wanted.values())
+
+
+def _check(vault: Vault, name: str, note: PrimedNote) -> None:
+    if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
+        raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
+    if vault.config.allows_secrets(note.path):
+        return
+    for found in find_secrets(f"{note.title}\n{note.body}"):
+        line = note.line + max(found.line - 1, 0)
+        raise RefusedError(
+            f"{name}, from line {line}: this looks like a credential ({found.rule}); "
+            "remove it, or list the note under allow_secrets in vaultmem.yaml"
+        )
+
+
+def _is_document(place: Path, file: Path) -> bool:
+    parts = file.relative_to(place).parts
+    links = [place.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))]
+    is_text = file.suffix.lower() in _ENDINGS and not any(links) and file.is_file()
+    return is_text and not any(map(is_hidden, parts))
+
+
+def _read_in_folder(place: Path, file: Path) -> SourceFile:
+    inside = file.relative_to(place)
+    folder = "/".join(slugify(part) for part in (*inside.parts[:-1], inside.stem))
+    name = inside.as_posix()
+    return SourceFile(name, folder, decode_document(name, _read_bytes(file)))
+
+
+def _read_bytes(file: Path) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read(MAX_DOCUMENT + 1)
+
+
+def _escape_glob(text: str) -> str:
+    return "".join(f"[{mark}]" if mark in "*?[" else mark for mark in text)

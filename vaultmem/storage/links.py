@@ -1,0 +1,100 @@
+"""The state database's tables of links and aliases, by document."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.links.link import Link, LinkKind
+from vaultmem.core.paths import NOT_NOTES
+from vaultmem.storage.state import State
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.analysis import AnalysedNote
+
+_COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
+
+
+def find_attachments(root: Path) -> Iterator[str]:
+    """Yield the files of the folders at the root that hold no notes; no link is followed."""
+    pending = [root / name for name in sorted(NOT_NOTES)]
+    while pending:
+        folder = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path).relative_to(root).as_posix()
+
+
+class LinkStore:
+    """What each document links to, as written; they go with their documents."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def put(self, document: int, note: AnalysedNote) -> None:
+        """Remember the links and aliases of a new document."""
+        if note.links:
+            rows = (
+                (
+                    *(document, number, link.kind.value, link.path, link.subpath, link.text),
+                    *(link.start, link.end, link.line, link.is_embed, link.property),
+                    link.is_hidden,
+                )
+                for number, link in enumerate(note.links)
+            )
+            marks = ", ".join("?" * 12)
+            self._state.execute_many(f"INSERT INTO links VALUES ({marks})", rows)
+        if note.aliases:
+            names = ((document, alias) for alias in dict.fromkeys(note.aliases))
+            self._state.execute_many("INSERT INTO aliases VALUES (?, ?)", names)
+
+    def links(self, documents: Iterable[int]) -> dict[int, list[Link]]:
+        """Return the links of these documents, each in its order."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return self._read(f"WHERE document IN ({listed})")
+
+    def all_links(self) -> dict[int, list[Link]]:
+        """Return the links of all documents of all views."""
+        return self._read("")
+
+    def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
+        """Return the links that stand in properties of these names, of all views."""
+        marks = ", ".join("?" * len(properties))
+        return self._read(f"WHERE property <> '' AND property IN ({marks})", properties)
+
+    def aliases(self) -> dict[int, list[str]]:
+        """Return the aliases of all documents of all views."""
+        return self._read_aliases("")
+
+    def aliases_of(self, documents: Iterable[int]) -> dict[int, list[str]]:
+        """Return the aliases of these documents."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return self._read_aliases(f"WHERE document IN ({listed})")
+
+    def aliases_among(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Return the aliases that are one of these names, whatever the case of ASCII letters."""
+        wanted = list(names)
+        marks = ", ".join("?" * len(wanted))
+        return self._read_aliases(f"WHERE alias COLLATE NOCASE IN ({marks})", wanted)
+
+    def _read_aliases(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        rows = self._state.query(f"SELECT document, alias FROM aliases {where}", values)
+        for document, alias in rows:
+            found.setdefault(document, []).append(alias)
+        return found
+
+    def _read(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[Link]]:
+        sql = f"SELECT document, {_COLUMNS} FROM links {where} ORDER BY document, number"
+        found: dict[int, list[Link]] = {}
+        for row in self._state.query(sql, values):
+            place = (row[5], row[6], row[7], bool(row[8]), row[9], bool(row[10]))
+            link = Link(LinkKind(row[1]), row[2], row[3], row[4], *place)
+            found.setdefault(row[0], []).append(link)
+        return found

@@ -1,0 +1,235 @@
+"""What was asked and what came of it: recall signals and the account of tokens.
+
+Each recall and pack appends one line to a file beside the database (`append`): no lock, no wait,
+nothing to fail. `SignalStore` takes those lines into the tables of the state database when somebody
+asks, or when the file has grown past 1 MiB. Nothing of this is ever written into a note.
+
+For programs that weigh memories (frequency, relevance, recency, diversity of questions):
+
+    store = SignalStore(vault.state, vault.state_folder)
+    store.signals(path)     each time a section of the note surfaced: when, the question's text,
+                            rank from 1, score, kind of call ("recall" or "pack"), session, heading
+    store.surfaced()        for every note that ever surfaced: times, last time, best score
+    store.calls()           the calls themselves, newest first
+
+Of a question that looks like a credential only the fact that it was asked is kept. The newest
+10,000 calls are kept with their signals; of older ones the sums remain (`surfaced`, `accounts`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vaultmem.storage.state import State
+
+#: Calls that are kept with their signals.
+MAX_CALLS = 10_000
+
+#: Sections that are kept of a call.
+MAX_SECTIONS = 50
+
+_LOG = "calls.log"
+_FOLDING = "calls.folding"
+_LARGE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
+
+    `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
+    is -1 where nobody counted it.
+    """
+
+    at: float
+    kind: str
+    query: str
+    agent: str
+    session: str
+    sent: int
+    flat: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A section of a note surfaced: when, for which question, at which rank (from 1), how well."""
+
+    at: float
+    query: str
+    rank: int
+    score: float
+    kind: str
+    session: str
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surfaced:
+    """How often a note surfaced (once a call), when last, and its best score ever."""
+
+    path: str
+    times: int
+    last: float
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The sums of one agent's calls of a kind in one session; `empty` found nothing."""
+
+    agent: str
+    session: str
+    kind: str
+    calls: int
+    sent: int
+    flat: int
+    empty: int
+    first: float
+    last: float
+
+
+def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]]) -> int:
+    """Note down a call with its sections (path, heading, score); return the file's size.
+
+    A failure to write is no failure of the command: then 0 is returned.
+    """
+    kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
+    name = f"{time.time_ns():x}{secrets.token_hex(3)}"
+    values = (call.at, call.kind, call.query, call.agent, call.session, call.sent, call.flat)
+    line = json.dumps([name, *values, call.found, kept]) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(folder / _LOG, flags, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+            return os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0
+
+
+def is_large(size: int) -> bool:
+    """Tell whether the lines should be taken into the database now."""
+    return size > _LARGE
+
+
+class SignalStore:
+    """The state database's tables of calls; `folder` is where the lines are."""
+
+    def __init__(self, state: State, folder: Path) -> None:
+        self._state = state
+        self._folder = folder
+
+    def fold(self, flat: int = 0) -> None:
+        """Take in what was noted down; `flat` stands in where the whole vault was not counted.
+
+        Each line is taken in once, whatever interrupts it.
+        """
+        log, folding = self._folder / _LOG, self._folder / _FOLDING
+        if not folding.exists():
+            try:
+                os.replace(log, folding)
+            except FileNotFoundError:
+                return
+        size = -1
+        while folding.stat().st_size != size:  # A writer may have had the file open still.
+            size = folding.stat().st_size
+            with self._state.transaction():
+                for row in _read_lines(folding):
+                    self._take(row, flat)
+                self._prune()
+        folding.unlink()
+
+    def calls(self, limit: int = MAX_CALLS) -> list[Call]:
+        """Return the newest calls, newest first."""
+        sql = "SELECT at, kind, query, agent, session, sent, flat, found FROM calls"
+        return [
+            Call(*row) for row in self._state.query(f"{sql} ORDER BY at DESC LIMIT ?", (limit,))
+        ]
+
+    def signals(self, path: str) -> list[Signal]:
+        """Return when and how a note surfaced, newest first."""
+        rows = self._state.query(
+            "SELECT c.at, c.query, s.number, s.score, c.kind, c.session, s.heading "
+            "FROM signals s JOIN calls c ON c.id = s.call WHERE s.path = ? ORDER BY c.at DESC",
+            (path,),
+        )
+        return [Signal(*row) for row in rows]
+
+    def surfaced(self) -> dict[str, Surfaced]:
+        """Return all notes that ever surfaced, by path; some may be gone."""
+        rows = self._state.query("SELECT path, times, last, best FROM surfaced")
+        return {row[0]: Surfaced(*row) for row in rows}
+
+    def accounts(self) -> list[Account]:
+        """Return the sums of all calls ever, the latest session first."""
+        rows = self._state.query("SELECT * FROM accounts ORDER BY last DESC, kind")
+        return [Account(*row) for row in rows]
+
+    def rename(self, old: str, new: str) -> None:
+        """Let a note keep its signals under another path."""
+        self.fold()
+        with self._state.transaction():
+            self._state.execute("UPDATE signals SET path = ? WHERE path = ?", (new, old))
+            for row in self._state.query("SELECT * FROM surfaced WHERE path = ?", (old,)):
+                self._surface(new, *row[1:])
+            self._state.execute("DELETE FROM surfaced WHERE path = ?", (old,))
+
+    def _take(self, row: list[Any], flat: int) -> None:
+        name, at, kind, query, agent, session, sent, counted, found, sections = row
+        whole = flat if counted < 0 else counted
+        if self._state.query("SELECT 1 FROM calls WHERE id = ?", (name,)):
+            return
+        values = (name, at, kind, query, agent, session, sent, whole, found)
+        self._state.execute("INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        rows = ((name, number, *each) for number, each in enumerate(sections, 1))
+        self._state.execute_many("INSERT INTO signals VALUES (?, ?, ?, ?, ?)", rows)
+        best: dict[str, float] = {}
+        for path, _, score in sections:
+            best[path] = max(score, best.get(path, score))
+        for path, score in best.items():
+            self._surface(path, 1, at, score)
+        self._state.execute(
+            "INSERT INTO accounts VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (agent, session, kind) DO UPDATE SET calls = calls + 1, "
+            "sent = sent + excluded.sent, flat = flat + excluded.flat, "
+            "empty = empty + excluded.empty, first = min(first, excluded.first), "
+            "last = max(last, excluded.last)",
+            (agent, session, kind, sent, whole, int(bool(query) and not found), at, at),
+        )
+
+    def _surface(self, path: str, times: int, last: float, best: float) -> None:
+        self._state.execute(
+            "INSERT INTO surfaced VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET "
+            "times = times + excluded.times, last = max(last, excluded.last), "
+            "best = max(best, excluded.best)",
+            (path, times, last, best),
+        )
+
+    def _prune(self) -> None:
+        """Forget the oldest calls beyond those that are kept; their sums stay."""
+        row = self._state.query(f"SELECT at FROM calls ORDER BY at DESC LIMIT 1 OFFSET {MAX_CALLS}")
+        if row:
+            old = "(SELECT id FROM calls WHERE at <= ?)"
+            self._state.execute(f"DELETE FROM signals WHERE call IN {old}", row[0])
+            self._state.execute("DELETE FROM calls WHERE at <= ?", row[0])
+
+
+def _read_lines(file: Path) -> Iterator[list[Any]]:
+    """Yield the lines that can be read; one that was cut off is left out."""
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, list) and len(row) == 10:
+                    yield row
