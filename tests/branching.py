@@ -123,12 +123,21 @@ def is_clean(root: Path) -> bool:
 
 def tree_bytes(root: Path, revision: str) -> dict[str, tuple[str, bytes]]:
     """Return mode and bytes of each file in a commit, by path from the repository's root."""
-    found = {}
+    files = {}
     for line in filter(None, git(root, "ls-tree", "-r", "-z", revision).split("\0")):
         meta, _, path = line.partition("\t")
         mode, kind, blob = meta.split()
         if kind == "blob":
-            found[path] = (mode, read_at(root, blob))
+            files[path] = (mode, blob)
+    wanted = "".join(f"{blob}\n" for _, blob in files.values()).encode()
+    command = ["git", "cat-file", "--batch"]
+    done = subprocess.run(command, cwd=root, input=wanted, capture_output=True, check=True)
+    found, at = {}, 0
+    for path, (mode, _) in files.items():
+        end = done.stdout.index(b"\n", at)
+        size = int(done.stdout[at:end].split()[2])
+        found[path] = (mode, done.stdout[end + 1 : end + 1 + size])
+        at = end + size + 2
     return found
 
 

@@ -1,4 +1,4 @@
-"""The commands that read history, as processes: what they print, and how they end."""
+"""The commands that read history: what they print, and how they end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from branching import commit_on, copy_vault
+from in_process import run_here
 from support import git, hash_tree, write_notes
 
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
+from vaultmem.services.notes.create import create_vault
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]
@@ -19,9 +22,18 @@ NOTE = "notes/harbour/ebb-is-at-noon.md"
 
 
 @pytest.fixture
-def root(make_vault: Make) -> Path:
-    """Return a vault with a note that an agent wrote and a person promoted and edited since."""
-    root = make_vault({"notes/old.md": "---\nstate: archived\n---\nEbb is at ten.\n"})
+def run_cli(home: Path) -> Run:
+    """Run commands in this process: what they print and how they end is what matters here."""
+    return run_here
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a vault with a note that an agent wrote and a person promoted and edited since."""
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    commit_on(root, "main", {"notes/old.md": "---\nstate: archived\n---\nEbb is at ten.\n"})
+    git(root, "reset", "-q", "--hard")
     agent = open_vault(root, agent="claude", session="s-1", tool_call="t-1")
     text = "Ebb is at noon.\n\n## Source\n\nThe harbour master."
     remember(agent, Memory(text, context="harbour", state=State.CANDIDATE))
@@ -33,6 +45,12 @@ def root(make_vault: Make) -> Path:
     person.close()
     write_notes(root, {NOTE: (root / NOTE).read_text().replace("harbour master", "tide table")})
     return root
+
+
+@pytest.fixture
+def root(home: Path, template: Path, tmp_path: Path) -> Path:
+    """Return a copy of that vault."""
+    return copy_vault(template, tmp_path / "vault")
 
 
 def test_log_filters_and_keeps_its_format(run_cli: Run, root: Path) -> None:

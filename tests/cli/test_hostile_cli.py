@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import run_here
 from support import git, hash_tree, write_notes
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]
+
+
+@pytest.fixture
+def run_cli(home: Path) -> Run:
+    """Run commands in this process: what they print and how they end is what matters here."""
+    return run_here
 
 
 def test_row_10_integer_and_date_keys_and_nan_give_valid_json(

@@ -50,7 +50,17 @@ def text(content: str, mode: str = "100644") -> File:
 
 
 def commit(history: History, files: Mapping[str, File], message: str = "x\n") -> str:
-    return history.write_commit(files, message, SOMEBODY, history.head().commit, AT)
+    return write_one(history, files, message, history.head().commit)
+
+
+def write_one(
+    history: History,
+    files: Mapping[str, File],
+    message: str,
+    parent: str,
+    author: Identity = SOMEBODY,
+) -> str:
+    return history.write_commits([Draft(files, message, author, AT)], parent)[0]
 
 
 def listing(root: Path, commit: str = "HEAD") -> dict[str, str]:
@@ -276,7 +286,7 @@ def test_a_commit_is_the_one_that_git_would_write(
     first = commit(history, {"a.md": text("a\n")})
     message = "Subject: ü\n\nbody\n"
 
-    made = history.write_commit({"a.md": text("b\n")}, message, identity, first, AT)
+    made = write_one(history, {"a.md": text("b\n")}, message, first, identity)
 
     who = {
         f"GIT_{role}_{what}": value
@@ -302,7 +312,7 @@ def test_a_commit_is_the_one_that_git_would_write(
 
 
 def test_a_name_of_which_nothing_is_left_is_an_agents(root: Path, history: History) -> None:
-    history.write_commit({"a.md": text("a\n")}, "x\n", Identity("<>\n", " "), "", AT)
+    write_one(history, {"a.md": text("a\n")}, "x\n", "", Identity("<>\n", " "))
 
     assert git(root, "show", "-s", "--format=%an <%ae>") == "agent <agent@localhost>"
     assert_sound(root)
@@ -371,7 +381,7 @@ def test_a_chain_upon_another_parent_moves_nothing(root: Path, history: History)
     new = commit(history, {"a.md": text("b\n")})
 
     with pytest.raises(RefMovedError):
-        history.write_commit({"a.md": text("c\n")}, "x\n", SOMEBODY, old, AT)
+        write_one(history, {"a.md": text("c\n")}, "x\n", old)
 
     assert git(root, "rev-parse", "HEAD") == new
     assert_sound(root)

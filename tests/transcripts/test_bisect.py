@@ -4,52 +4,60 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from branching import copy_vault
 from conftest import RunCli
+from in_process import run_here
 from support import git, write_notes
 
 from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.read import resolve_address
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
-from vaultmem.vault import Vault
-
-Open = Callable[..., Vault]
-Make = Callable[..., Path]
+from vaultmem.vault import open_vault
 
 
-@pytest.fixture
-def wrong(make_vault: Make, opened: Open) -> tuple[Path, str]:
-    """Return a vault in which an agent's session made a fact wrong, and the commit that did."""
-    root = make_vault()
-    vault = opened(root, agent="claude", session="s-1")
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Make a vault in which an agent's session made a fact wrong; name the commit that did."""
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    vault = open_vault(root, agent="claude", session="s-1")
     done = remember(vault, Memory("Auth tokens are signed with RS256.", title="Auth tokens"))
     save_checkpoint(vault, "tokens")
     wrong = ""
     for number in range(12):
         if number == 7:
-            codex = opened(root, agent="codex", session="s-9")
+            codex = open_vault(root, agent="codex", session="s-9")
             sync_vault(codex)
             path, _ = resolve_address(codex, done.path)
             edit_note(codex, path, lambda note: note.text.replace("RS256", "HS256"))
             wrong = save_checkpoint(codex, "simpler tokens").commit
+            codex.close()
         write_notes(root, {f"notes/log-{number}.md": f"# Day {number}\n\nNothing of note.\n"})
         save_checkpoint(vault, f"day {number}")
+    vault.close()
     return root, wrong
 
 
-def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str], run_cli: RunCli) -> None:
+@pytest.fixture
+def wrong(home: Path, template: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    """Return a copy of that vault, and the commit."""
+    return copy_vault(template[0], tmp_path / "vault"), template[1]
+
+
+def test_git_bisect_run_finds_it_with_assert(wrong: tuple[Path, str]) -> None:
     root, commit = wrong
     first = git(root, "rev-list", "--max-parents=0", "HEAD")
     git(root, "bisect", "start", "HEAD", f"{first}", "--")
     git(root, "bisect", "skip", first, check=False)
-    checked = run_cli("assert", "auth tokens", "--says", "RS256", cwd=root)
+    checked = run_here("assert", "auth tokens", "--says", "RS256", cwd=root)
     assert checked.code in {0, 1}
-    held = run_cli("checkpoint", "while bisecting", cwd=root)
+    held = run_here("checkpoint", "while bisecting", cwd=root)
     assert held.code == 7
     assert "a bisect is under way" in held.err
     git(root, "bisect", "reset")
@@ -69,22 +77,23 @@ def test_vaultmem_bisect_names_commit_author_session_and_change(
     good = git(root, "log", "--format=%H", "--grep=checkpoint: tokens")
     asked = ["--good", good, "--bad", "HEAD", "--", "auth tokens", "--says", "RS256"]
     done = run_cli("bisect", *asked, cwd=root)
+    assert done == run_here("bisect", *asked, cwd=root)
     assert done.code == 0
     assert f"first bad commit  {commit}" in done.out
     assert re.search(r"codex, session s-9, checkpoint", done.out)
     assert "-Auth tokens are signed with RS256." in done.out
     assert "+Auth tokens are signed with HS256." in done.out
-    found = run_cli("bisect", "--json", *asked, cwd=root).json
+    found = run_here("bisect", "--json", *asked, cwd=root).json
     assert [each["commit"] for each in found["first_bad"]] == [commit]
     assert found["first_bad"][0]["agent"] == "codex"
     assert {step["verdict"] for step in found["steps"]} == {"good", "bad"}
 
 
 def test_assert_tells_apart_wrong_from_not_to_be_judged(
-    wrong: tuple[Path, str], run_cli: RunCli, tmp_path: Path
+    wrong: tuple[Path, str], tmp_path: Path
 ) -> None:
     root, _ = wrong
-    ask = ["assert", "auth tokens"]
+    run_cli, ask = run_here, ["assert", "auth tokens"]
     assert run_cli(*ask, "--says", "HS256", cwd=root).code == 0
     failed = run_cli(*ask, "--says", "RS256", cwd=root)
     assert (failed.code, failed.out) == (1, 'no section of the pack says "RS256"\n')

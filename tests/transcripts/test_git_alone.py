@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from in_process import run_here
 from support import git, write_notes
 
 _TRAILERS = ("Agent-Id", "Session-Id", "Intent", "Confidence", "Tool-Call", "Vault-Event")
@@ -17,16 +15,9 @@ AGENT = {"VAULTMEM_AGENT": "claude", "VAULTMEM_SESSION_ID": "s-1"}
 
 def vaultmem(root: Path, *arguments: str, agent: bool = False) -> str:
     """Run the command in the vault, for the person or for the agent, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vaultmem", *arguments],
-        cwd=root,
-        env={**os.environ, **(AGENT if agent else {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = run_here(*arguments, cwd=root, env=AGENT if agent else {})
+    assert done.code == 0, done.err
+    return done.out
 
 
 @pytest.fixture(scope="module")

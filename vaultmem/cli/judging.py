@@ -139,7 +139,10 @@ def _expect(
     query: list[str], finds: list[str], says: list[str], negated: bool, budget: int
 ) -> Expectation:
     from vaultmem.core.finding.expectation import Expectation
+    from vaultmem.core.paths import parse_note_path
 
+    for address in finds:
+        parse_note_path(address.partition("#")[0])
     return Expectation(" ".join(query), tuple(finds), tuple(says), negated, budget)
 
 

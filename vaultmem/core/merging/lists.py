@@ -13,7 +13,21 @@ from vaultmem.core.notes.property import Property
 from vaultmem.errors import RefusedError
 
 #: Properties that are lists even where somebody wrote `tags: one, two`.
-_LISTS = frozenset(["tags", "tag", "aliases", "alias", "refs", "parents", "supersedes"])
+_LISTS = frozenset(
+    [
+        "tags",
+        "tag",
+        "aliases",
+        "alias",
+        "refs",
+        "parents",
+        "supersedes",
+        "superseded_by",
+        "contradicts",
+        "related",
+        "confirmed_by",
+    ]
+)
 
 _QUOTED = re.compile(r"(?<![^\[,\s])(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')")
 _FENCE = "---\n"

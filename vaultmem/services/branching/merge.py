@@ -18,8 +18,14 @@ from vaultmem.services.committing.divide import Event
 from vaultmem.services.committing.pending import find_leaks
 from vaultmem.services.finding.look import find_branch
 from vaultmem.services.sync import sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import Draft, File, RefMovedError, TreeEntry
-from vaultmem.storage.git.merge_tree import MergedTree, Unmerged, find_shared_version, merge_commits
+from vaultmem.storage.git.merge_tree import (
+    MergedTree,
+    Unmerged,
+    find_shared_versions,
+    merge_commits,
+)
 from vaultmem.storage.git.moves import Moves
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.trees import diff_commits
@@ -142,24 +148,26 @@ def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dic
     """
     files: dict[str, File] = {}
     conflicts: list[Conflict] = []
+    paths = [each.path for each in merged.unmerged]
+    bases = find_shared_versions(vault.history, ours, source.commit, paths) if paths else {}
     for each in merged.unmerged:
-        result = _merge_file(vault, each, ours, source.commit)
+        result = _merge_file(vault, each, bases.get(each.path) or each.base)
         if isinstance(result, tuple):
             files[each.path.removeprefix(vault.history.prefix)] = result
         else:
             conflicts += result
     if conflicts:
-        paths = len({conflict.path for conflict in conflicts})
+        count = len({conflict.path for conflict in conflicts})
         raise MergeConflictError(
-            f"not merged: {source.name} and this branch changed the same thing in {paths} "
-            f"{'file' if paths == 1 else 'files'}; nothing was changed",
+            f"not merged: {source.name} and this branch changed the same thing in {count} "
+            f"{'file' if count == 1 else 'files'}; nothing was changed",
             name_authors(vault, conflicts, ours, source.commit),
         )
     return files
 
 
 def _merge_file(
-    vault: Vault, each: Unmerged, ours: str, theirs: str
+    vault: Vault, each: Unmerged, base: TreeEntry | None
 ) -> tuple[str, bytes] | list[Conflict]:
     """Return the merged mode and bytes, or what is in conflict."""
     path, prefix = each.path, vault.history.prefix
@@ -177,15 +185,19 @@ def _merge_file(
         return whole
     if not (path.lower().endswith(".md") and path.startswith(prefix)):
         return whole
-    base = find_shared_version(vault.history, ours, theirs, path) or each.base
     texts = [_read(vault, entry) for entry in (base, each.ours, each.theirs)]
     if texts[0] is None or texts[1] is None or texts[2] is None:
         return whole
     result = merge_texts(path, texts[0], texts[1], texts[2])
     if result.conflicts:
         return describe_conflicts(inside, result.conflicts, allowed)
+    data = result.text.encode("utf-8")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(
+            f"{inside}: not merged, both versions together are too large for a note; use git itself"
+        )
     changed = each.theirs if each.base and each.base.mode == each.ours.mode else each.ours
-    return (changed.mode, result.text.encode("utf-8"))
+    return (changed.mode, data)
 
 
 def _describe(each: Unmerged) -> str:

@@ -66,8 +66,9 @@ def move_files(vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None 
         ConflictError: a file is not as committed; nothing was changed.
     """
     _check_unchanged(vault, moves)
-    contents = {**_read_contents(vault, moves, contents or {}), **(contents or {})}
-    write_moves(vault.state_folder / _INTENT, moves)
+    new = contents or {}
+    contents = {**_read_contents(vault, moves, new), **new}
+    write_moves(vault.state_folder / _INTENT, moves, new)
     try:
         for path, (before, after) in sorted(moves.items(), key=_removals_first):
             _move_file(vault.root, PurePosixPath(path), before, after, contents)
@@ -90,9 +91,10 @@ def undo_move(vault: Vault) -> None:
     if not is_interrupted(vault):
         return
     with vault.lock():
-        moves = read_moves(vault.state_folder / _INTENT)
-        if moves is None:
+        found = read_moves(vault.state_folder / _INTENT)
+        if found is None:
             return
+        moves, new = found
         head = vault.history.tree(vault.history.head().commit)
         undone = {
             path: (after, before)
@@ -103,7 +105,7 @@ def undo_move(vault: Vault) -> None:
         for path, (after, before) in sorted(undone.items(), key=_removals_first):
             with contextlib.suppress(ConflictError, UnsafeFileError):
                 _put_back(vault.root, PurePosixPath(path), after, before, contents)
-        _remove_temporaries(vault, moves)
+        _remove_temporaries(vault, moves, new)
         with contextlib.suppress(PendingError):  # The next commit or clean index sees to it.
             vault.history.settle_index()
         finish_move(vault)
@@ -232,14 +234,15 @@ def _remove_empty_folders(root: Path, folder: PurePosixPath) -> None:
             folder = folder.parent
 
 
-def _remove_temporaries(vault: Vault, moves: Moves) -> None:
+def _remove_temporaries(vault: Vault, moves: Moves, new: Mapping[str, bytes]) -> None:
     """Remove what an interrupted write left beside the files: all or the first part of a blob."""
     folders = {PurePosixPath(path).parent for path in moves}
     left = [file for folder in folders for file in find_temporaries(vault.root, folder)]
     if not left:
         return
     blobs = {entry.blob for pair in moves.values() for entry in pair if entry is not None}
-    whole = [data for _, data in vault.history.objects.read_all(sorted(blobs))]
+    kept = [blob for blob, _ in find_sizes(vault.history, sorted(blobs - new.keys()))]
+    whole = [*new.values(), *(data for _, data in vault.history.objects.read_all(kept))]
     for file in left:
         with contextlib.suppress(OSError):
             data = file.read_bytes()

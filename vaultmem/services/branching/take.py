@@ -33,7 +33,7 @@ from vaultmem.services.sync import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import Draft, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commit
-from vaultmem.storage.git.merge_tree import find_shared_version
+from vaultmem.storage.git.merge_tree import find_shared_versions
 from vaultmem.storage.git.moves import Move
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.trees import find_entry
@@ -170,7 +170,8 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> str:
 def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
     """Return the note as both branches had it last, empty if they never had the same."""
     history = vault.history
-    entry = find_shared_version(history, head, target.commit, history.prefix + path)
+    inside = history.prefix + path
+    entry = find_shared_versions(history, head, target.commit, [inside]).get(inside)
     if entry is None:
         base = history.refs.merge_base(head, target.commit)
         entry = find_entry(history, base, path) if base else None

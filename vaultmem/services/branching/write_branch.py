@@ -6,7 +6,6 @@ Work tree, index and editors see nothing of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -24,7 +23,7 @@ from vaultmem.storage.git.commits import File, RefMovedError, TreeEntry
 from vaultmem.storage.git.places import FOLDER, REGULAR, list_places
 from vaultmem.vault import Vault
 
-_ATTEMPTS = 10
+_ATTEMPTS = 30
 _NEW = "100644"
 
 
@@ -49,7 +48,7 @@ def commit_on_branch(
             if not files:
                 return ""
             _check(vault, files)
-            draft = draft_event(vault, _name_paths(event, files), files, int(time.time()))
+            draft = draft_event(vault, _name_paths(event, files), files, int(vault.now()))
             try:
                 return history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
             except RefMovedError:

@@ -9,8 +9,10 @@ from vaultmem.services.finding.look import find_branch
 from vaultmem.vault import Vault
 
 
-def save_checkpoint(vault: Vault, note: str) -> CommitReport:
-    """Commit all changes as `checkpoint: {note}`; a clean tree makes no commit.
+def save_checkpoint(vault: Vault, note: str, even_if_clean: bool = False) -> CommitReport:
+    """Commit all changes as `checkpoint: {note}`.
+
+    A clean tree makes no commit, unless `even_if_clean` is set.
 
     Raises:
         RefusedError: the note is empty.
@@ -25,4 +27,4 @@ def save_checkpoint(vault: Vault, note: str) -> CommitReport:
             "there is nothing to checkpoint"
         )
     event = Event("checkpoint", f"checkpoint: {text}", vault.author, intent="checkpoint")
-    return commit_event(vault, event)
+    return commit_event(vault, event, even_if_clean)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -46,11 +45,11 @@ class CommitReport:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def commit_event(vault: Vault, event: Event) -> CommitReport:
+def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
     """Commit what changed since the last commit, each author's part on its own.
 
-    All these commits come to be together, or none. A clean tree makes no commit. Events that had
-    to wait are committed first.
+    All these commits come to be together, or none. A clean tree makes no commit, unless
+    `even_if_clean` is set. Events that had to wait are committed first.
 
     Raises:
         PendingError: git cannot take a commit now; the event is kept and committed later.
@@ -66,7 +65,7 @@ def commit_event(vault: Vault, event: Event) -> CommitReport:
             for number, stored in vault.journal.pending():
                 made += _commit_one(vault, _restore(stored)).commits
                 vault.journal.drop_pending(number)
-            report = _commit_one(vault, event, even_if_clean=bool(made))
+            report = _commit_one(vault, event, even_if_clean or bool(made))
         except PendingError as error:
             vault.journal.add_pending(asdict(event))
             raise PendingError(
@@ -136,7 +135,7 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
     if not parts:
         history.settle_index()
         return []
-    at = int(time.time())
+    at = int(vault.now())
     settings = history.settings()
     drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
     commits = history.write_commits(drafts, parent, settings)
@@ -193,5 +192,5 @@ def _identity(vault: Vault, author: Author, settings: Settings) -> Identity:
 
 def _restore(stored: dict[str, Any]) -> Event:
     """Return an event as it was kept in the journal, where tuples became lists."""
-    lists = {name: tuple(stored[name]) for name in ("body", "only")}
+    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only", "without")}
     return Event(**{**stored, **lists, "author": Author(**stored["author"])})

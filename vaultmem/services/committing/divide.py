@@ -17,6 +17,7 @@ class Event:
     """One of the moments that become a commit; `subject` is its first line.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
+    Hand edits of others go first, but for those at `without`, which have a moment of their own.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Event:
     intent: str = ""
     confidence: float | None = None
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     leaks = find_leaks(vault, pending.files)
     if event.only:
         others = {path for path in others if _is_hand_edit(vault, pending, path)}
+        others -= set(event.without)
         skipped |= {
             path: f"looks like a credential ({leaks[path][0]})" for path in leaks.keys() & others
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -13,6 +13,7 @@ from vaultmem.core.notes.properties import set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.branching.write_branch import commit_on_branch
+from vaultmem.services.committing.by_hand import make_promotion, read_edited
 from vaultmem.services.committing.commit import CommitReport, commit_earlier, commit_event
 from vaultmem.services.committing.divide import Event
 from vaultmem.services.committing.pending import Whose
@@ -49,7 +50,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         for note in notes:
             check_note(vault, note)
         blobs = {str(note.path): note.blob for note in notes}
-        earlier = commit_earlier(vault, blobs, Whose.OTHERS_AND_EDITS)
+        earlier = [*_commit_made_by_hand(vault, blobs)]
+        earlier += commit_earlier(vault, blobs, Whose.OTHERS_AND_EDITS)
         before = [(note.path, note.state) for note in notes]
         for path, state in before:
             if state != State.ACTIVE:
@@ -59,6 +61,14 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         report = commit_event(vault, event)
         report = replace(report, commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
+
+
+def _commit_made_by_hand(vault: Vault, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Commit, as a promotion by the person, what was made active in an editor already."""
+    made = [str(e.note.path) for e in read_edited(vault, paths) if e.is_promoted]
+    if not made or vault.history.obstacle():
+        return ()
+    return commit_event(vault, make_promotion(made)).commits
 
 
 def check_note(vault: Vault, note: Note) -> None:

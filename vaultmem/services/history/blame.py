@@ -12,6 +12,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.locate import find_commit, locate_note, resolve_commit
+from vaultmem.services.history.removal import tell_removal
 from vaultmem.services.notes.read import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
@@ -67,7 +68,10 @@ def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
         path, heading, entry = locate_note(vault, commit, address)
         data = vault.history.objects.read(entry.blob)[1]
         return blame_bytes(vault, path, data, _find_span(path, data, heading), commit)
-    found, heading = resolve_address(vault, address)
+    try:
+        found, heading = resolve_address(vault, address)
+    except NoteNotFoundError as error:
+        raise NoteNotFoundError(tell_removal(vault, address) or str(error)) from None
     data = _read_bytes(vault, found)
     span = _find_span(str(found), data, heading)
     return blame_bytes(vault, str(found), data, span)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vaultmem.errors import PendingError, VaultError
+from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import Draft, RefMovedError, TreeEntry, format_commit
 from vaultmem.storage.git.object_pack import ObjectPack
 from vaultmem.storage.git.objects import ObjectReader
@@ -92,7 +92,12 @@ class CommitWriter:
         self._index.drop_intent()
 
     def move_branch(self, chain: Chain, ref: str) -> None:
-        """Move a ref to the chain's end, if it still is at the chain's parent."""
+        """Move a ref to the chain's end, if it still is at the chain's parent.
+
+        Raises:
+            RefMovedError: it is not.
+            PendingError: another git holds the ref.
+        """
         command = ("update-ref", "--create-reflog", "-m", f"vaultmem: {chain.subject}")
         old = chain.parent or "0" * 40
         try:
@@ -100,8 +105,6 @@ class CommitWriter:
         except VaultError as error:
             if self._find(ref) != chain.parent:
                 raise RefMovedError from error
-            if ".lock" in str(error):
-                raise PendingError(f"another git is at work ({error}); wait for it") from error
             raise
 
     def settle_index(self, settings: Settings) -> None:

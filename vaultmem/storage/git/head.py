@@ -25,7 +25,10 @@ class Head:
 
 
 def find_git_folder(root: Path) -> tuple[Path, Path] | None:
-    """Return the work tree that a folder belongs to, and its git folder; None without git."""
+    """Return the work tree that a folder belongs to, and its git folder; None without git.
+
+    As for git itself, a `.git` file that leads nowhere is the end of the search.
+    """
     for folder in (root, *root.parents):
         git = folder / ".git"
         if git.is_dir() and (git / "HEAD").is_file():
@@ -35,7 +38,14 @@ def find_git_folder(root: Path) -> tuple[Path, Path] | None:
             target = folder / text.removeprefix("gitdir:").strip()
             if text.startswith("gitdir:") and (target / "HEAD").is_file():
                 return folder, target.resolve()
+            return None
     return None
+
+
+def find_broken_git(root: Path) -> Path | None:
+    """Return the `.git` file at a folder or above it that leads nowhere, if there is one."""
+    found = (folder / ".git" for folder in (root, *root.parents))
+    return next((git for git in found if git.is_file() and not find_git_folder(git.parent)), None)
 
 
 def read_head(git: Path) -> Head | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_writer import CommitWriter
-from vaultmem.storage.git.commits import Draft, File, Identity, TreeEntry
-from vaultmem.storage.git.head import Head, find_git_folder, find_obstacle, read_head
+from vaultmem.storage.git.commits import Draft, Identity, TreeEntry
+from vaultmem.storage.git.head import (
+    Head,
+    find_broken_git,
+    find_git_folder,
+    find_obstacle,
+    read_head,
+)
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
@@ -24,6 +30,7 @@ class History:
         refuse_bare(root)
         found = find_git_folder(root)
         if found is None:
+            _refuse_broken(root)
             raise VaultError(f"{root}: not in a git repository; run `vaultmem init` there")
         work_tree, self.git_folder = found
         check_repository(work_tree, self.git_folder)
@@ -105,19 +112,6 @@ class History:
         )
         return _parse_dates(out, self.prefix)
 
-    def write_commit(
-        self, files: Mapping[str, File], message: str, author: Identity, parent: str, at: int
-    ) -> str:
-        """Commit these files (mode and bytes, or None to remove) and nothing else.
-
-        `at` is the commit's time in seconds since the epoch; the new commit's id is returned.
-
-        Raises:
-            RefMovedError: HEAD is not `parent` any more.
-            PendingError: another git holds the index.
-        """
-        return self.write_commits([Draft(files, message, author, at)], parent)[0]
-
     def write_commits(
         self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
     ) -> list[str]:
@@ -178,8 +172,16 @@ class History:
 def init_repository(root: Path, scratch: Path) -> History:
     """Make an empty repository in a folder and return its history."""
     refuse_bare(root)
+    _refuse_broken(root)
     make_repository(root)
     return History(root, scratch)
+
+
+def _refuse_broken(root: Path) -> None:
+    if broken := find_broken_git(root):
+        raise VaultError(
+            f"{broken}: leads to no repository; mend it, or move it away and run `vaultmem init`"
+        )
 
 
 def _parse_dates(out: str, prefix: str) -> dict[tuple[str, str], int]:

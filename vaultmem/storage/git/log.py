@@ -90,6 +90,12 @@ def walk_log(history: History, commit: str, path: str = "") -> Generator[Commit]
             yield found
 
 
+def walk_changes(history: History, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+    """Yield the commits from `commit` back with what each changed in the vault, merges nothing."""
+    where = ("--", history.prefix) if history.prefix else ("--",)
+    yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
+
+
 def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
     """Return the commits that changed a file, newest first, through renames.
 

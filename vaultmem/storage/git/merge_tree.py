@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +11,11 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.history import History
-from vaultmem.storage.git.merge_setup import name_driver, name_notes
+from vaultmem.storage.git.merge_place import make_workplace
+from vaultmem.storage.git.merge_setup import name_driver
+
+#: More paths are not named to git one by one.
+_FEW = 200
 
 _DRIVERS = r"^merge\..*\.driver$"
 
@@ -47,7 +49,9 @@ class MergedTree:
 
 
 def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> MergedTree:
-    """Merge two commits (full ids) as git does; paths are from the repository's root.
+    """Merge two commits (full ids) as git does, under the vault's lock.
+
+    `scratch` is the vault's state folder; paths in the result are from the repository's root.
 
     Notes that both sides changed are left open, whatever the repository says of them. A note
     that was added to a folder that the other side renamed stays where it is.
@@ -55,17 +59,17 @@ def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> Me
     Raises:
         VaultError: their histories have nothing in common, or git is too old.
     """
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        _make_git_folder(Path(folder), history)
+    with make_workplace(scratch / "merging", history, ours) as (git_folder, work_tree):
         options = ("-c", "merge.directoryRenames=false", "-c", "merge.renameLimit=20000")
         command = ("merge-tree", "--write-tree", "-z", ours, theirs)
         env = {
-            "GIT_DIR": folder,
+            "GIT_DIR": str(git_folder),
+            "GIT_WORK_TREE": str(work_tree),
             "GIT_OBJECT_DIRECTORY": str(common_folder(history.git_folder) / "objects"),
             **_name_drivers(history),
         }
         try:
-            out = history.git.run(*options, *command, env=env, fine=(0, 1))
+            out = history.git.run(*options, *command, env=env, fine=(0, 1), folder=work_tree)
         except VaultError as error:
             raise _explain(history, error) from None
     words = iter(out.split("\0"))
@@ -74,32 +78,25 @@ def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> Me
     return MergedTree(tree, tuple(_join(stages, list(_take_messages(words)))))
 
 
-def find_shared_version(history: History, ours: str, theirs: str, path: str) -> TreeEntry | None:
-    """Return the newest version of a file that both commits' histories had since they parted.
+def find_shared_versions(
+    history: History, ours: str, theirs: str, paths: Sequence[str]
+) -> dict[str, TreeEntry]:
+    """Return of each file the newest version that both commits' histories had since they parted.
 
     A memory that was taken over from the other side alone is such a one: git knows of no common
-    ancestor, yet both sides began with the same bytes. None where the two do not agree which one
-    is the newest. `path` is from the repository's root.
+    ancestor, yet both sides began with the same bytes. Files without one are left out, and so are
+    those where the two do not agree which one is the newest. `paths` are from the repository's
+    root.
     """
-    mine = list(_written_versions(history, theirs, ours, path))
-    other = list(_written_versions(history, ours, theirs, path))
-    known = {entry.blob for entry in mine} & {entry.blob for entry in other}
-    newest = [next((e for e in each if e.blob in known), None) for each in (mine, other)]
-    agreed = newest[0] and newest[1] and newest[0].blob == newest[1].blob
-    return newest[0] if agreed else None
-
-
-def _make_git_folder(folder: Path, history: History) -> None:
-    """Make a git folder without anybody's settings, that shares the repository's objects."""
-    for name in ("objects", "refs", "info"):
-        (folder / name).mkdir()
-    (folder / "HEAD").write_text("ref: refs/heads/main\n")
-    (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
-    line = f"{name_notes(history.prefix)} merge=vaultmem\n"
-    (folder / "info/attributes").write_text(line, encoding="utf-8", errors="surrogateescape")
-    shallow = common_folder(history.git_folder) / "shallow"
-    if shallow.is_file():
-        shutil.copyfile(shallow, folder / "shallow")
+    mine = _written_versions(history, theirs, ours, paths)
+    other = _written_versions(history, ours, theirs, paths)
+    found = {}
+    for path in mine.keys() & other.keys():
+        known = {entry.blob for entry in mine[path]} & {entry.blob for entry in other[path]}
+        newest = [next((e for e in each[path] if e.blob in known), None) for each in (mine, other)]
+        if newest[0] and newest[1] and newest[0].blob == newest[1].blob:
+            found[path] = newest[0]
+    return found
 
 
 def _name_drivers(history: History) -> dict[str, str]:
@@ -177,14 +174,17 @@ def _join(
 
 
 def _written_versions(
-    history: History, without: str, commit: str, path: str
-) -> Iterator[TreeEntry]:
-    """Yield what commits that only one side has made of a file, newest first."""
+    history: History, without: str, commit: str, paths: Sequence[str]
+) -> dict[str, list[TreeEntry]]:
+    """Return what commits that only one side has made of these files, newest first."""
     options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")
     safe = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
-    out = history.git.run("log", *options, *safe, commit, f"^{without}", "--", path)
+    where = paths if len(paths) <= _FEW else ()  # All of a commit is read sooner than many paths.
+    out = history.git.run("log", *options, *safe, commit, f"^{without}", "--", *where)
+    wanted, found = set(paths), dict[str, list[TreeEntry]]()
     words = iter(out.split("\0"))
     for meta, name in zip(words, words, strict=False):
         fields = meta.strip().lstrip(":").split()
-        if name == path and len(fields) == 5 and fields[1].startswith("100"):
-            yield TreeEntry(fields[1], fields[3])
+        if name in wanted and len(fields) == 5 and fields[1].startswith("100"):
+            found.setdefault(name, []).append(TreeEntry(fields[1], fields[3]))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -18,26 +19,32 @@ Move = tuple[TreeEntry | None, TreeEntry | None]
 Moves = Mapping[str, Move]
 
 
-def write_moves(file: Path, moves: Moves) -> None:
-    """Write them whole and durably: without them a crash leaves changes that nobody made."""
+def write_moves(file: Path, moves: Moves, contents: Mapping[str, bytes]) -> None:
+    """Write them whole and durably: without them a crash leaves changes that nobody made.
+
+    `contents` are those by blob id that git has not got yet.
+    """
     rows = {path: [e and (e.mode, e.blob) for e in move] for path, move in moves.items()}
+    texts = {blob: base64.b64encode(data).decode() for blob, data in contents.items()}
     spare = file.with_suffix(".tmp")
     with open(spare, "w", encoding="utf-8") as out:
-        json.dump(rows, out)
+        json.dump({"moves": rows, "contents": texts}, out)
         out.flush()
         os.fsync(out.fileno())
     os.replace(spare, file)
     sync_folder(file.parent)
 
 
-def read_moves(file: Path) -> Moves | None:
-    """Return them, None where there are none; a file that is damaged is set aside.
+def read_moves(file: Path) -> tuple[Moves, dict[str, bytes]] | None:
+    """Return moves and contents, None where there are none; a damaged file is set aside.
 
     Nothing else tells what was moved then, and what differs from HEAD counts as the person's.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return {path: (_as_entry(old), _as_entry(new)) for path, (old, new) in content.items()}
+        written = json.loads(file.read_text(encoding="utf-8"))
+        rows, texts = written["moves"], written["contents"]
+        moves = {path: (_as_entry(old), _as_entry(new)) for path, (old, new) in rows.items()}
+        return moves, {blob: base64.b64decode(text) for blob, text in texts.items()}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-from vaultmem.errors import PendingError, VaultError
+from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.head import find_obstacle
 from vaultmem.storage.git.runner import GitRunner
 from vaultmem.storage.git.settings import Settings
 
@@ -71,12 +70,8 @@ class PersonIndex:
         try:
             env = settings.without_filters()
             self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
-        except VaultError as error:
+        except VaultError:
             self._write_intent(left)  # Nothing was put there: git exchanges its index whole.
-            if "index.lock" in str(error):
-                raise PendingError(
-                    find_obstacle(self._git.git_folder) or "another git is at work"
-                ) from error
             raise
 
     def find_skipped(self, paths: Set[str]) -> set[str]:

@@ -85,7 +85,8 @@ class Refs:
         commit = self._find_branch(self._check_name(name))
         if not commit:
             raise NoteNotFoundError(
-                f"{name}: there is no such branch; `vaultmem branch {name}` makes it"
+                f"{name}: there is no such branch; `vaultmem branches` lists them, "
+                "`vaultmem branch NAME --from REF` makes one"
             )
         return commit
 
@@ -220,5 +221,8 @@ class Refs:
     def _check_name(text: str) -> str:
         name = text.strip()
         if not name or len(name) > _MAX_NAME or not name.isprintable() or name.startswith("-"):
-            raise RefusedError(f'"{text[:60]}" names no branch, tag, commit or date')
+            raise RefusedError(
+                f'"{text[:60]}" names no branch, tag, commit or date; '
+                "see `vaultmem branches` and `vaultmem log`"
+            )
         return name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -15,7 +16,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.errors import VaultError
+from vaultmem.errors import PendingError, VaultError
 
 if TYPE_CHECKING:
     from git import Git
@@ -38,6 +39,11 @@ _SETTINGS = {
     "maintenance.auto": "false",
 }
 
+#: How git says that another one holds a file.
+_LOCKED = re.compile(
+    r"(?:Unable to create '(.+\.lock)'|could not lock config file (.+)): File exists"
+)
+
 
 class GitRunner:
     """Runs git's plumbing in one repository; `work_tree` and `git_folder` are absolute."""
@@ -53,15 +59,19 @@ class GitRunner:
         env: Mapping[str, str] | None = None,
         check: bool = True,
         fine: tuple[int, ...] = (0,),
+        folder: Path | None = None,
     ) -> str:
         """Run git and return what it printed, one trailing line end less.
 
+        It runs in the work tree, or in `folder` where it would leave files of its own there.
+
         Raises:
+            PendingError: another git holds what this one wanted to write.
             VaultError: git ended with another status than those in `fine`, and `check` is set.
         """
         with _clean_environment(), _as_stream(stdin) as stream:
             status, out, err = self._git.execute(
-                _command(arguments),
+                _command(arguments if folder is None else ("-C", str(folder), *arguments)),
                 istream=stream,
                 with_extended_output=True,
                 with_exceptions=False,
@@ -70,6 +80,9 @@ class GitRunner:
             )
         if status not in fine and check:
             message = err if isinstance(err, str) else err.decode(errors="replace")
+            if locked := _LOCKED.search(message):
+                lock = locked[1] or f"{locked[2]}.lock"
+                raise PendingError(f"another git is at work ({lock} exists); wait for it")
             name = next(word for word in arguments if not word.startswith("-"))
             raise VaultError(
                 f"git {name} failed: {_first_complaint(message) or f'status {status}'}"

@@ -1,0 +1,150 @@
+"""The commands about branches: what they print, as JSON too, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from branching import NOTE, change, commit_on, copy_vault, list_refs, look_around
+from conftest import PERSON, RunCli
+from in_process import run_here
+from support import git, write_notes
+
+from vaultmem.services.notes.create import create_vault
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with branches that merge (`side`) and do not merge (`torn`) into main."""
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    commit_on(root, "main", {"notes/a.md": NOTE, "notes/b.md": "b\n"})
+    git(root, "branch", "side", "main")
+    git(root, "branch", "torn", "main")
+    commit_on(root, "main", {"notes/a.md": change(NOTE, "title: Session tokens", "title: Ours")})
+    commit_on(root, "side", {"notes/a.md": change(NOTE, "weekly", "daily"), "notes/c.md": "c\n"})
+    theirs = change(NOTE, "title: Session tokens", "title: Theirs")
+    commit_on(root, "torn", {"notes/a.md": theirs}, who="Ey\x1b[2Jve <eve@example.org>")
+    git(root, "reset", "-q", "--hard")
+    return root
+
+
+@pytest.fixture
+def root(home: Path, template: Path, tmp_path: Path) -> Path:
+    return copy_vault(template, tmp_path / "vault")
+
+
+def test_branches_are_made_listed_and_removed(root: Path) -> None:
+    commit = git(root, "rev-parse", "HEAD")
+
+    made = run_here("branch", "new", cwd=root)
+    asked = run_here("branch", "old", "--from", "HEAD~1", "--json", cwd=root).json
+    listed = run_here("branches", "--json", cwd=root).json["branches"]
+    shown = run_here("branches", cwd=root).out.splitlines()
+    kept = run_here("branch", "side", "--delete", cwd=root)
+    removed = run_here("branch", "new", "--delete", cwd=root)
+
+    assert (made.code, made.out) == (0, f"made  new  at {commit[:7]}\n")
+    assert asked == {"branch": "old", "commit": git(root, "rev-parse", "main~1"), "removed": False}
+    assert [each["name"] for each in listed] == ["main", "new", "old", "side", "torn"]
+    assert set(listed[0]) == {
+        *("name", "commit", "at", "subject", "folder", "is_current", "ahead", "behind")
+    }
+    assert (listed[3]["ahead"], listed[3]["behind"], listed[3]["folder"]) == (1, 1, None)
+    assert (listed[0]["is_current"], listed[0]["folder"]) == (True, str(root))
+    assert shown[0].startswith(f"* main  {commit[:7]}  ")
+    assert "+1 -1" in shown[3]
+    assert (kept.code, "add --force" in kept.err) == (5, True)
+    assert (removed.code, removed.out) == (0, f"removed  new  at {commit[:7]}\n")
+
+
+def test_a_switch_says_where_it_is_and_what_holds_it_back(root: Path) -> None:
+    done = run_here("switch", "side", cwd=root)
+    back = run_here("switch", "main", "--json", cwd=root).json
+    made = run_here("switch", "--create", "topic", "--json", cwd=root).json
+    write_notes(root, {"notes/b.md": "changed\n"})
+    held = run_here("switch", "main", cwd=root)
+
+    tip = git(root, "rev-parse", "--short=7", "side")
+    assert done.out == f"on  side  at {tip}, 2 files changed\n"
+    assert back == {"branch": "main", "commit": git(root, "rev-parse", "main"), "files": 2}
+    assert made == {"branch": "topic", "commit": back["commit"], "files": 0}
+    assert (held.code, held.err.count("\n")) == (7, 1)
+    assert "notes/b.md" in held.err
+    assert "vaultmem checkpoint" in held.err
+    assert git(root, "symbolic-ref", "--short", "HEAD") == "topic"
+
+
+def test_a_merge_says_what_came_in(root: Path) -> None:
+    tip = git(root, "rev-parse", "side")
+    done = run_here("merge", "side", cwd=root)
+    again = run_here("merge", "side", cwd=root)
+    told = run_here("merge", "side", "--json", cwd=root).json
+
+    commit = git(root, "rev-parse", "--short=7", "HEAD")
+    assert done.out == f"merged  side into main  as {commit}, 2 files changed\n"
+    assert again.out == "main has all of side already; nothing was merged.\n"
+    assert told["source"]["commit"] == tip
+    del told["source"]
+    assert told == {"merged": False, "commit": None, "into": "main", "paths": [], "conflicts": []}
+
+
+CONFLICT: dict[str, Any] = {
+    "path": "notes/a.md",
+    "what": 'property "title"',
+    "ours": "Ours",
+    "our_author": "Bob",
+}
+
+
+def test_a_conflict_ends_with_code_8_tells_both_sides_and_changes_nothing(
+    root: Path, run_cli: RunCli
+) -> None:
+    before, refs = look_around(root), list_refs(root)
+
+    process = run_cli("merge", "torn", cwd=root)
+    text = run_here("merge", "torn", cwd=root)
+    told = run_here("merge", "torn", "--json", cwd=root)
+    taken = run_here("promote", "--from", "torn", "a", cwd=root)
+    taken_json = run_here("promote", "--from", "torn", "a", "--json", cwd=root)
+    elsewhere = run_here("merge", "main", "--ref", "torn", cwd=root)
+
+    for done in (process, text, told, taken, taken_json, elsewhere):
+        assert done.code == 8
+        assert done.err.startswith("vaultmem: error: ")
+        assert done.err.count("\n") == 1
+        assert "nothing was changed" in done.err
+        assert "\x1b" not in done.out + done.err
+    assert process == text
+    assert text.out.splitlines()[:2] == ["notes/a.md", '  property "title"']
+    assert "    ours (Bob): Ours\n" in text.out
+    assert "    theirs (Ey" in text.out
+    for done in (told, taken_json):
+        [conflict] = done.json["conflicts"]
+        assert set(conflict) == {"path", "what", "ours", "theirs", "our_author", "their_author"}
+        assert {name: conflict[name] for name in CONFLICT} == CONFLICT
+        assert (conflict["theirs"], conflict["their_author"][:2]) == ("Theirs", "Ey")
+    assert (told.json["merged"], taken_json.json["promoted"]) == (False, [])
+    assert taken.out == text.out
+    assert (look_around(root), list_refs(root)) == (before, refs)
+
+
+def test_promote_from_a_branch_names_what_it_did(root: Path) -> None:
+    there = git(root, "rev-parse", "side")
+    done = run_here("promote", "--from", "side", "c", cwd=root)
+    told = run_here("promote", "--from", "side", "a", "--json", cwd=root).json
+
+    promoted, taken, last = done.out.splitlines()
+    assert promoted == "promoted  notes/c.md  (active to active)"
+    assert taken.endswith("  take: notes/c.md from side")
+    assert last.endswith("  promote")
+    assert told["promoted"] == [{"path": "notes/a.md", "from": "active", "to": "active"}]
+    assert [each["subject"] for each in told["commits"]] == [
+        *("take: notes/a.md from side", "promote")
+    ]
+    assert f"from side at {there}" in git(root, "log", "-1", "--format=%b")
+    log = json.loads(run_here("log", "--event", "take", "--json", cwd=root).out)["commits"]
+    assert [each["author"] for each in log] == ["Bob", "Bob"]
+    assert git(root, "log", "-1", "--format=%an") == PERSON[0]

@@ -1,0 +1,115 @@
+"""Random edits on two branches of a real repository: no merge loses a line that a side added."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from branching import commit_on, copy_vault, disk_bytes, is_clean, list_refs
+from core.test_merge_note import Fork, assert_nothing_lost, forks, has_lost_lines
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import git
+
+from vaultmem.core.merging.note import merge_texts
+from vaultmem.errors import MergeConflictError
+from vaultmem.services.branching.merge import merge_branch
+from vaultmem.services.notes.create import create_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+
+#: A few examples of many notes each: what costs time is git, not the notes.
+_FEW = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": [
+        *(HealthCheck.too_slow, HealthCheck.data_too_large),
+        *(HealthCheck.function_scoped_fixture, HealthCheck.large_base_example),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    return root
+
+
+def make_branches(template: Path, root: Path, notes: Sequence[Fork]) -> dict[str, Fork]:
+    """Make a vault whose branches `main` and `side` have both sides of these notes."""
+    copy_vault(template, root)
+    by_path = {f"notes/{number}.md": note for number, note in enumerate(notes)}
+    commit_on(root, "main", {path: note.base for path, note in by_path.items()})
+    git(root, "branch", "-f", "side", "main")
+    commit_on(root, "main", {path: note.ours for path, note in by_path.items()})
+    commit_on(root, "side", {path: note.theirs for path, note in by_path.items()})
+    git(root, "reset", "-q", "--hard")
+    return by_path
+
+
+def conflicting(by_path: dict[str, Fork]) -> set[str]:
+    return {
+        path
+        for path, note in by_path.items()
+        if merge_texts(path, note.base, note.ours, note.theirs).conflicts
+    }
+
+
+def read_note(root: Path, path: str) -> str:
+    return (root / path).read_bytes().decode()
+
+
+def check_nothing_lost(root: Path, by_path: dict[str, Fork]) -> None:
+    for path, note in by_path.items():
+        merged = read_note(root, path)
+        assert_nothing_lost(note.base, note.ours, note.theirs, merged)
+        assert_nothing_lost(note.base, note.theirs, note.ours, merged)
+
+
+def _next_folder(folder: Path) -> Path:
+    return folder / str(len(list(folder.iterdir())))
+
+
+@settings(max_examples=3, **_FEW)
+@given(notes=st.lists(forks(), min_size=12, max_size=30))
+def test_vaultmem_merge_loses_no_line_of_either_branch(
+    home: Path, template: Path, tmp_path: Path, opened: Open, notes: list[Fork]
+) -> None:
+    root = _next_folder(tmp_path)
+    by_path = make_branches(template, root, notes)
+    torn, vault = conflicting(by_path), opened(root)
+    if torn:
+        before = disk_bytes(root), list_refs(root)
+        with pytest.raises(MergeConflictError) as raised:
+            merge_branch(vault, "side")
+        assert {conflict.path for conflict in raised.value.conflicts} == torn
+        assert (disk_bytes(root), list_refs(root)) == before
+        commit_on(root, "side", {path: by_path.pop(path).ours for path in torn})
+
+    merge_branch(vault, "side")
+
+    check_nothing_lost(root, by_path)
+    assert is_clean(root)
+
+
+@settings(max_examples=2, **_FEW)
+@given(notes=st.lists(forks(), min_size=4, max_size=6))
+def test_git_merge_with_the_driver_loses_no_line_of_either_branch(
+    home: Path, template: Path, tmp_path: Path, notes: list[Fork]
+) -> None:
+    root = _next_folder(tmp_path)
+    by_path = make_branches(template, root, notes)
+    torn = conflicting(by_path)
+    command = ["git", "merge", "-q", "--no-edit", "side"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+    assert (done.returncode == 0) == (not torn), done.stdout + done.stderr
+    for path in torn:
+        note, whole = by_path.pop(path), "---\n---\n" + read_note(root, path)
+        assert not has_lost_lines(note.base, note.ours, whole)
+        assert not has_lost_lines(note.base, note.theirs, whole)
+    check_nothing_lost(root, by_path)
