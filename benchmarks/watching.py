@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
 import os
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from baselines import list_notes
-from indexing import Bench
-from measure import Row, compare, percentile, run_command
+from baselines import Fts5, init_repository, list_notes
+from generate import SEED, generate_vault
+from indexing import Bench, Effort
+from measure import Row, isolate, percentile, run_command, time_in_turns
 from processes import find_command
+from queries import make_queries
+from report import format_table
 
 _FTS5_SCRIPT = """\
 import sqlite3, sys
@@ -25,18 +32,26 @@ for (path,) in sqlite3.connect(sys.argv[1]).execute(query, (words,)):
 """
 
 
-def measure_watching(bench: Bench, saves: int) -> list[Row]:
-    """Start a watcher, save notes as editors do, and ask from other processes."""
-    with _watched(bench):
-        return [*_measure_saves(bench, saves), _measure_recall(bench)]
+#: Seconds in which an idle watcher is looked at.
+IDLE = 20.0
+
+
+def measure_watching(bench: Bench, saves: int, idle: float = IDLE) -> list[Row]:
+    """Start a watcher, save notes as editors do, leave it alone, and ask from other processes."""
+    with _watched(bench) as watcher:
+        rows = [*_measure_saves(bench, saves), *_measure_recall(bench)]
+        return [*rows, *_measure_idle(watcher, idle)]
 
 
 @contextmanager
-def _watched(bench: Bench) -> Iterator[None]:
+def _watched(bench: Bench) -> Iterator[int]:
+    """Have a watcher, given by its process id, for the time of a `with`."""
     command = [*find_command(), "watch", "--vault", bench.vault]
-    run_command([*command, "--daemon"])
+    begun = subprocess.run(
+        [*map(str, command), "--daemon", "--json"], check=True, capture_output=True
+    )
     try:
-        yield
+        yield int(json.loads(begun.stdout)["watcher"]["pid"])
     finally:
         run_command([*command, "--stop"])
 
@@ -69,30 +84,98 @@ def _measure_saves(bench: Bench, saves: int) -> list[Row]:
 
 
 def _save(note: Path, word: str, number: int) -> None:
-    """Save a note with a new word: by atomic rename, in place, or as vim does."""
+    """Save a note with a new word: renamed onto it, in place, as vim does, with sed, or anew."""
     text = f"{note.read_text('utf-8')}\n{word}\n"
-    if number % 3 == 0:
+    kind = number % 5
+    if kind == 0:
         spare = note.with_name(f".{note.name}.tmp")
         spare.write_text(text, "utf-8")
         os.replace(spare, note)
-    elif number % 3 == 1:
+    elif kind == 1:
         note.write_text(text, "utf-8")
-    else:
+    elif kind == 2:
         backup = note.with_name(f"{note.name}~")
         os.rename(note, backup)
         note.write_text(text, "utf-8")
         backup.unlink()
+    elif kind == 3:
+        run_command(["sed", "-i", f"$ a {word}", note])
+    else:
+        folder = note.with_name(f"new{number}")
+        folder.mkdir()
+        (folder / note.name).write_text(text, "utf-8")
 
 
-def _measure_recall(bench: Bench) -> Row:
+def _measure_recall(bench: Bench) -> list[Row]:
     words = bench.queries[0].split()
     ours = [*find_command(), "recall", "--vault", bench.vault, *words]
     script = bench.scratch / "fts5.py"
     script.write_text(_FTS5_SCRIPT, encoding="utf-8")
     theirs = [sys.executable, script, bench.database, *words]
-    subprocess.run(list(map(str, ours)), check=True, capture_output=True)
     actions = {
         "vaultmem": lambda: run_command(ours),
         "SQLite FTS5 in a script": lambda: run_command(theirs),
+        "python -c pass": lambda: run_command([sys.executable, "-c", "pass"]),
     }
-    return compare("vaultmem recall, watched", actions, bench.effort.process * 2)
+    run_command(ours)
+    taken = time_in_turns(list(actions.values()), bench.effort.process * 4)
+    samples = dict(zip(actions, taken, strict=True))
+    middle = {name: statistics.median(each) for name, each in samples.items()}
+    return [
+        Row("vaultmem recall, watched", "s", middle["vaultmem"], other, middle[other], samples)
+        for other in list(actions)[1:]
+    ]
+
+
+def _measure_idle(watcher: int, seconds: float) -> list[Row]:
+    """Read what the watcher takes while nothing happens, where the system tells it (Linux)."""
+    if not Path("/proc/self/stat").exists():
+        return []
+    time.sleep(15)  # What it does after the last change is done by then.
+    before, memory = _read_cpu(watcher), [_read_memory(watcher)]
+    started = time.perf_counter()
+    while (left := started + seconds - time.perf_counter()) > 0:
+        time.sleep(min(left, 10))
+        memory.append(_read_memory(watcher))
+    share = (_read_cpu(watcher) - before) / (time.perf_counter() - started) * 100
+    return [
+        Row(f"idle watcher, {seconds:.0f} s", "% CPU", share),
+        Row("idle watcher, memory", "MB", memory[-1], "at first", memory[0], {"MB": memory}),
+    ]
+
+
+def _read_cpu(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read_memory(process: int) -> float:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def main() -> None:
+    """Measure this alone: `python benchmarks/watching.py --notes 10000 --saves 500 --idle 600`."""
+    parser = argparse.ArgumentParser(description="Measure a watched vault.")
+    parser.add_argument("--notes", type=int, default=10_000)
+    parser.add_argument("--saves", type=int, default=500)
+    parser.add_argument("--idle", type=float, default=IDLE)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="vaultmem-bench-") as name:
+        scratch = Path(name).resolve()
+        isolate(scratch)
+        folder = scratch / "vault"
+        generate_vault(folder, given.notes)
+        init_repository(folder)
+        effort = Effort(index=1, sync=1, queries=20, process=15)
+        queries = make_queries(folder, effort.queries, SEED)
+        bench = Bench(folder, scratch, given.notes, queries, effort)
+        table = Fts5(bench.database)
+        table.build(folder)
+        table.close()
+        run_command([*find_command(), "sync", "--vault", folder])
+        print(format_table(measure_watching(bench, given.saves, given.idle)))
+
+
+if __name__ == "__main__":
+    main()

@@ -15,20 +15,25 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 #: Options with a value that may stand before the command's name.
 GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
 
-#: Names of the environment that a command's answer depends on.
-ENVIRONMENT = ("NO_COLOR", "COLUMNS", "TZ", "LANG", "LC_ALL")
+#: Settings that a command reads, and that are sent with the question; so are $VAULTMEM_*.
+SENT = (
+    *("NO_COLOR", "COLUMNS", "TERM_SESSION_ID"),
+    *("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID"),
+)
 
-#: Seconds that an answer may take before the command runs here instead.
-PATIENCE = 20.0
-
-#: A longer command line is not sent, a longer answer not taken.
-MAX_QUESTION = 64 * 1024
-MAX_ANSWER = 64 * 1024 * 1024
+#: Settings that change how Python itself works: the watcher's have to be the same.
+SAME = (
+    *("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONIOENCODING", "PYTHONUTF8"),
+)
 
 
 def main() -> None:
     """Run the command that the process was started with."""
-    code = _ask_watcher(sys.argv[1:])
+    try:
+        code = _answer_warm(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
     if code is None:
         from vaultmem.cli.app import main as run_here
 
@@ -49,52 +54,58 @@ def find_command(arguments: list[str]) -> str:
     return ""
 
 
-def socket_path(root: str) -> str:
-    """Return where the watcher of a vault (its real path) listens."""
-    import hashlib
-
-    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    return os.path.join(_state_home(), "vaultmem", "vaults", key, "watch.sock")
+def same_settings() -> list[str]:
+    """Return the settings in which a watcher and who asks it must not differ."""
+    return [os.environ.get(name, "") for name in SAME]
 
 
-def _state_home() -> str:
-    """Return the user's state folder as platformdirs has it, without importing that."""
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Application Support")
-    named = os.environ.get("XDG_STATE_HOME", "")
-    return named if named.strip() else os.path.expanduser("~/.local/state")
-
-
-def _ask_watcher(arguments: list[str]) -> int | None:
+def _answer_warm(arguments: list[str]) -> int | None:
     """Print what a watcher answers and return the exit code; None if there is no answer."""
-    if os.name != "posix" or find_command(arguments) not in WARM_COMMANDS:
+    if find_command(arguments) not in WARM_COMMANDS:
         return None
     if "_VAULTMEM_COMPLETE" in os.environ or os.environ.get("VAULTMEM_NO_WATCHER"):
         return None
+    from vaultmem import __version__
+    from vaultmem.storage.watch_socket import ask_watcher
+
     try:
         rest, named = _take_vault(arguments)
         root = _find_root(named)
-        answer = _ask(socket_path(root), root, rest) if root else None
-    except (OSError, ValueError, KeyError):
-        return None
+        answer = ask_watcher(root, __version__, make_words(rest)) if root else None
+    except (OSError, ValueError):
+        answer = None
     if answer is None:
         return None
     code, out, err = answer
     return _print(code, out, err)
 
 
+def make_words(arguments: list[str]) -> list[str]:
+    """Return what a watcher is told: how it is called, its settings, terminals and arguments."""
+    environment = os.environ.items()
+    sent = [f"{k}={v}" for k, v in environment if k.startswith("VAULTMEM_") or k in SENT]
+    terminals = f"{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
+    return ["run", _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
+
+
 def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
-    """Return the arguments without `--vault`, and what it named last."""
+    """Return the arguments without `--vault`, and what it named last.
+
+    Raises:
+        ValueError: it may be another option's value; that is for the command itself to find out.
+    """
     rest: list[str] = []
     named = ""
     words = iter(arguments)
     for word in words:
         if word == "--":
             return [*rest, word, *words], named
-        if word == "--vault":
-            named = next(words)
-        elif word.startswith("--vault="):
-            named = word.partition("=")[2]
+        if word == "--vault" or word.startswith("--vault="):
+            if rest and rest[-1].startswith("-") and rest[-1] != "--json":
+                raise ValueError("--vault after an option")
+            named = next(words, "") if word == "--vault" else word.partition("=")[2]
+            if not named:
+                raise ValueError("--vault without a value")
         else:
             rest.append(word)
     return rest, named
@@ -114,56 +125,10 @@ def _find_root(named: str) -> str:
     return folder
 
 
-def _ask(path: str, root: str, arguments: list[str]) -> tuple[int, bytes, bytes] | None:
-    if not os.path.exists(path):
-        return None
-    import json
-    import socket
-
-    from vaultmem import __version__
-
-    kept = {k: v for k, v in os.environ.items() if k.startswith("VAULTMEM_") or k in ENVIRONMENT}
-    question = {
-        "version": __version__,
-        "root": root,
-        "name": _program(),
-        "arguments": arguments,
-        "environment": kept,
-        "terminal": [sys.stdout.isatty(), sys.stderr.isatty()],
-    }
-    line = json.dumps(question).encode() + b"\n"
-    if len(line) > MAX_QUESTION:
-        return None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE)
-        connect(connection, path)
-        connection.sendall(line)
-        with connection.makefile("rb") as answer:
-            head = json.loads(answer.readline())
-            code, sizes = head["code"], head["sizes"]
-            if code is None or sum(sizes) > MAX_ANSWER:
-                return None
-            out, err = (answer.read(size) for size in sizes)
-    return (code, out, err) if [len(out), len(err)] == sizes else None
-
-
 def _program() -> str:
     """Return how the command was called, as its messages on usage have it."""
     name = os.path.basename(sys.argv[0])
     return "python -m vaultmem" if name == "__main__.py" else name
-
-
-def connect(connection: object, path: str) -> None:
-    """Connect to a socket; where its path is too long for the system, by way of its folder."""
-    if len(os.fsencode(path)) < 100:
-        connection.connect(path)  # type: ignore[attr-defined]
-        return
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        name = f"/proc/self/fd/{folder}/{os.path.basename(path)}"
-        connection.connect(name)  # type: ignore[attr-defined]
-    finally:
-        os.close(folder)
 
 
 def _print(code: int, out: bytes, err: bytes) -> int:

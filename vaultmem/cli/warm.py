@@ -4,81 +4,151 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
+import queue
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import vaultmem
 from vaultmem.cli.options import keep_warm
-from vaultmem.cli.start import ENVIRONMENT, MAX_QUESTION, WARM_COMMANDS, connect, find_command
-from vaultmem.vault import open_vault
+from vaultmem.cli.start import SAME, SENT, WARM_COMMANDS, find_command, same_settings
+from vaultmem.errors import VaultError
+from vaultmem.storage.watch_socket import MAX_ANSWER, MAX_QUESTION, read_words, short_path
+from vaultmem.vault import Vault, open_vault
 
-#: Seconds that a caller may take to ask, and the watcher to see the last change.
+#: Seconds that a caller may take to ask and to listen, and the watcher to see the last change.
 _PATIENCE = 2.0
+
+#: Callers that wait; more run their commands by themselves.
+_WAITING = 32
+
+#: The exit code of wrong usage, which depends on how wide the caller's terminal is.
+_USAGE = 2
+
+_Answer = tuple[int, bytes, bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that somebody wants to be run: as in a process of their own."""
+
+    program: str
+    terminals: tuple[bool, bool]
+    environment: dict[str, str]
+    arguments: list[str]
 
 
 class WarmServer:
-    """Answers one caller after the other, in a thread of its own, until it is closed."""
+    """Answers one caller after the other, in threads of its own, until it is closed."""
 
     def __init__(self, path: Path, root: Path, settle: Callable[[float], bool]) -> None:
         self._path = path
         self._root = root
-        self._settle = settle
+        self._settle: Callable[[], bool] = partial(settle, _PATIENCE)
+        self._waiting: queue.Queue[socket.socket | None] = queue.Queue(_WAITING)
         self._socket = _listen(path)
+        self._inode = os.stat(path).st_ino
         self._out = _Divided(sys.stdout)
         self._err = _Divided(sys.stderr)
-        self._thread = threading.Thread(target=self._serve, name="answers", daemon=True)
+        self._threads = [
+            threading.Thread(target=work, name="answers", daemon=True)
+            for work in (self._accept, self._serve)
+        ]
 
     def start(self) -> None:
         """Begin to answer."""
         sys.stdout, sys.stderr = self._out, self._err
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Answer nobody any more; whoever waits runs the command by itself."""
         with contextlib.suppress(OSError):
-            self._path.unlink()
+            if os.stat(self._path).st_ino == self._inode:
+                self._path.unlink()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(timeout=_PATIENCE)
+        for thread in self._threads:
+            thread.join(timeout=_PATIENCE)
 
-    def _serve(self) -> None:
-        vault = open_vault(self._root)
-        keep_warm(vault, lambda: self._settle(_PATIENCE))
-        command = _load_commands()
+    def _accept(self) -> None:
+        """Tell each caller at once that somebody is there."""
         while True:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
                 break
-            with connection, contextlib.suppress(OSError):
+            try:
                 connection.settimeout(_PATIENCE)
-                question = _read_question(connection)
-                if question is None or question["root"] != str(self._root):
-                    _send(connection, None)
-                    continue
-                connection.settimeout(None)
-                _send(connection, *self._answer(command, question))
-        vault.close()
+                connection.sendall(b"\n")
+                self._waiting.put_nowait(connection)
+            except (OSError, queue.Full):
+                connection.close()
+        self._waiting.put(None)
 
-    def _answer(self, command: Any, question: dict[str, Any]) -> tuple[int, bytes, bytes]:
+    def _serve(self) -> None:
+        command = _load_commands()
+        vault: Vault | None = None
+        inode = 0
+        while (connection := self._waiting.get()) is not None:
+            with connection, contextlib.suppress(OSError):
+                answer: _Answer = None
+                with contextlib.suppress(OSError, VaultError, ValueError, IndexError):
+                    words = self._read_question(connection)
+                    here = os.stat(self._root).st_ino
+                    if vault is None or here != inode:  # Another folder may stand there now.
+                        vault, inode = self._open(vault), here
+                    answer = self._answer(command, words)
+                _send(connection, answer)
+        if vault is not None:
+            vault.close()
+
+    def _open(self, before: Vault | None) -> Vault:
+        """Open the vault, to be used by every command that is run here."""
+        if before is not None:
+            before.close()
+        vault = open_vault(self._root)
+        keep_warm(vault, self._settle)
+        return vault
+
+    def _read_question(self, connection: socket.socket) -> list[str]:
+        """Return the words of what is asked.
+
+        Raises:
+            ValueError: it is not for this version and vault, or no question.
+        """
+        with connection.makefile("rb") as question:
+            size = int(question.readline(20))
+            data = question.read(size) if 0 <= size <= MAX_QUESTION else b""
+        version, root, *words = read_words(data)
+        if len(data) != size or (version, root) != (vaultmem.__version__, str(self._root)):
+            raise ValueError("not for this watcher")
+        return words
+
+    def _answer(self, command: Any, words: list[str]) -> _Answer:
         """Run the command as a process of its own would, with its streams kept."""
-        with (
-            _environment(question["environment"], self._root),
-            self._out.kept(question["terminal"][0]) as out,
-            self._err.kept(question["terminal"][1]) as err,
-        ):
-            from vaultmem.cli.app import run
+        if words == ["settle"]:
+            return (0, b"", b"") if self._settle() else None
+        wanted = _read_command(words)
+        from vaultmem.cli.app import run
 
-            words, name = question["arguments"], question["name"]
-            code = run(lambda: command.main(args=words, prog_name=name))
-        return code, out.getvalue(), err.getvalue()
+        try:
+            with (
+                _environment(wanted.environment, self._root),
+                self._out.kept(wanted.terminals[0]) as out,
+                self._err.kept(wanted.terminals[1]) as err,
+            ):
+                code = run(lambda: command.main(args=wanted.arguments, prog_name=wanted.program))
+        except Exception:  # noqa: BLE001 - a defect is the caller's to see, not the watcher's end.
+            return None
+        return None if code == _USAGE else (code, out.getvalue(), err.getvalue())
 
 
 class _Divided(io.TextIOBase):
@@ -92,7 +162,10 @@ class _Divided(io.TextIOBase):
     def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
         """Keep what this thread writes; `is_terminal` is what it is told of the stream."""
         kept = io.BytesIO()
-        self._mine.stream = io.TextIOWrapper(kept, "utf-8", newline="", write_through=True)
+        errors = self._stream.errors
+        self._mine.stream = io.TextIOWrapper(
+            kept, self._stream.encoding, errors, newline="", write_through=True
+        )
         self._mine.is_terminal = is_terminal
         try:
             yield kept
@@ -141,58 +214,53 @@ def _load_commands() -> Any:
 
 
 def _listen(path: Path) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
+    path.unlink(missing_ok=True)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        connect(_Binder(found), os.fspath(path))
+        with short_path(os.fspath(path)) as short:
+            found.bind(short)
+        found.listen(_WAITING)
+    except OSError:
+        found.close()
+        raise
     finally:
         os.umask(before)
-    found.listen(64)
     return found
 
 
-class _Binder:
-    """Lets `connect` find the way to a long path, and binds there."""
+def _read_command(words: list[str]) -> _Command:
+    """Return the command that these words ask for, as `make_words` has them.
 
-    def __init__(self, found: socket.socket) -> None:
-        self._found = found
-
-    def connect(self, path: str) -> None:
-        """Bind."""
-        self._found.bind(path)
-
-
-def _read_question(connection: socket.socket) -> dict[str, Any] | None:
-    """Return what is asked, None if it is not for this version or nothing to be answered."""
-    data = b""
-    while not data.endswith(b"\n"):
-        part = connection.recv(65_536)
-        data += part
-        if not part or len(data) > MAX_QUESTION:
-            return None
-    try:
-        question: dict[str, Any] = json.loads(data)
-        good = question["version"] == vaultmem.__version__
-        words = [str(word) for word in question["arguments"]]
-        shaped = {"root", "name", "environment", "terminal"} <= question.keys()
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return question if good and shaped and find_command(words) in WARM_COMMANDS else None
+    Raises:
+        ValueError: the answer here might not be that of a process of the caller's own.
+    """
+    run, program, terminals, *rest = words
+    settings, count, rest = rest[: len(SAME)], int(rest[len(SAME)]), rest[len(SAME) + 1 :]
+    sent, arguments = rest[:count], rest[count:]
+    if run != "run" or settings != same_settings() or len(terminals) != 2:
+        raise ValueError("other settings")
+    # Help is as wide as the caller's terminal, which is not known here.
+    if find_command(arguments) not in WARM_COMMANDS or {"--help", "-h"} & set(arguments):
+        raise ValueError("not a command that is answered here")
+    environment = dict(each.split("=", 1) for each in sent)
+    return _Command(program, (terminals[0] == "1", terminals[1] == "1"), environment, arguments)
 
 
-def _send(connection: socket.socket, code: int | None, out: bytes = b"", err: bytes = b"") -> None:
-    head = {"code": code, "sizes": [len(out), len(err)]}
-    connection.sendall(json.dumps(head).encode() + b"\n" + out + err)
+def _send(connection: socket.socket, answer: _Answer) -> None:
+    if answer is None or len(answer[1]) + len(answer[2]) > MAX_ANSWER:
+        connection.sendall(b"-\n")
+        return
+    code, out, err = answer
+    connection.sendall(b"%d %d %d\n%s%s" % (code, len(out), len(err), out, err))
 
 
 @contextlib.contextmanager
 def _environment(given: dict[str, str], root: Path) -> Iterator[None]:
     """Give the command its caller's settings, for as long as it runs."""
-    names = {name for name in os.environ if name.startswith("VAULTMEM_")} | set(ENVIRONMENT)
+    names = {name for name in os.environ if name.startswith("VAULTMEM_")} | set(SENT)
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
-    os.environ.update({str(name): str(value) for name, value in given.items()})
+    os.environ.update(given)
     os.environ["VAULTMEM_VAULT"] = str(root)
     try:
         yield

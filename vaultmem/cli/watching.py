@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,13 +20,16 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.services.watching.watch import Happened
+    from vaultmem.services.watching.watch import Happened, WatchLoop
     from vaultmem.vault import Vault
 
 _STYLES = {"committed": "green", "problem": "yellow"}
 
 #: Seconds in which a daemon has to be there.
 _START = 30.0
+
+#: A longer log (bytes) is begun anew by the next daemon.
+_MAX_LOG = 1024 * 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -60,41 +66,54 @@ def watch(
 
 
 def _watch_here(vault: Vault, as_json: bool) -> None:
-    from vaultmem.cli.warm import WarmServer
     from vaultmem.services.watching.watch import WatchLoop
-    from vaultmem.services.watching.watching import hold_watch
+    from vaultmem.services.watching.watching import hold_watch, is_current
 
-    with hold_watch(vault) as own:
-        loop = WatchLoop(vault, lambda happened: _tell(happened, as_json))
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, lambda *_: loop.stop())
-        server = None
-        try:
-            server = WarmServer(vault.state_folder / "watch.sock", vault.root, loop.settle)
-            server.start()
-        except OSError as error:
-            say_painted("problem", "yellow", f"  no answers to other commands: {error.strerror}")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]  # No thread may find another's git settings.
+    with hold_watch(vault) as own, contextlib.ExitStack() as ends:
+        ends.callback(vault.close)
+        loop = WatchLoop(
+            vault, lambda h: _tell(h, as_json, loop.stop), lambda: is_current(own, vault)
+        )
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if number := getattr(signal, name, None):
+                signal.signal(number, lambda *_: loop.stop())
         if not as_json:
             say(f"Watching {vault.root} as process {own.pid}; Ctrl-C ends it.")
-        try:
-            loop.run()
-        finally:
-            if server is not None:
-                server.close()
-            vault.close()
+            sys.stdout.flush()
+        _begin_to_answer(vault, loop, ends, as_json)
+        loop.run()
 
 
-def _tell(happened: Happened, as_json: bool) -> None:
-    if as_json:
-        emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_as_dict(happened)})
-    else:
-        style = _STYLES.get(happened.what, "dim")
-        say_painted(f"{happened.what:<9}", style, f"  {time.strftime('%H:%M:%S')}  {happened.text}")
-    sys.stdout.flush()
+def _begin_to_answer(
+    vault: Vault, loop: WatchLoop, ends: contextlib.ExitStack, as_json: bool
+) -> None:
+    """Answer other commands from now on; without that, everything else still works."""
+    from vaultmem.cli.warm import WarmServer
+    from vaultmem.services.watching.watch import Happened
+
+    try:
+        server = WarmServer(vault.state_folder / "watch.sock", vault.root, loop.settle)
+    except OSError as error:
+        _tell(Happened("problem", f"no answers to other commands ({error})"), as_json, loop.stop)
+        return
+    server.start()
+    ends.callback(server.close)
 
 
-def _as_dict(happened: Happened) -> dict[str, str]:
-    return {"what": happened.what, "text": happened.text}
+def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
+    try:
+        if as_json:
+            emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **asdict(happened)})
+        else:
+            style = _STYLES.get(happened.what, "dim")
+            text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
+            say_painted(f"{happened.what:<9}", style, text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # Whoever read this has gone.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        stop()
 
 
 def _say_status(vault: Vault, as_json: bool) -> None:
@@ -126,20 +145,15 @@ def _start_daemon(vault: Vault, as_json: bool) -> None:
     from vaultmem.services.watching.watching import find_watcher
 
     log = vault.state_folder / "watch.log"
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "vaultmem",
-        "watch",
-        "--json",
-        "--vault",
-        str(vault.root),
-    ]
-    with open(log, "ab") as out:
+    is_long = log.exists() and log.stat().st_size > _MAX_LOG
+    with open(log, "wb" if is_long else "ab") as out:
         os.chmod(log, 0o600)
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            _command(vault),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     end = time.monotonic() + _START
     while (found := find_watcher(vault)) is None or found.pid != process.pid:
@@ -156,16 +170,7 @@ def _start_daemon(vault: Vault, as_json: bool) -> None:
 def _print_unit(vault: Vault) -> None:
     from vaultmem.cli.units import launchd_plist, systemd_unit
 
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "vaultmem",
-        "watch",
-        "--json",
-        "--vault",
-        str(vault.root),
-    ]
+    command = _command(vault)
     text = launchd_plist(command) if sys.platform == "darwin" else systemd_unit(command)
     say(text.rstrip("\n"))
 

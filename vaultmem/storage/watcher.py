@@ -1,22 +1,20 @@
-"""File events of a folder (watchdog): hints that something may have changed, never more.
+"""File events of a vault's folder: hints that something may have changed, never more.
 
-Handlers only enqueue. What cannot be watched is polled; what was missed is found by the next
-look at everything, for which `EVERYTHING` asks.
+Linux is asked itself (inotify), other systems by watchdog. What sends no events is polled.
 """
 
 from __future__ import annotations
 
-import logging
+import hashlib
 import os
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
-from watchdog.observers.polling import PollingObserver
-
 from vaultmem.core.paths import is_hidden
+from vaultmem.storage.scan import scan_vault
 
 #: Stands for a path where it is not known what changed.
 EVERYTHING = ""
@@ -27,38 +25,74 @@ CHECKPOINT_FILE = ".checkpoint"
 #: Seconds between two looks where the system cannot tell of changes.
 POLL_SECONDS = 5.0
 
-_NO_CHANGE = {"opened", "closed_no_write"}
+#: File systems whose changes by other machines send no events here.
+_REMOTE = ("nfs", "cifs", "smb", "9p", "vboxsf", "virtiofs", "prl_fs", "fuse.", "afs", "ceph")
+
+_UNREAD = frozenset({"transcripts", "media"})
 
 
 class FolderWatcher:
     """Tells of changes below a folder, from a thread of its own, until it is stopped.
 
     `notice` is called with a path relative to the folder, with `/`, or with `EVERYTHING`.
+    `ignored` tells paths to pass over.
     """
 
-    def __init__(self, root: Path, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: Path, notice: Callable[[str], None], ignored: Callable[[str], bool]
+    ) -> None:
         self._root = root
         self._notice = notice
-        self._observer: Any = None
+        self._ignored = ignored
         self._inode = 0
-        self._overflow = _OverflowHandler(notice)
+        self._events: Any = None
+        self._why_all = ""
+        self._polled = ""
+        self._next_poll = 0.0
 
-    def start(self) -> str:
-        """Begin, and return why it has to poll, empty if it does not."""
+    def start(self, native: bool = sys.platform == "linux") -> None:
+        """Begin; `native` is False to leave it to watchdog."""
         self._inode = os.stat(self._root).st_ino
-        logging.getLogger("watchdog").addHandler(self._overflow)
-        handler = _Enqueue(self._root, self._notice)
+        kind = _find_remote(self._root) if native else ""
+        self._why_all = f"{kind} tells nothing of other machines' changes" if kind else ""
         try:
-            self._observer = Observer()
-            self._observer.schedule(handler, os.fspath(self._root), recursive=True)
-            self._observer.start()
-            return ""
+            if native:
+                from vaultmem.storage.inotify import FolderEvents
+
+                self._events = FolderEvents(self._root, self._pass_on, self._enters)
+            else:
+                from vaultmem.storage.watchdog_events import WatchdogEvents
+
+                self._events = WatchdogEvents(self._root, self._pass_on)
         except OSError as error:
-            self._stop_observer()
-            self._observer = PollingObserver(timeout=POLL_SECONDS)
-            self._observer.schedule(handler, os.fspath(self._root), recursive=True)
-            self._observer.start()
-            return f"{error.strerror or error}; the folder is polled every {POLL_SECONDS:.0f} s"
+            self._why_all = f"the folder cannot be watched ({error.strerror or error})"
+        self._polled = self._fingerprint()
+
+    def polling(self) -> str:
+        """Return why and how much has to be polled, empty if nothing."""
+        every = f"polled every {POLL_SECONDS:.0f} s"
+        if self._why_all:
+            return f"{self._why_all}; everything is {every}"
+        count = len(self._unwatched())
+        if not count:
+            return ""
+        which = "1 folder is" if count == 1 else f"{count:,} folders are"
+        return f"the system watches no more folders (fs.inotify.max_user_watches); {which} {every}"
+
+    def poll(self) -> None:
+        """Look at what sends no events, if it is time to."""
+        if time.monotonic() < self._next_poll or not (self._why_all or self._unwatched()):
+            return
+        found = self._fingerprint()
+        if found != self._polled:
+            self._notice(EVERYTHING)
+        self._polled = found
+        self._next_poll = time.monotonic() + POLL_SECONDS
+
+    def catch_up(self) -> bool:
+        """Tell of all that happened before this call; False if that cannot be known."""
+        events = self._events
+        return events is not None and events.catch_up() and not self.polling()
 
     def is_healthy(self) -> bool:
         """Tell whether it still watches this folder: threads can die, folders be replaced."""
@@ -66,55 +100,57 @@ class FolderWatcher:
             same = os.stat(self._root).st_ino == self._inode
         except OSError:
             return False
-        alive = self._observer is not None and self._observer.is_alive()
-        return same and alive and all(each.is_alive() for each in self._observer.emitters)
+        return same and (self._events is None or self._events.is_alive())
 
     def stop(self) -> None:
         """End the threads; it can be started again."""
-        logging.getLogger("watchdog").removeHandler(self._overflow)
-        self._stop_observer()
+        if self._events is not None:
+            self._events.stop()
+        self._events = None
 
-    def _stop_observer(self) -> None:
-        if self._observer is None:
-            return
-        if self._observer.is_alive():
-            self._observer.stop()
-            self._observer.join(timeout=5)
-        self._observer = None
+    def _unwatched(self) -> frozenset[str]:
+        return getattr(self._events, "unwatched", frozenset())
+
+    def _fingerprint(self) -> str:
+        """Return a text that differs whenever what sends no events is something else."""
+        if self._why_all:
+            return scan_vault(self._root, self._ignored).signature()
+        found = hashlib.sha256()
+        for folder in sorted(self._unwatched()):
+            try:
+                with os.scandir(self._root / folder) as entries:
+                    stats = [(each.name, each.stat(follow_symlinks=False)) for each in entries]
+            except OSError:
+                continue
+            for name, stat in sorted(stats, key=lambda each: each[0]):
+                what = (folder, name, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+                found.update(repr(what).encode("utf-8", "surrogateescape"))
+        return found.hexdigest()
+
+    def _pass_on(self, path: str) -> None:
+        """Pass a path on, but for those that are never looked at."""
+        if path in {EVERYTHING, CHECKPOINT_FILE} or not any(map(is_hidden, path.split("/"))):
+            self._notice(path)
+
+    def _enters(self, folder: str) -> bool:
+        """Tell whether files of a folder are ever looked at, as a scan does it."""
+        name = folder.rpartition("/")[2]
+        if folder in _UNREAD or is_hidden(name) or self._ignored(folder):
+            return False
+        return not os.path.lexists(self._root / folder / ".git")
 
 
-class _Enqueue(FileSystemEventHandler):
-    """Does nothing but pass names on: whatever a handler raises would end the observer."""
-
-    def __init__(self, root: Path, notice: Callable[[str], None]) -> None:
-        self._prefix = os.fspath(root) + os.sep
-        self._notice = notice
-
-    def on_any_event(self, event: FileSystemEvent) -> None:
-        """Pass the paths of an event on, but for those that are never looked at."""
-        if event.event_type in _NO_CHANGE:
-            return
-        for raw in (event.src_path, event.dest_path):
-            if raw and (path := self._relative(os.fsdecode(raw))) is not None:
-                is_bare = event.is_directory and event.event_type == "modified"
-                if not is_bare:  # A folder is modified by what happens in it, which is told too.
-                    self._notice(EVERYTHING if event.is_directory else path)
-
-    def _relative(self, path: str) -> str | None:
-        if not path.startswith(self._prefix):
-            return None
-        inside = path.removeprefix(self._prefix).replace(os.sep, "/")
-        hidden = any(part and is_hidden(part) for part in inside.split("/"))
-        return None if hidden and inside != CHECKPOINT_FILE else inside
-
-
-class _OverflowHandler(logging.Handler):
-    """Hears of lost events, of which watchdog says no more than a line in its log."""
-
-    def __init__(self, notice: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._notice_all = notice
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Ask for a look at everything, whatever the warning is."""
-        self._notice_all(EVERYTHING)
+def _find_remote(root: Path) -> str:
+    """Return what the file system is called if other machines may change it, else ""."""
+    device = os.stat(root).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                fields = line.split()
+                if fields[2] == wanted:
+                    kind = fields[fields.index("-") + 1]
+                    return kind if kind.startswith(_REMOTE) else ""
+    except (OSError, ValueError, IndexError):
+        return ""
+    return ""

@@ -1,4 +1,4 @@
-"""What a person or an agent said with nothing but a file: promote, close a session, checkpoint.
+"""Commit what was said with nothing but a file: promote, close a session, checkpoint.
 
 A note whose `state` went from candidate to active, a session note whose `status` became ok, error
 or canceled, and a file `.checkpoint` whose text is the note. Who saved a file cannot be known, so
@@ -7,141 +7,145 @@ a promotion made like this is committed, but puts no policy or skill on record a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.note import Note
+from vaultmem.core.paths import is_note_name
+from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.services.committing.by_hand import Edited, make_promotion, read_edited, read_status
 from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.committing.commit import CommitReport, commit_event
 from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Pending, find_pending
+from vaultmem.services.committing.pending import find_pending
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.journal import Author
+from vaultmem.storage.unfinished import Unfinished
+from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
 
-#: The file by which anybody asks for a checkpoint.
-CHECKPOINT_FILE = ".checkpoint"
-
 _MAX_REQUEST_BYTES = 4_096
-_CLOSED = frozenset({"ok", "error", "canceled"})
+
+#: Notes that were looked at and said nothing, by path: the blob of each. Kept between two calls.
+Examined = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """A session note that was closed: its id, agent, status, and the first line of its summary."""
+class _Request:
+    """What a `.checkpoint` file asks for, and which bytes say so."""
 
-    path: str
-    session: str
-    agent: str
-    status: str
-    summary: str
+    note: str
+    blob: str
 
 
-def take_transitions(vault: Vault) -> Iterator[CommitReport]:
-    """Commit each transition that the folder shows and no commit has yet.
+def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]:
+    """Commit each transition that the folder shows and no commit has yet; it must be in sync.
 
     Raises:
-        PendingError: git cannot take a commit now; the event waits.
-        RefusedError: something looks like a credential.
+        PendingError: git cannot take a commit now; all stays as it is, to be taken later.
+        RefusedError: something looks like a credential. The other transitions were taken.
     """
     with vault.lock():
-        found = _find_changed_notes(vault)
-        promoted = [path for path, before, now in found if _is_promoted(before, now)]
+        found = _find_said(vault, examined)
+        request, problem = _read_request(vault)
+        promoted = [str(each.note.path) for each in found if each.is_promoted]
+        closed = [each.note for each in found if each.is_closed]
+        if not (promoted or closed or request):
+            if problem is not None:
+                raise problem
+            return
+        if obstacle := vault.history.obstacle():
+            waits = "what was asked for by file" if request else "what was said in the notes"
+            raise PendingError(f"{waits} is not committed yet: {obstacle}")
+        steps: list[Callable[[], CommitReport]] = []
+        sessions = tuple(str(note.path) for note in closed)
         if promoted:
-            yield commit_event(vault, _promote_event(vault, promoted))
-        for path, before, now in found:
-            closed = _read_closed(path, before, now)
-            if closed is not None:
-                yield commit_event(vault, _close_event(vault, closed, find_pending(vault)))
-        note = _take_request(vault)
-        if note:
-            yield save_checkpoint(vault, note)
+            steps.append(lambda: commit_event(vault, make_promotion(promoted, sessions)))
+        steps += [partial(_close, vault, note, sessions) for note in closed]
+        if request:
+            # What the others committed was there to be kept when somebody asked for this.
+            steps.append(lambda: _fulfil(vault, request, even_if_clean=bool(promoted or closed)))
+        for step in steps:
+            try:
+                yield step()
+            except RefusedError as error:
+                problem = error
+        if problem is not None:
+            raise problem
 
 
-def _find_changed_notes(vault: Vault) -> list[tuple[str, Note, Note]]:
-    """Return the notes that were edited by hand since HEAD, each as it was there and as it is."""
+def _find_said(vault: Vault, examined: Examined) -> list[Edited]:
+    """Return the notes whose edits say something; remember which are unfinished."""
+    commit = vault.history.head().commit
+    if examined.get("") != commit:
+        examined.clear()
+        examined[""] = commit
     head = HeadTree(vault.state)
-    head.follow(vault.history, vault.history.head().commit)
-    changed = [path for path in head.difference()[0] if path.lower().endswith(".md")]
-    entries = head.entries(changed)
-    found = []
-    for path in changed:
-        now = _read_note(vault, path)
-        if path not in entries or now is None or now.blob == entries[path].blob:
-            continue
-        if vault.journal.find_author(path, now.blob) is not None:
-            continue  # A command wrote it, and sees to its commit.
-        try:
-            data = vault.history.objects.read(entries[path].blob)[1]
-            found.append((path, parse_note(PurePosixPath(path), data), now))
-        except (UnreadableNoteError, NoteNotFoundError):
-            continue
-    return found
+    head.follow(vault.history, commit)
+    changed = [path for path in head.difference()[0] if is_note_name(path)]
+    blobs = {path: file.blob for path, file in vault.manifest.files(changed).items()}
+    fresh = [path for path in changed if examined.get(path) != blobs.get(path)]
+    edited = list(read_edited(vault, fresh))
+    said = [each for each in edited if each.is_promoted or each.is_closed]
+    unfinished = Unfinished(vault.state)
+    with vault.state.transaction():
+        for each in edited:
+            if each not in said:
+                path = str(each.note.path)
+                examined[path] = each.note.blob
+                unfinished.put(path, each.is_candidate, each.is_open)
+        unfinished.keep(changed)
+    return said
 
 
-def _is_promoted(before: Note, now: Note) -> bool:
-    return before.state == State.CANDIDATE and now.state == State.ACTIVE
+def _close(vault: Vault, note: Note, sessions: tuple[str, ...]) -> CommitReport:
+    """Commit a session's note and all that the session wrote, under its agent's name.
 
-
-def _promote_event(vault: Vault, paths: list[str]) -> Event:
-    lines = tuple(f"{path}: candidate to active" for path in paths)
-    return Event("promote", "promote", vault.author, lines, "refine", only=tuple(paths))
-
-
-def _read_closed(path: str, before: Note, now: Note) -> Closed | None:
-    if not path.startswith("sessions/"):
-        return None
-    was, status = _property(before, "status"), _property(now, "status")
-    if status not in _CLOSED or was in _CLOSED:
-        return None
-    section = now.find_section("Summary")
-    text = now.section_text(section) if section else now.body.strip()
+    `sessions` are the notes of all sessions that are to be closed.
+    """
+    session = note.session or note.path.stem
+    agent = note.agent or vault.author.agent
+    authors = find_pending(vault).authors.items()
+    own = [path for path, who in authors if who and who.session == session]
+    section = note.find_section("Summary")
+    text = note.section_text(section) if section else note.body.strip()
     summary = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return Closed(path, PurePosixPath(path).stem, now.agent, status, summary)
-
-
-def _property(note: Note, name: str) -> str:
-    prop = note.matter.get(name)
-    return prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
-
-
-def _close_event(vault: Vault, closed: Closed, pending: Pending) -> Event:
-    """Return the event that commits the session's note and all that the session wrote."""
-    author = Author(closed.agent or vault.author.agent, closed.session)
-    own = [path for path, who in pending.authors.items() if who and who.session == closed.session]
-    body = (
-        f"session {closed.session}",
-        *((f"agent {closed.agent}",) if closed.agent else ()),
-        f"status {closed.status}",
-        *((closed.summary,) if closed.summary else ()),
+    said = {"session": session, "agent": agent, "status": read_status(note)}
+    body = (*(f"{name} {value}" for name, value in said.items() if value), summary)
+    event = Event(
+        "session-close",
+        "session-close",
+        Author(agent, session),
+        tuple(filter(None, body)),
+        "checkpoint",
+        only=(str(note.path), *own),
+        without=sessions,
     )
-    only = (closed.path, *own)
-    return Event("session-close", "session-close", author, body, "checkpoint", only=only)
+    return commit_event(vault, event)
 
 
-def _take_request(vault: Vault) -> str:
-    """Return what a `.checkpoint` file says and remove it; empty if there is none, or no text."""
-    path = PurePosixPath(CHECKPOINT_FILE)
+def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
+    """Return what a `.checkpoint` file asks for, if there is one with text; or why not."""
     try:
-        data = read_file(vault.root, path, _MAX_REQUEST_BYTES)
+        data = read_file(vault.root, PurePosixPath(CHECKPOINT_FILE), _MAX_REQUEST_BYTES)
         note = " ".join(data.decode("utf-8").split())
+        return (_Request(note, blob_id(data)) if note else None), None
     except NoteNotFoundError:
-        return ""
-    except (UnsafeFileError, UnicodeDecodeError) as error:
-        raise RefusedError(f"{CHECKPOINT_FILE}: not read as a note ({error}); remove it") from None
-    if note:
-        from vaultmem.core.blob import blob_id
-
-        remove_file(vault.root, path, blob_id(data))
-    return note
+        return None, None
+    except UnsafeFileError as error:
+        return None, RefusedError(f"{error}; remove it")
+    except UnicodeDecodeError:
+        return None, RefusedError(f"{CHECKPOINT_FILE}: it is not UTF-8 text; remove it")
 
 
-def _read_note(vault: Vault, path: str) -> Note | None:
-    try:
-        return parse_note(PurePosixPath(path), read_file(vault.root, PurePosixPath(path)))
-    except (UnreadableNoteError, UnsafeFileError, NoteNotFoundError):
-        return None
+def _fulfil(vault: Vault, request: _Request, even_if_clean: bool) -> CommitReport:
+    """Make the checkpoint, and only then remove the file: again, it would commit nothing."""
+    report = save_checkpoint(vault, request.note, even_if_clean)
+    with contextlib.suppress(ConflictError, NoteNotFoundError):  # Changed or taken back by now.
+        remove_file(vault.root, PurePosixPath(CHECKPOINT_FILE), request.blob)
+    return report

@@ -1,8 +1,9 @@
 """Keep a vault up to date while people and agents work in it: look, index, commit, render.
 
-Events are hints. After some quiet the whole folder is compared with the manifest by the very
-function that every command uses, so a missed event is harmless: there is a look at start, after
-lost events, when HEAD moved, when watching broke, and once an hour.
+Events are hints. After some quiet, the notes that they name are looked at, by the very functions
+that every command uses. The whole folder is compared with the manifest at start, where it is not
+known what changed, when HEAD moved, when watching broke, after some rest, and once an hour; so a
+missed event is harmless.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vaultmem.config import read_config
-from vaultmem.errors import VaultError
-from vaultmem.services.sync import sync_vault
+from vaultmem.errors import PendingError, VaultError
 from vaultmem.services.watching.context import render_contexts
-from vaultmem.services.watching.transitions import take_transitions
-from vaultmem.storage.watcher import FolderWatcher
+from vaultmem.services.watching.take_in import take_in, take_in_all
+from vaultmem.services.watching.transitions import Examined, take_transitions
+from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
 #: Seconds without an event before a batch is taken, and the longest that one waits.
 QUIET = 0.2
 LONGEST = 2.0
 
-#: Seconds between two looks at HEAD and at the watcher's health, and at everything.
+#: Seconds between two looks at HEAD and at the watcher's health.
 _TICK = 1.0
+
+#: Seconds of rest after which notes looked at one by one are looked at with all others.
+_REST = 10.0
 _HOUR = 3_600.0
 
 
@@ -42,141 +45,194 @@ Tell = Callable[[Happened], None]
 
 
 class WatchLoop:
-    """One loop in one thread; others may ask it to look at once, or to stop."""
+    """One loop in one thread; others may ask it to look at once, or to stop.
 
-    def __init__(self, vault: Vault, tell: Tell) -> None:
+    `is_mine` tells whether this process still counts as the vault's watcher.
+    """
+
+    def __init__(self, vault: Vault, tell: Tell, is_mine: Callable[[], bool] | None = None) -> None:
         self._vault = vault
         self._tell = tell
+        self._is_mine = is_mine or (lambda: True)
         self._hints: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._stopped = threading.Event()
         self._looked = threading.Condition()
         self._hinted = self._seen = 0
+        self._watcher = self._new_watcher()
+        self._stopped = False
+        self._problems: set[str] = set()
         self._told: set[str] = set()
+        self._examined: Examined = {}
+        self._head = self._waits_for = ""
+        self._last_look = self._last_full = 0.0
         self.is_watching = False
-        self._head = ""
 
     def run(self) -> None:
-        """Watch until `stop`; what is pending then is still taken in."""
-        watcher = FolderWatcher(self._vault.root, self._hint)
-        if problem := watcher.start():
-            self._tell(Happened("problem", problem))
-        self._look()
+        """Watch until `stop`; what is pending then is still taken in.
+
+        Raises:
+            VaultError: somebody removed the vault's state, and with it the watcher's lock.
+        """
+        self._watcher.start()
+        self._look({EVERYTHING})
         self.is_watching = True
-        last = time.monotonic()
         try:
-            while not self._stopped.is_set():
-                wanted = self._collect()
-                if not watcher.is_healthy():
-                    watcher = self._restart(watcher)
-                    wanted = True
-                if wanted or self._moved() or time.monotonic() - last > _HOUR:
-                    self._look()
-                    last = time.monotonic()
+            while not self._stopped:
+                hints = self._collect()
+                if not self._watcher.is_healthy():
+                    self._watch_again()
+                    hints = {EVERYTHING}
+                self._watcher.poll()
+                if hints or self._is_due():
+                    self._look(hints or {EVERYTHING})
+                if not self._is_mine():
+                    raise VaultError(f"{self._vault.state_folder}: removed; start the watcher anew")
         finally:
-            watcher.stop()
-            self._look()
+            self.is_watching = False
+            self._watcher.catch_up()
+            self._watcher.stop()
+            self._look({EVERYTHING})
 
     def stop(self) -> None:
         """Ask the loop to end; it may be called from a signal handler."""
-        self._stopped.set()
+        self._stopped = True
         self._hints.put(None)
 
     def settle(self, seconds: float) -> bool:
-        """Look at once at what is hinted at by now; False if that takes longer."""
+        """See to it that all that was saved by now is in the index; False if that takes longer.
+
+        It is called from other threads.
+        """
+        if not self.is_watching:
+            return False
+        is_known = self._watcher.catch_up() and self._read_head() == self._head
         with self._looked:
+            if not is_known:
+                self._hinted += 1
+                self._hints.put(EVERYTHING)
             goal = self._hinted
             if self._seen >= goal:
                 return True
             self._hints.put(None)
             return self._looked.wait_for(lambda: self._seen >= goal, seconds)
 
+    def _new_watcher(self) -> FolderWatcher:
+        ignores = lambda path: self._vault.config.ignores(path)  # noqa: E731 - settings change.
+        return FolderWatcher(self._vault.root, self._hint, ignores)
+
     def _hint(self, path: str) -> None:
         """Take a hint; called from the watcher's threads."""
         with self._looked:
             self._hinted += 1
-        self._hints.put(path)
+            self._hints.put(path)
 
-    def _collect(self) -> bool:
-        """Wait for a hint, and then until there are no more for a moment; False after a tick."""
-        try:
-            hint = self._hints.get(timeout=_TICK)
-        except queue.Empty:
-            return False
-        end = time.monotonic() + LONGEST
-        while hint is not None and time.monotonic() < end:  # None: somebody is waiting.
+    def _collect(self) -> set[str]:
+        """Wait for hints, and then until there are no more for a moment; none after a tick."""
+        hints: set[str] = set()
+        end = time.monotonic() + _TICK
+        pause = _TICK
+        while (left := end - time.monotonic()) > 0:
             try:
-                hint = self._hints.get(timeout=QUIET)
+                hint = self._hints.get(timeout=min(pause, left))
             except queue.Empty:
                 break
-        return True
+            if hint is None:  # Somebody is waiting.
+                break
+            if not hints:
+                end = time.monotonic() + LONGEST
+                pause = QUIET
+            hints.add(hint)
+        return hints
 
-    def _look(self) -> None:
+    def _is_due(self) -> bool:
+        """Tell whether everything has to be looked at though nothing was heard."""
+        now = time.monotonic()
+        rested = self._last_full < self._last_look < now - _REST
+        moved = self._read_head() != self._head
+        return rested or moved or now - self._last_full > _HOUR or self._may_go_on()
+
+    def _may_go_on(self) -> bool:
+        """Tell whether git can take again what it could not take before."""
+        if self._waits_for and self._vault.history.obstacle():
+            if self._waits_for not in self._told:  # Not at once: mostly git is done in a moment.
+                self._told.add(self._waits_for)
+                self._tell(Happened("problem", self._waits_for))
+            return False
+        return bool(self._waits_for)
+
+    def _look(self, hints: set[str]) -> None:
         """Bring index, commits and generated files up to date; whatever fails is told and kept."""
         with self._looked:
+            while not self._hints.empty():
+                hint = self._hints.get_nowait()
+                hints |= {hint} if hint is not None else set()
             seen = self._hinted
-        while not self._hints.empty():
-            self._hints.get_nowait()
-        for step in (self._sync, self._commit, self._render):
-            try:
-                step()
-            except VaultError as error:
-                self._tell_once(str(error))
-        with self._looked:
-            self._seen = seen
-            self._looked.notify_all()
+        self._problems.clear()
+        if self._try(lambda: self._take_in(hints)):
+            with self._looked:
+                self._seen = seen
+                self._looked.notify_all()
+            self._try(self._commit)
+            self._try(self._render)
+        else:
+            self._head = "unknown"  # All is looked at again, after a moment.
+        if polling := self._watcher.polling():
+            self._problems.add(polling)
+        for problem in sorted(self._problems - self._told):
+            self._tell(Happened("problem", problem))
+        self._told = self._problems | ({self._waits_for} & self._told)
 
-    def _sync(self) -> None:
-        self._vault.config = read_config(self._vault.root)
-        report = sync_vault(self._vault)
-        parts = [
-            f"{count} {name}"
-            for count, name in (
-                (report.added, "new"),
-                (report.changed, "changed"),
-                (report.removed, "gone"),
-            )
-            if count
-        ]
-        if parts:
-            self._told.clear()
-            self._tell(Happened("indexed", ", ".join(parts)))
+    def _try(self, step: Callable[[], None]) -> bool:
+        try:
+            step()
+        except (VaultError, OSError) as error:
+            self._problems.add(str(error))
+            return False
+        return True
+
+    def _take_in(self, hints: set[str]) -> None:
+        started = time.monotonic()
+        head = self._read_head()
+        is_full = EVERYTHING in hints or head != self._head
+        taken = take_in_all(self._vault) if is_full else take_in(self._vault, hints)
+        self._head, self._last_look = head, started
+        if taken.is_full:
+            self._last_full = started
+        if text := str(taken):
+            self._tell(Happened("indexed", text))
 
     def _commit(self) -> None:
+        """Commit what was said by file, unless git cannot take it now."""
+        self._waits_for = ""
         head = self._vault.head()
         if head is None or not head.commit:
             return
-        for report in take_transitions(self._vault):
-            for commit, subject in report.commits:
-                self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
-        self._head = self._read_head()
+        try:
+            for report in take_transitions(self._vault, self._examined):
+                for commit, subject in report.commits:
+                    self._head = f"{head.branch} {commit}"
+                    self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
+                if not report.commits:
+                    self._tell(Happened("committed", "nothing, for there were no changes"))
+        except PendingError as error:
+            self._waits_for = str(error)
 
     def _render(self) -> None:
         for rendered in render_contexts(self._vault):
             if rendered.problem:
-                self._tell_once(f"{rendered.path}: {rendered.problem}")
+                self._problems.add(f"{rendered.path}: {rendered.problem}")
             elif rendered.changed:
                 self._tell(Happened("rendered", rendered.path))
 
-    def _restart(self, watcher: FolderWatcher) -> FolderWatcher:
-        """Watch again, once the folder is there again."""
-        watcher.stop()
-        self._tell_once("watching broke off; beginning again")
-        while not self._vault.root.is_dir() and not self._stopped.wait(_TICK):
-            pass
-        fresh = FolderWatcher(self._vault.root, self._hint)
-        if not self._stopped.is_set() and (problem := fresh.start()):
-            self._tell_once(problem)
-        return fresh
-
-    def _moved(self) -> bool:
-        return self._read_head() != self._head
+    def _watch_again(self) -> None:
+        """Watch anew, once the folder is there again."""
+        self._tell(Happened("problem", "watching broke off; beginning again"))
+        self._watcher.stop()
+        while not self._vault.root.is_dir() and not self._stopped:
+            time.sleep(_TICK)
+        self._vault.close()  # Another folder may be another repository.
+        self._watcher = self._new_watcher()
+        self._try(self._watcher.start)
 
     def _read_head(self) -> str:
         head = self._vault.head()
         return f"{head.branch} {head.commit}" if head is not None else ""
-
-    def _tell_once(self, text: str) -> None:
-        """Tell of a problem, but not after each save anew."""
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(Happened("problem", text))

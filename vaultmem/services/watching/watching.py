@@ -1,4 +1,7 @@
-"""Who watches a vault: one process at a time, known by a lock that ends with it."""
+"""Who watches a vault: one process at a time, known by a lock that ends with it.
+
+What it has seen need not be looked at again: a live watcher is asked, not believed.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,14 @@ from dataclasses import asdict, dataclass
 
 import vaultmem
 from vaultmem.errors import VaultError
+from vaultmem.services.indexing import Progress
+from vaultmem.services.sync import sync_vault
 from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.storage.watch_socket import ask_watcher
 from vaultmem.vault import Vault
+
+#: Seconds in which one who only asks gives the lock back.
+_PROBED = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
     """
     held = contextlib.ExitStack()
     try:
-        held.enter_context(hold_lock(vault.state_folder / "watch.lock", 0.0))
+        held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
     except VaultError:
         other = find_watcher(vault)
         who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
@@ -44,11 +53,13 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
     with held:
         own = Watching(os.getpid(), vaultmem.__version__, time.time())
         file = vault.state_folder / "watch.json"
+        file.unlink(missing_ok=True)  # Of one that was killed.
         file.write_text(json.dumps(asdict(own)), encoding="utf-8")
         try:
             yield own
         finally:
-            file.unlink(missing_ok=True)
+            if is_current(own, vault):
+                file.unlink(missing_ok=True)
 
 
 def find_watcher(vault: Vault) -> Watching | None:
@@ -57,9 +68,9 @@ def find_watcher(vault: Vault) -> Watching | None:
         return None
     for _ in range(20):  # It may hold the lock and not have written yet.
         try:
-            text = (vault.state_folder / "watch.json").read_text(encoding="utf-8")
-            return Watching(**json.loads(text))
-        except (OSError, ValueError, TypeError):
+            told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
+            return Watching(int(told["pid"]), str(told["version"]), float(told["since"]))
+        except (OSError, ValueError, TypeError, KeyError):
             time.sleep(0.05)
     return None
 
@@ -81,6 +92,24 @@ def stop_watcher(vault: Vault, seconds: float = 15.0) -> Watching | None:
             raise VaultError(f"process {found.pid} still watches after {seconds:.0f} s; end it")
         time.sleep(0.05)
     return found
+
+
+def catch_up(vault: Vault, progress: Progress | None = None) -> None:
+    """Make the index equal to the folder: a live watcher says that it is, else all is looked at.
+
+    Whatever was saved before this call is in it. The vault's lock must not be held.
+    """
+    if ask_watcher(str(vault.root), vaultmem.__version__, ["settle"]) is None:
+        sync_vault(vault, progress)
+
+
+def is_current(own: Watching, vault: Vault) -> bool:
+    """Tell whether this process still counts as the vault's watcher: state can be deleted."""
+    try:
+        told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(told == asdict(own))
 
 
 def _clock(moment: float) -> str:

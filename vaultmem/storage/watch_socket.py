@@ -1,0 +1,120 @@
+"""The private socket on which a vault's watcher answers: where it is, and how it is asked.
+
+Only what Python has loaded anyway, and two modules written in C: `socket`, `json` and `hashlib`
+take as long to import as Python takes to start.
+
+A question is its length in bytes, a line end, and texts with a NUL between them: the version of
+whoever asks, the vault, and words. The watcher answers with an empty line as soon as it is there;
+when it is done, with a line of exit code and the lengths of two streams, and then the streams. A
+line of "-" is no answer. The socket is its owner's alone (mode 0600).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Seconds in which a watcher that is alive says so, and that its answer may take.
+THERE = 2.0
+PATIENCE = 20.0
+
+#: A longer question (bytes) is not sent, a longer answer not taken.
+MAX_QUESTION = 64 * 1024
+MAX_ANSWER = 64 * 1024 * 1024
+
+_MAX_HEAD = 100
+
+
+def socket_path(root: str) -> str:
+    """Return where the watcher of a vault (its real path) listens: beside the vault's state."""
+    key = _digest(os.fsencode(root))[:32]
+    return os.path.join(_state_home(), "vaultmem", "vaults", key, "watch.sock")
+
+
+def ask_watcher(root: str, version: str, words: Sequence[str]) -> tuple[int, bytes, bytes] | None:
+    """Return a watcher's exit code and two streams; None where there is no whole answer."""
+    path = socket_path(root)
+    if os.name != "posix" or not os.path.exists(path):
+        return None
+    from _socket import AF_UNIX, SOCK_STREAM, socket
+
+    question = b"\0".join(map(os.fsencode, (version, root, *words)))
+    if len(question) > MAX_QUESTION:
+        return None
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        connection.settimeout(THERE)
+        with short_path(path) as short:
+            connection.connect(short)
+        connection.sendall(b"%d\n%s" % (len(question), question))
+        if connection.recv(1) != b"\n":
+            return None
+        connection.settimeout(PATIENCE)
+        data = b""
+        while b"\n" not in data and len(data) < _MAX_HEAD:
+            data += _receive(connection.recv(65_536))
+        head, _, data = data.partition(b"\n")
+        code, out, err = map(int, head.split())
+        if min(out, err) < 0 or out + err > MAX_ANSWER:
+            return None
+        parts = [data]
+        left = out + err - len(data)
+        while left > 0:
+            parts.append(_receive(connection.recv(min(left, 1 << 20))))
+            left -= len(parts[-1])
+        data = b"".join(parts)
+        return (code, data[:out], data[out:]) if not left else None
+    except (OSError, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def read_words(question: bytes) -> list[str]:
+    """Return what a question without its length says: version, vault and words."""
+    return [os.fsdecode(word) for word in question.split(b"\0")]
+
+
+class short_path:  # noqa: N801 - used like a function.
+    """Gives, for a `with`, a name of a socket that no system finds too long."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._folder = -1
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) < 100:
+            return self._path
+        self._folder = os.open(os.path.dirname(self._path), os.O_RDONLY)
+        return f"/proc/self/fd/{self._folder}/{os.path.basename(self._path)}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder >= 0:
+            os.close(self._folder)
+
+
+def _receive(part: bytes) -> bytes:
+    if not part:
+        raise OSError("the watcher hung up")
+    return part
+
+
+def _digest(data: bytes) -> str:
+    for name in ("_sha2", "_sha256", "hashlib"):  # Python 3.12, 3.11, any.
+        try:
+            return str(__import__(name).sha256(data).hexdigest())
+        except ImportError:
+            continue
+    raise ImportError("no SHA-256")
+
+
+def _state_home() -> str:
+    """Return the user's state folder as platformdirs has it, without importing that."""
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Application Support")
+    named = os.environ.get("XDG_STATE_HOME", "")
+    return named if named.strip() else os.path.expanduser("~/.local/state")
