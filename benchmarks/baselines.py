@@ -37,11 +37,11 @@ class Fts5:
             self._connection.executemany("INSERT INTO notes VALUES (?, ?)", rows)
         return len(notes)
 
-    def search(self, words: Sequence[str]) -> list[str]:
-        """Return the paths of the best ten notes with any of the words."""
+    def search(self, words: Sequence[str], limit: int = 10) -> list[tuple[str, str]]:
+        """Return path and text of the best notes with any of the words."""
         wanted = " OR ".join(f'"{word}"' for word in words)
-        sql = "SELECT path FROM notes WHERE notes MATCH ? ORDER BY bm25(notes) LIMIT 10"
-        return [row[0] for row in self._connection.execute(sql, (wanted,))]
+        sql = "SELECT path, body FROM notes WHERE notes MATCH ? ORDER BY bm25(notes) LIMIT ?"
+        return self._connection.execute(sql, (wanted, limit)).fetchall() if wanted else []
 
     def close(self) -> None:
         """Close the database."""
@@ -70,15 +70,17 @@ class PlainWhoosh:
         writer.commit()
         return len(notes)
 
-    def search(self, words: Sequence[str]) -> list[str]:
-        """Return the paths of the best ten notes with any of the words."""
+    def search(self, words: Sequence[str], limit: int = 10) -> list[str]:
+        """Return the paths of the best notes with any of the words."""
         from whoosh.index import open_dir
         from whoosh.qparser import OrGroup, QueryParser
 
         if self._searcher is None:
             self._searcher = open_dir(str(self._folder)).searcher()
         parser = QueryParser("body", self._searcher.schema, group=OrGroup)
-        return [hit["path"] for hit in self._searcher.search(parser.parse(" ".join(words)))]
+        return [
+            hit["path"] for hit in self._searcher.search(parser.parse(" ".join(words)), limit=limit)
+        ]
 
     def close(self) -> None:
         """Close the index."""

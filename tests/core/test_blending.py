@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.blending import best_of_each, blend_scores, move_towards
+from vaultmem.core.finding.blending import best_groups, best_of_each, blend_scores, move_towards
 
 _NUMBERS = st.floats(-100, 100, width=32)
 
@@ -66,3 +66,10 @@ def test_question_moves_towards_what_it_found() -> None:
     moved = move_towards(asked, np.array([[0.0, 1.0], [0.6, 0.8]], np.float32))
     assert np.linalg.norm(moved) == pytest.approx(1.0)
     assert 0 < moved[1] < moved[0]
+
+
+def test_best_groups_come_in_the_order_of_score_then_number() -> None:
+    scores = np.array([0.5, 0.9, -np.inf, 0.5, 0.5], np.float32)
+    assert best_groups(scores, 3) == [1, 0, 3]
+    assert best_groups(scores, 9) == [1, 0, 3, 4]
+    assert best_groups(scores[:0], 3) == []

@@ -148,7 +148,7 @@ def test_a_title_explains_words_and_an_environment_in_it_sets_apart() -> None:
     assert says_same(compare(fact, f"Ask Ole first.\n\n{fact}\n\nIt is old.", "Notes"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_says_what_it_says_itself(text: str) -> None:
     found = compare(text, text)
@@ -157,7 +157,7 @@ def test_any_text_says_what_it_says_itself(text: str) -> None:
     assert 0 <= found.similarity <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(PAIRS), st.sampled_from(PAIRS))
 def test_a_text_that_contains_another_says_it(one: dict[str, str], other: dict[str, str]) -> None:
     whole = f"{other['a']}\n\n{one['a']}\n"

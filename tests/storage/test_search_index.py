@@ -13,21 +13,26 @@ import os
 import random
 import subprocess
 import sys
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from vaultmem.core.finding.section_terms import SectionTerms
+from vaultmem.core.finding.terms import number_terms
 from vaultmem.storage import search_index
 from vaultmem.storage.search_index import SearchIndex
-from vaultmem.storage.segments import (
+from vaultmem.storage.segment_batch import (
+    BYTES_COLUMNS,
     NUMBER_COLUMNS,
     TERM_FIELDS,
     SegmentBatch,
-    make_schema,
-    read_postings,
 )
+from vaultmem.storage.segments import make_schema, read_postings
+from vaultmem.storage.snapshot import Snapshot
 
 OpenIndex = Callable[[], SearchIndex]
 
@@ -68,8 +73,24 @@ def make_sections(documents: Iterable[int], seed: int = 1) -> Sections:
 def make_batch(sections: Sections) -> SegmentBatch:
     batch = SegmentBatch()
     for (document, ordinal), fields in sections.items():
-        batch.add(document, ordinal, {name: Counter(words) for name, words in fields.items()})
+        batch.add(document, ordinal, make_terms(document, fields))
     return batch
+
+
+def make_terms(document: int, fields: Mapping[str, list[str]]) -> SectionTerms:
+    sequence, labels = make_bytes(document, fields)
+    lengths = (len(fields["title"]), len(fields["tags"]), len(fields["body"]))
+    counts: dict[str, dict[str, int]] = {name: Counter(words) for name, words in fields.items()}
+    return SectionTerms(counts, lengths, sequence, *make_facts(document), labels, f"§{document}")
+
+
+def make_facts(document: int) -> tuple[int, int, int]:
+    return document % 6, document * 1_000, document * 2_000
+
+
+def make_bytes(document: int, fields: Mapping[str, list[str]]) -> tuple[bytes, bytes]:
+    numbers = array("I", number_terms([*fields["title"], *fields["body"]]))
+    return numbers.tobytes(), array("I", range(document % 3)).tobytes()
 
 
 def count_by_hand(sections: Sections) -> dict[tuple[str, str], dict[tuple[int, int], int]]:
@@ -91,6 +112,10 @@ def check_same(index: SearchIndex, sections: Sections) -> None:
     for number, key in enumerate(keys):
         for name in TERM_FIELDS:
             assert columns[f"{name}_length"][number] == len(sections[key][name])
+        assert columns["state"][number] == key[0] % 6
+        assert (columns["created"][number], columns["updated"][number]) == make_facts(key[0])[1:]
+        assert snapshot.beside("text", number).decode() in ("", f"§{key[0]}")
+    check_same_bytes(snapshot, keys, sections)
     expected = count_by_hand(sections)
     for name in TERM_FIELDS:
         for word in WORDS:
@@ -98,6 +123,17 @@ def check_same(index: SearchIndex, sections: Sections) -> None:
             assert list(numbers) == sorted(numbers)
             found = {keys[int(n)]: int(c) for n, c in zip(numbers, counts, strict=True)}
             assert found == expected.get((name, word), {}), (name, word)
+
+
+def check_same_bytes(snapshot: Snapshot, keys: list[tuple[int, int]], sections: Sections) -> None:
+    rows = np.arange(len(keys))[:: 3 if len(keys) > 3 else 1]
+    for place, name in enumerate(BYTES_COLUMNS):
+        some, ends = snapshot.slices(name, rows)
+        every, starts = snapshot.all_of(name)
+        for n, row in enumerate(rows):
+            wanted = make_bytes(keys[row][0], sections[keys[row]])[place]
+            assert some[ends[n] : ends[n + 1]].tobytes() == wanted
+            assert every[starts[row] : starts[row + 1]].tobytes() == wanted
 
 
 def test_an_index_gives_what_a_count_by_hand_gives(open_index: OpenIndex) -> None:
@@ -163,8 +199,10 @@ def write_plainly(folder: Path, sections: Mapping[tuple[int, int], dict[str, lis
     writer = index.create_in(str(folder), make_schema()).writer()
     for (document, ordinal), fields in sections.items():
         numbers = {f"{name}_length": len(fields[name]) for name in TERM_FIELDS}
+        numbers |= dict(zip(("state", "created", "updated"), make_facts(document), strict=True))
         words = {name: " ".join(fields[name]) for name in TERM_FIELDS}
-        writer.add_document(document=document, ordinal=ordinal, **numbers, **words)
+        values = dict(zip(BYTES_COLUMNS, make_bytes(document, fields), strict=True))
+        writer.add_document(document=document, ordinal=ordinal, **numbers, **words, **values)
     writer.commit()
     (folder / "format").write_text(search_index._FORMAT)
 
@@ -233,11 +271,76 @@ def test_the_fast_way_of_reading_is_taken_for_our_own_segments(
     assert read_postings(reader, "body", "w1") is not None
 
 
+def test_whoosh_is_not_even_imported_to_read_our_own_segments(
+    open_index: OpenIndex, tmp_path: Path
+) -> None:
+    open_index().write(make_batch(make_sections(range(1, 60))), set())
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from vaultmem.storage.search_index import SearchIndex\n"
+        "index = SearchIndex(Path(sys.argv[1]))\n"
+        "found, stamp = index.snapshot().term('w1')[0], index.stamp()\n"
+        "print(len(found) > 0, bool(stamp), 'whoosh' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "index")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["True", "True", "False"]
+
+
+@pytest.mark.parametrize("harm", ["removed", "empty", "cut", "changed", "unlisted"])
+def test_arrays_that_are_lost_or_damaged_are_made_again(
+    open_index: OpenIndex, tmp_path: Path, harm: str
+) -> None:
+    sections = make_sections(range(1, 60))
+    open_index().write(make_batch(sections), set())
+    stamp = open_index().stamp()
+    (file,) = (tmp_path / "index").glob("*.arrays")
+    data = file.read_bytes()
+    place = len(data) // 2
+    if harm == "removed":
+        file.unlink()
+    elif harm == "unlisted":
+        (tmp_path / "index" / "segments.json").unlink()
+    else:
+        changed = data[:place] + bytes(64) + data[place + 64 :]
+        file.write_bytes({"empty": b"", "cut": data[:place], "changed": changed}[harm])
+
+    check_same(open_index(), sections)
+    check_same(open_index(), sections)
+
+    assert open_index().stamp() == stamp
+    kept = harm == "unlisted"
+    assert bool(open_index().snapshot().beside("text", 0)) == kept
+
+
+def test_arrays_of_another_version_are_made_again(open_index: OpenIndex, tmp_path: Path) -> None:
+    sections = make_sections(range(1, 20))
+    open_index().write(make_batch(sections), set())
+    (file,) = (tmp_path / "index").glob("*.arrays")
+    data = file.read_bytes()
+    status = file.stat()
+    file.write_bytes(data.replace(b"vaultmem-arrays-", b"vaultmem-arroyo-"))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    check_same(open_index(), sections)
+
+
+def test_texts_stay_beside_the_sections_through_merges(open_index: OpenIndex) -> None:
+    index = open_index()
+    for start in range(1, 200, 8):
+        index.write(make_batch(make_sections(range(start, start + 8), seed=start)), {start})
+    snapshot = index.snapshot()
+    documents = snapshot.column("document").tolist()
+    texts = [snapshot.beside("text", row).decode() for row in range(snapshot.size)]
+    assert texts == [f"§{document}" for document in documents]
+
+
 def test_counts_that_do_not_fit_are_the_largest_that_do(open_index: OpenIndex) -> None:
     index = open_index()
     batch = SegmentBatch()
-    batch.add(1, 0, {"body": {"w": 100_000}, "title": {}, "tags": {}})
-    batch.add(2, 0, {"body": {"w": 1}, "title": {}, "tags": {}})
+    for document, count in ((1, 100_000), (2, 1)):
+        counts: dict[str, dict[str, int]] = {"body": {"w": count}, "title": {}, "tags": {}}
+        batch.add(document, 0, SectionTerms(counts, (0, 0, count), b"", 0, 0, 0, b""))
 
     index.write(batch, set())
 

@@ -30,6 +30,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "session": record.session or None,
         "refs": hit.refs,
         "linked_from": hit.linked_from or None,
+        "replaces": hit.replaces,
         "score": round(hit.score, 6),
         "text": hit.text,
         "why": {

@@ -6,6 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vaultmem.cli.embedding import describe_scorer, open_scorer
+from vaultmem.cli.filters import (
+    FromAgentOption,
+    FromSessionOption,
+    PathOption,
+    SinceOption,
+    UntilOption,
+    narrow_filter,
+)
+from vaultmem.cli.hits import choose_line, hit_json, say_hit, say_suggestions
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -21,15 +31,30 @@ from vaultmem.cli.options import (
     make_filter,
     open_view,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, warn
 from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
     from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_text import PackItem
 
 
+ExpandLinksOption = Annotated[
+    bool, typer.Option("--expand-links", help="Also what the best sections link to.")
+]
+
+SemanticOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--semantic/--no-semantic",
+        help="By meaning too, or by words alone; else as vaultmem.yaml says.",
+        show_default=False,
+    ),
+]
+
+_FORMATS = ("markdown", "text", "json")
+
+_SHOWN = ["active", "candidate", "stale"]
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
 
 
@@ -55,28 +80,65 @@ def recall_(
     include_archived: Annotated[
         bool, typer.Option("--include-archived", help="Also archived and deprecated notes.")
     ] = False,
+    include_quarantined: Annotated[
+        bool,
+        typer.Option("--include-quarantined", help="Also quarantined notes, behind a warning."),
+    ] = False,
+    from_agent: FromAgentOption = "",
+    from_session: FromSessionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    path: PathOption = [],  # noqa: B006
     vault: VaultOption = "",
     ref: RefOption = "",
     at: AtOption = "",
     include_refs: IncludeRefsOption = "",
+    expand_links: ExpandLinksOption = False,
+    semantic: SemanticOption = None,
+    agent: AgentOption = "",
+    session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
     from vaultmem.core.finding.query import parse_query
+    from vaultmem.services.economics.count import count_recall
     from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.suggest import suggest_words
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
-    opened = open_view(vault, ref, at, include_refs)
+    if include_quarantined:
+        states = [*(states or _SHOWN), "quarantined"]
+    opened = open_view(vault, ref, at, include_refs, agent, session)
     wanted = make_filter(kind, states, tag, context)
+    wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
     asked = parse_query(" ".join(query), limit or opened.config.results, wanted)
-    hits = recall(opened, asked)
+    dense = open_scorer(opened, semantic)
+    hits = recall(opened, asked, dense)
+    meaning = describe_scorer(dense)
+    if expand_links:
+        from vaultmem.services.links.expand import expand_hits
+
+        hits = expand_hits(opened, asked, hits)
+    shown = [hit.text if as_json else choose_line(hit) for hit in hits]
+    count_recall(opened, asked.text, hits, shown)
+    suggestions = suggest_words(opened, asked)
     if as_json:
-        emit_json({"query": asked.text, "terms": asked.terms, "hits": [_hit_json(h) for h in hits]})
+        found = [hit_json(hit) for hit in hits]
+        emit_json(
+            {
+                "query": asked.text,
+                "terms": asked.terms,
+                "did_you_mean": suggestions,
+                "semantic": meaning,
+                "hits": found,
+            }
+        )
         return
     if not hits:
         say("Nothing in this vault answers that.")
     for number, hit in enumerate(hits, 1):
-        _say_hit(number, hit, explain)
+        say_hit(number, hit, explain)
+    say_suggestions(suggestions)
 
 
 def pack(
@@ -99,76 +161,54 @@ def pack(
         bool, typer.Option("--receipt", help="Keep a receipt; an agent's packs always have one.")
     ] = False,
     no_receipt: Annotated[bool, typer.Option("--no-receipt", help="Keep no receipt.")] = False,
+    expand_links: ExpandLinksOption = False,
+    semantic: SemanticOption = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="markdown, text (plain, for hooks), or json."
+        ),
+    ] = "markdown",
     as_json: JsonOption = False,
 ) -> None:
     """Print the context pack: what is pinned plus what is relevant, within a token budget.
 
     Without a query: what is pinned plus what is most recent.
     """
+    from vaultmem.core.packs.pack_text import PackStyle
+    from vaultmem.services.economics.count import count_pack
+    from vaultmem.services.economics.pinned import warn_of_pinned
     from vaultmem.services.finding.pack import make_pack
 
+    if output not in _FORMATS:
+        raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
+    as_json = as_json or output == "json"
+    style = PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN
     opened = open_view(vault, ref, at, include_refs, agent, session)
-    made = make_pack(opened, " ".join(query), budget or None)
+    dense = open_scorer(opened, semantic) if query else None
+    made = make_pack(
+        opened,
+        " ".join(query),
+        budget or None,
+        style=style,
+        expand_links=expand_links,
+        dense=dense,
+    )
+    meaning = describe_scorer(dense)
+    count_pack(opened, " ".join(query), made)
     name = ""
     if not no_receipt and (receipt or opened.keeps_receipts):
         from vaultmem.services.finding.receipts import keep_receipt
 
         name = keep_receipt(opened, made, " ".join(query)).id
+    if warning := warn_of_pinned(made.pinned_tokens, opened.config.budget):
+        warn(f"warning: {warning}")
     if as_json:
-        emit_json({**_pack_json(made), "receipt": name or None})
+        emit_json({**_pack_json(made), "receipt": name or None, "semantic": meaning})
         return
     say(made.text.rstrip("\n"))
     if receipt:
         warn(f"receipt {name}")
-
-
-def _say_hit(number: int, hit: Hit, explain: bool) -> None:
-    from vaultmem.core.finding.excerpt import choose_excerpt
-
-    say_painted(f"{number:>2}. {hit.name}", "bold")
-    record = hit.record
-    refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
-    say(f"    {hit.address}   [{record.kind} | {record.state}{refs}]")
-    say(f"    {choose_excerpt(hit.text, [match.term for match in hit.matches])}")
-    words = ", ".join(f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches)
-    say_painted(f"    why: {words}", "dim", " and words in order" if hit.closeness else "")
-    if explain:
-        for match in hit.matches:
-            say(f"      {match.score:7.3f}  {match.term} in {', '.join(match.fields)}")
-        say(f"      {hit.closeness:7.3f}  words side by side")
-        say(f"      {hit.state_weight:7.3f}  times, for state {record.state}")
-        say(f"      {hit.score:7.3f}  score")
-
-
-def _hit_json(hit: Hit) -> dict[str, Any]:
-    record = hit.record
-    return {
-        "path": record.path,
-        "heading": hit.section.heading or None,
-        "line": hit.section.line,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "pinned": record.pinned,
-        "tags": record.tags,
-        "context": record.context,
-        "confidence": record.confidence,
-        "source": record.source or None,
-        "agent": record.agent or None,
-        "session": record.session or None,
-        "refs": hit.refs,
-        "score": round(hit.score, 6),
-        "text": hit.text,
-        "why": {
-            "matches": [
-                {"term": m.term, "fields": m.fields, "score": round(m.score, 6)}
-                for m in hit.matches
-            ],
-            "closeness": round(hit.closeness, 6),
-            "state_weight": hit.state_weight,
-        },
-    }
 
 
 def _pack_json(made: Pack) -> dict[str, Any]:
@@ -196,5 +236,7 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "group": "instructions" if item.is_instruction else "evidence",
         "pinned": item.pinned,
         "shortened": item.shortened,
+        "caution": item.caution or None,
+        "conflict": item.conflict or None,
         "text": item.text,
     }

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.storage.links import LinkStore
 from vaultmem.storage.manifest import KnownFile
-from vaultmem.storage.segments import SegmentBatch
+from vaultmem.storage.segment_batch import SegmentBatch
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Batch:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
+        self._links = LinkStore(vault.state)
         self._segment = SegmentBatch()
 
     def add(self, note: AnalysedNote) -> int:
@@ -36,8 +38,9 @@ class Batch:
         document = manifest.find_document(note.path, note.blob)
         if document is None:
             document = manifest.add_document(note)
-            for section, counts in zip(note.sections, note.counts, strict=True):
-                self._segment.add(document, section.ordinal, counts)
+            self._links.put(document, note)
+            for section, terms in zip(note.sections, note.terms, strict=True):
+                self._segment.add(document, section.ordinal, terms)
         return document
 
     def write(self) -> None:

@@ -125,9 +125,9 @@ def _apply(
             for number, (path, outcome) in enumerate(islice(outcomes, len(paths)), start):
                 if progress is not None and number % 100 == 0:
                     progress(number, len(found.notes))
-                _take(
-                    batch, vault, path, _settled(scan.notes[path], looked), known.get(path), outcome
-                )
+                stat = _settled(scan.notes[path], looked)
+                is_other = _take(batch, vault, path, stat, known.get(path), outcome)
+                report.changed += is_other and path in known
             finish_view(vault, (known[path] for path in paths if path in known))
         batch.write()
     if not found.notes:
@@ -138,22 +138,25 @@ def _apply(
         progress(len(found.notes), len(found.notes))
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
-    report.changed = len(found.notes) - report.added
     report.removed = sum(known[path].document is not None for path in found.gone)
 
 
 def _take(
     batch: Batch, vault: Vault, path: str, stat: Stat, known: KnownFile | None, outcome: Outcome
-) -> None:
-    """Remember what was read at a path, and add the note unless these bytes are indexed."""
+) -> bool:
+    """Remember what was read at a path, and add the note unless these bytes are indexed.
+
+    False is returned where the same bytes were known before.
+    """
     note, blob, problem = outcome
     document = known.document if known is not None and known.blob == blob else None
     if note is not None:
         document = batch.add(note)
     elif not blob and not problem:
         vault.manifest.drop_files([path])
-        return
+        return False
     vault.manifest.put_file(path, KnownFile(blob, stat, document, problem))
+    return known is None or known.blob != blob
 
 
 def _jobs(paths: Iterable[str], known: Mapping[str, KnownFile]) -> list[Job]:

@@ -7,26 +7,33 @@ document id of the state database; which documents count is the reader's choice 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from array import array
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from vaultmem.core.finding.terms import ANALYSIS_VERSION
-from vaultmem.storage.segments import (
-    NUMBER_COLUMNS,
-    BatchWriter,
-    SegmentBatch,
-    make_schema,
-    read_column,
-    read_postings,
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.segment_arrays import (
+    SUFFIX,
+    DamagedArraysError,
+    SegmentArrays,
+    encode_batch,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from vaultmem.storage.segment_batch import SegmentBatch
+from vaultmem.storage.segment_list import (
+    SegmentList,
+    folder_time,
+    mark_file,
+    put_file,
+    read_list,
+    write_list,
+)
+from vaultmem.storage.snapshot import Snapshot
 
 #: Segments up to this many sections are always merged with the next batch.
 SMALL_SEGMENT = 16
@@ -34,8 +41,12 @@ SMALL_SEGMENT = 16
 #: This many segments of about the same size are merged into one.
 MERGE_FACTOR = 4
 
-_FORMAT = f"vaultmem-{ANALYSIS_VERSION}-1"
-_RETRIES = 5
+_T = TypeVar("_T")
+
+_FORMAT = f"vaultmem-{ANALYSIS_VERSION}-5"
+
+#: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
+_RACY_NS = 100_000_000
 
 
 class SearchIndex:
@@ -45,38 +56,47 @@ class SearchIndex:
         self._folder = folder
         self._index: Any = None
         self._snapshot: Snapshot | None = None
+        self._seen = 0
 
     def stamp(self) -> str:
         """Return a text that differs whenever the index holds something else."""
-        index = self._open()
-        names = [f"{segment.segid}." for segment in _segments(index)]
+        return self._read(self._stamp)
+
+    def _stamp(self) -> str:
+        listed = self._list_segments()
         files = []
-        for entry in os.scandir(self._folder):
-            if any(name in entry.name for name in names):
-                status = entry.stat()
-                files.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")
-        return f"{_FORMAT}:{index.latest_generation()}:{','.join(sorted(files))}"
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                name, _, suffix = entry.name.partition(".")
+                if name in listed.segments and f".{suffix}" != SUFFIX:
+                    status = entry.stat()
+                    files.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")
+        return f"{_FORMAT}:{listed.generation}:{','.join(sorted(files))}"
 
     def documents(self) -> set[int]:
         """Return the ids of all documents that have a section here."""
-        found: set[int] = set()
-        for reader in self.snapshot().readers:
-            found.update(read_column(reader, "document"))
-        return found
+        return self.snapshot().documents()
 
     def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
         """Add a batch and forget documents; readers see all of it or nothing."""
+        from vaultmem.storage.segments import BatchWriter, absorb_segment, open_segments
+
         index = self._open()
-        readers = self._leaf_readers(index)
+        readers = open_segments(index._read_toc(), index.storage)
         absorbed = _choose_merge(readers, len(batch), dropped)
         keep = []
-        for segment, reader in readers:
-            if segment.segid in absorbed:
-                batch.absorb(reader, dropped)
-            else:
-                keep.append(segment.segid)
-            reader.close()
-        writer = BatchWriter(index, batch, timeout=30.0)
+        try:
+            for segment, reader in readers:
+                if segment.segid in absorbed:
+                    absorb_segment(batch, reader, dropped, self._find_beside(segment.segment_id()))
+                else:
+                    keep.append(segment.segid)
+        finally:
+            for _, reader in readers:
+                reader.close()
+        writer = BatchWriter(
+            index, batch, self._swap, self._put_arrays, self._put_list, timeout=30.0
+        )
         writer.replace_segments(keep)
         self._forget_snapshot()
 
@@ -84,56 +104,142 @@ class SearchIndex:
         """Empty the index; what cannot be read of it is set aside."""
         self._forget_snapshot()
         self._index = None
-        _set_aside(self._folder)
+        with self._swap():
+            _set_aside(self._folder)
 
     def snapshot(self) -> Snapshot:
         """Return the index as it is now; the same object while nothing has changed."""
-        for attempt in range(_RETRIES):
-            index = self._open()
-            try:
-                generation = index.latest_generation()
-                if self._snapshot is None or self._snapshot.generation != generation:
-                    readers = [reader for _, reader in self._leaf_readers(index)]
-                    self._forget_snapshot()
-                    self._snapshot = Snapshot(generation, readers)
-                return self._snapshot
-            except FileNotFoundError:  # A writer replaced the segments under our eyes.
-                if attempt == _RETRIES - 1:
-                    raise
-        raise AssertionError("unreachable")
+        return self._read(self._take_snapshot)
+
+    def _take_snapshot(self) -> Snapshot:
+        seen = folder_time(self._folder)
+        if self._snapshot is not None and self._seen == seen > 0:
+            return self._snapshot
+        listed = self._list_segments()
+        if self._snapshot is None or self._snapshot.generation != listed.generation:
+            parts = [self._open_arrays(name, mark) for name, mark in listed.segments.items()]
+            if not listed.is_current(self._folder):
+                self._put_list(listed.generation, list(listed.segments))
+            self._forget_snapshot()
+            self._snapshot = Snapshot(listed.generation, parts, self._open_readers)
+        self._seen = seen if time.time_ns() - seen > _RACY_NS else 0
+        return self._snapshot
+
+    def _list_segments(self) -> SegmentList:
+        """Return the newest generation and its segments, without Whoosh if possible."""
+        listed = read_list(self._folder, _FORMAT)
+        if listed is not None:
+            return listed
+        contents = self._open()._read_toc()
+        names = [str(segment.segment_id()) for segment in contents.segments]
+        return SegmentList(int(contents.generation), dict.fromkeys(names))
+
+    def _put_list(self, generation: int, names: list[str]) -> None:
+        with contextlib.suppress(OSError):
+            write_list(self._folder, _FORMAT, generation, names)
+
+    def _open_arrays(self, name: str, mark: list[int] | None) -> SegmentArrays:
+        """Return a segment's arrays; made again from the segment where their file is unusable.
+
+        `mark` is the file's size and time if it was seen whole; else each byte is looked at.
+        """
+        file = self._folder / f"{name}{SUFFIX}"
+        with contextlib.suppress(FileNotFoundError, DamagedArraysError):
+            arrays = SegmentArrays.open(file)
+            if (mark is not None and mark == mark_file(file)) or arrays.is_whole():
+                return arrays
+        from vaultmem.storage.segments import absorb_segment
+
+        batch = SegmentBatch()
+        segments = self._open_all()
+        for segment, reader in segments:
+            if segment.segment_id() == name:
+                absorb_segment(batch, reader, set(), lambda _, __: b"")
+            reader.close()
+        if name not in {segment.segment_id() for segment, _ in segments}:
+            raise FileNotFoundError(name)
+        with contextlib.suppress(OSError):
+            self._put_arrays(name, batch)
+        return SegmentArrays(encode_batch(batch))
+
+    def _find_beside(self, name: str) -> Callable[[str, int], bytes]:
+        """Return what gives the texts beside a segment, empty where they are lost."""
+        with contextlib.suppress(FileNotFoundError, DamagedArraysError):
+            arrays = SegmentArrays.open(self._folder / f"{name}{SUFFIX}")
+            if arrays.is_whole():
+                return arrays.beside
+        return lambda _, __: b""
+
+    def _put_arrays(self, name: str, batch: SegmentBatch) -> None:
+        put_file(self._folder, f"{name}{SUFFIX}", encode_batch(batch))
+
+    def _open_all(self) -> list[tuple[Any, Any]]:
+        """Return all segments, each with its reader; all are open, or none."""
+        from vaultmem.storage.segments import IndexFiles, open_segments
+
+        files = IndexFiles(str(self._folder))
+        try:
+            return open_segments(self._open()._read_toc(), files)
+        except OSError:
+            files.close_all()
+            raise
+
+    def _open_readers(self) -> list[Any]:
+        return [reader for _, reader in self._open_all()]
 
     def close(self) -> None:
         """Close the files; the object can be used again afterwards."""
         self._forget_snapshot()
         self._index = None
 
-    def _open(self) -> Any:
-        if self._index is not None:
-            return self._index
-        from whoosh import index
+    def _read(self, read: Callable[[], _T]) -> _T:
+        """Return what is read; where a writer got in between, once more with writers held off.
 
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = self._folder / "format"
+        A segment's files never change, so what could be opened belongs together.
+        """
         try:
-            if name.read_text() == _FORMAT:
-                self._index = index.open_dir(str(self._folder))
-                self._index.schema.names()
-                return self._index
-        except Exception:  # noqa: BLE001 - whatever a damaged pickle raises: rebuild.
-            self._index = None
-        _set_aside(self._folder)
-        self._index = index.create_in(str(self._folder), make_schema())
-        name.write_text(_FORMAT)
+            return read()
+        except Exception as error:
+            if not _is_gone(error):
+                raise
+        with self._swap():
+            return read()
+
+    def _open(self) -> Any:
+        if self._index is None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._index = self._open_existing()
+        if self._index is None:
+            with self._swap():
+                self._index = self._open_existing() or self._create()
         return self._index
 
-    def _leaf_readers(self, index: Any) -> list[tuple[Any, Any]]:
-        from whoosh.reading import SegmentReader
+    def _open_existing(self) -> Any:
+        """Return the index, None if there is none that can be read."""
+        from whoosh import index
 
-        info = index._read_toc()
-        return [
-            (segment, SegmentReader(index.storage, info.schema, segment, info.generation))
-            for segment in info.segments
-        ]
+        try:
+            if (self._folder / "format").read_text() != _FORMAT:
+                return None
+            found = index.open_dir(str(self._folder))
+            found.schema.names()
+        except Exception:  # noqa: BLE001 - whatever a damaged pickle raises: rebuild.
+            return None
+        return found
+
+    def _create(self) -> Any:
+        from whoosh import index
+
+        from vaultmem.storage.segments import make_schema
+
+        _set_aside(self._folder)
+        created = index.create_in(str(self._folder), make_schema())
+        (self._folder / "format").write_text(_FORMAT)
+        return created
+
+    def _swap(self) -> AbstractContextManager[None]:
+        """Hold off others for the moment in which files of the index come and go."""
+        return hold_lock(self._folder.with_name("index.lock"))
 
     def _forget_snapshot(self) -> None:
         if self._snapshot is not None:
@@ -141,65 +247,13 @@ class SearchIndex:
         self._snapshot = None
 
 
-class Snapshot:
-    """The sections of one generation, numbered through all segments, as numpy arrays."""
+def _is_gone(error: Exception) -> bool:
+    """Tell whether files of the index were not there."""
+    if isinstance(error, OSError):
+        return True
+    from whoosh.index import EmptyIndexError
 
-    def __init__(self, generation: int, readers: list[Any]) -> None:
-        self.generation = generation
-        self.readers = readers
-        #: What a reader keeps of its choice of sections, as long as they are these.
-        self.masks: dict[object, NDArray[np.bool_]] = {}
-        self._bases: list[int] = []
-        self._columns: dict[str, NDArray[np.int64]] | None = None
-        self._found: dict[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
-        total = 0
-        for reader in readers:
-            self._bases.append(total)
-            total += reader.doc_count_all()
-        self.size = total
-
-    def column(self, name: str) -> NDArray[np.int64]:
-        """Return one number a section: "document", "ordinal" or "<field>_length"."""
-        if self._columns is None:
-            import numpy as np
-
-            self._columns = {}
-            for each in NUMBER_COLUMNS:
-                parts = [read_column(reader, each) for reader in self.readers] or [array("I")]
-                self._columns[each] = np.concatenate([np.asarray(part, np.int64) for part in parts])
-        return self._columns[name]
-
-    def postings(self, field: str, term: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the numbers of the sections that have the term in the field, and its counts."""
-        known = self._found.get((field, term))
-        if known is not None:
-            return known
-        import numpy as np
-
-        numbers: list[Any] = []
-        counts: list[Any] = []
-        for base, reader in zip(self._bases, self.readers, strict=True):
-            found = read_postings(reader, field, term)
-            if found is not None:
-                numbers.append(np.cumsum(np.asarray(found[0], np.int64)) + base)
-                counts.append(np.asarray(found[1], np.float32))
-        if not numbers:
-            result = (np.empty(0, np.int64), np.empty(0, np.float32))
-        else:
-            result = (np.concatenate(numbers), np.concatenate(counts))
-        if len(self._found) > 4096:
-            self._found.clear()
-        self._found[field, term] = result
-        return result
-
-    def close(self) -> None:
-        """Close the segments' files."""
-        for reader in self.readers:
-            reader.close()
-
-
-def _segments(index: Any) -> Iterable[Any]:
-    return index._read_toc().segments  # type: ignore[no-any-return]
+    return isinstance(error, EmptyIndexError)
 
 
 def _set_aside(folder: Path) -> None:
@@ -213,6 +267,8 @@ def _set_aside(folder: Path) -> None:
 
 def _choose_merge(readers: Iterable[tuple[Any, Any]], incoming: int, dropped: set[int]) -> set[str]:
     """Return the ids of segments to merge with the batch, by size and share of dead."""
+    from vaultmem.storage.segments import read_column
+
     chosen: set[str] = set()
     tiers: dict[int, list[str]] = {}
     for segment, reader in readers:

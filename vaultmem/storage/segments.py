@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import operator
 from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import accumulate
 from pickle import dumps
 from typing import Any
@@ -23,29 +23,31 @@ from whoosh.codec.whoosh3 import (
     W3Segment,
     W3TermInfo,
 )
-from whoosh.columns import NumericColumn
+from whoosh.columns import NumericColumn, VarBytesColumn
 from whoosh.fields import COLUMN, TEXT, Schema
-from whoosh.reading import TermNotFound
+from whoosh.filedb.filestore import FileStorage
+from whoosh.reading import SegmentReader, TermNotFound
 from whoosh.system import pack_int, pack_ushort
 from whoosh.writing import SegmentWriter
 
-#: The fields that have terms; each section has a count of its terms in `<field>_length`.
-TERM_FIELDS = ("body", "tags", "title")
-
-#: Numbers of each section: its document's id, its ordinal there, and its lengths in terms.
-NUMBER_COLUMNS = ("document", "ordinal", "body_length", "tags_length", "title_length")
-
-#: A posting is packed in one number: the section's number and 16 bits of count.
-_COUNT_BITS = 16
-_MAX_COUNT = (1 << _COUNT_BITS) - 1
+from vaultmem.storage.segment_batch import (
+    BESIDE,
+    BYTES_COLUMNS,
+    COUNT_BITS,
+    MAX_COUNT,
+    NUMBER_COLUMNS,
+    TERM_FIELDS,
+    SegmentBatch,
+)
 
 
 def make_schema() -> Schema:
-    """Return the schema: three fields of terms, five columns of numbers, nothing stored."""
+    """Return the schema: three fields of terms, columns of numbers and of bytes, nothing stored."""
     fields: dict[str, Any] = {
         name: TEXT(phrase=False, stored=False, analyzer=_SplitAnalyzer()) for name in TERM_FIELDS
     }
     fields |= {name: COLUMN(NumericColumn("I")) for name in NUMBER_COLUMNS}
+    fields |= {name: COLUMN(VarBytesColumn()) for name in BYTES_COLUMNS}
     return Schema(**fields)
 
 
@@ -55,55 +57,61 @@ def _SplitAnalyzer() -> Any:  # noqa: N802
     return SpaceSeparatedTokenizer()
 
 
-class SegmentBatch:
-    """Sections collected in memory, to be written as one segment."""
+def absorb_segment(
+    batch: SegmentBatch, reader: Any, dropped: set[int], beside: Callable[[str, int], bytes]
+) -> None:
+    """Add to a batch what a segment holds, leaving out the sections of dropped documents.
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, array[int]] = {name: array("I") for name in NUMBER_COLUMNS}
-        self.postings: dict[str, defaultdict[str, list[int]]] = {
-            name: defaultdict(list) for name in TERM_FIELDS
-        }
-
-    def __len__(self) -> int:
-        return len(self.numbers["document"])
-
-    def add(self, document: int, ordinal: int, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Add a section: `counts` gives for each field how often each term stands there."""
-        base = len(self) << _COUNT_BITS
-        self.numbers["document"].append(document)
-        self.numbers["ordinal"].append(ordinal)
-        for name in TERM_FIELDS:
-            terms = counts[name]
-            self.numbers[f"{name}_length"].append(sum(terms.values()))
-            entries = map(self.postings[name].__getitem__, terms)
-            for entry, count in zip(entries, terms.values(), strict=True):
-                entry.append(base + (count if count < _MAX_COUNT else _MAX_COUNT))
-
-    def absorb(self, reader: Any, dropped: set[int]) -> None:
-        """Add what another segment holds, leaving out the sections of dropped documents."""
-        columns = {name: read_column(reader, name) for name in NUMBER_COLUMNS}
-        renumbered: list[int] = []
-        for old, document in enumerate(columns["document"]):
-            renumbered.append(-1 if document in dropped else len(self))
-            if document not in dropped:
-                for name, column in columns.items():
-                    self.numbers[name].append(column[old])
-        for field, term, ids, counts in iter_postings(reader):
-            entry = self.postings[field][term]
-            for old, count in zip(ids, counts, strict=True):
-                if (new := renumbered[old]) >= 0:
-                    entry.append((new << _COUNT_BITS) + int(count))
+    `beside` gives what Whoosh's segments do not have: by name and section.
+    """
+    numbers = {name: read_column(reader, name) for name in NUMBER_COLUMNS}
+    kept: list[int] = []
+    renumbered: list[int] = []
+    for old, document in enumerate(numbers["document"]):
+        renumbered.append(-1 if document in dropped else len(batch) + len(kept))
+        if document not in dropped:
+            kept.append(old)
+    for name, column in numbers.items():
+        batch.numbers[name].extend(column[old] for old in kept)
+    for name in BYTES_COLUMNS:
+        values = read_bytes(reader, name)
+        batch.bytes[name].extend(values[old] for old in kept)
+    for name in BESIDE:
+        batch.beside[name].extend(beside(name, old) for old in kept)
+    for field, term, ids, counts in iter_postings(reader):
+        entry = batch.postings[field][term]
+        for old, count in zip(ids, counts, strict=True):
+            if (new := renumbered[old]) >= 0:
+                entry.append((new << COUNT_BITS) + int(count))
 
 
 class BatchWriter(SegmentWriter):  # type: ignore[misc]
     """Whoosh's own segment writer, given a whole batch instead of documents one by one."""
 
-    def __init__(self, index: Any, batch: SegmentBatch, **options: Any) -> None:
+    def __init__(
+        self,
+        index: Any,
+        batch: SegmentBatch,
+        swap: Callable[[], AbstractContextManager[None]],
+        beside: Callable[[str, SegmentBatch], None],
+        done: Callable[[int, list[str]], None],
+        **options: Any,
+    ) -> None:
+        """Begin to write.
+
+        `swap` gives what is held while the segments change places, `beside` is called with the
+        new segment's name before they do, `done` with generation and names after.
+        """
         super().__init__(index, codec=_PlainCodec(compression=0), compound=False, **options)
         self.batch = batch
-        columns = {name: self.schema[name].column_type for name in NUMBER_COLUMNS}
+        self._swap = swap
+        self._beside = beside
+        self._done = done
+        names = (*NUMBER_COLUMNS, *BYTES_COLUMNS)
+        columns = {name: self.schema[name].column_type for name in names}
         writer = self.perdocwriter
-        for number, values in enumerate(zip(*batch.numbers.values(), strict=True)):
+        held = (*batch.numbers.values(), *batch.bytes.values())
+        for number, values in enumerate(zip(*held, strict=True)):
             writer.start_doc(number)
             for (name, column), value in zip(columns.items(), values, strict=True):
                 writer.add_column_value(name, column, value)
@@ -115,6 +123,11 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
         """Commit the batch as one segment beside those whose ids are in `keep`."""
         names = set(keep)
         self.commit(mergetype=lambda _, segments: [s for s in segments if s.segid in names])
+
+    def _commit_toc(self, segments: Any) -> None:
+        with self._swap():
+            super()._commit_toc(segments)
+            self._done(self.generation, [segment.segment_id() for segment in segments])
 
     def _flush_segment(self) -> None:
         self.perdocwriter.close()
@@ -128,6 +141,7 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
                     writer._tindex.add(field_id + key, _write_postings(writer._postfile, packed))
             writer.finish_field()
         writer.close()
+        self._beside(self.newsegment.segment_id(), self.batch)
 
 
 def _write_postings(file: Any, packed: list[int]) -> bytes:
@@ -136,8 +150,8 @@ def _write_postings(file: Any, packed: list[int]) -> bytes:
     Steps and counts are pickled as tuples when few and as arrays when many: an array costs
     60 bytes more and is then read without making a Python number of each element.
     """
-    ids = [posting >> _COUNT_BITS for posting in packed]
-    counts = [posting & _MAX_COUNT for posting in packed]
+    ids = [posting >> COUNT_BITS for posting in packed]
+    counts = [posting & MAX_COUNT for posting in packed]
     steps = [ids[0], *map(operator.sub, ids[1:], ids)]
     most = max(counts)
     few = len(ids) < 16
@@ -159,7 +173,13 @@ class _PlainCodec(W3Codec):  # type: ignore[misc]
 
 
 def read_column(reader: Any, name: str) -> array[int]:
-    """Return one number for each section of a segment's reader."""
+    """Return one number for each section of a segment's reader.
+
+    Raises:
+        FileNotFoundError: the column's file is gone; Whoosh would say zero for each.
+    """
+    if not reader.has_column(name):
+        raise FileNotFoundError(f"{name}: no such column in this segment")
     values = array("I")
     count = reader.doc_count_all()
     column = reader.column_reader(name, NumericColumn("I"), translate=False)
@@ -171,6 +191,18 @@ def read_column(reader: Any, name: str) -> array[int]:
     except (AttributeError, TypeError, ValueError):
         values = array("I", (column[number] for number in range(count)))
     return values
+
+
+def read_bytes(reader: Any, name: str) -> list[bytes]:
+    """Return one text of bytes for each section of a segment's reader.
+
+    Raises:
+        FileNotFoundError: the column's file is gone.
+    """
+    if not reader.has_column(name):
+        raise FileNotFoundError(f"{name}: no such column in this segment")
+    column = reader.column_reader(name, VarBytesColumn(), translate=False)
+    return [bytes(column[number]) for number in range(reader.doc_count_all())]
 
 
 def read_postings(reader: Any, field: str, term: str) -> tuple[Any, Any] | None:
@@ -218,3 +250,31 @@ def iter_postings(reader: Any) -> Iterator[tuple[str, str, list[int], Any]]:
         form = reader.schema[field].format
         steps, counts = _read_matcher(terms._codec.postings_reader(terms._postfile, info, form))
         yield field, key.decode(), list(accumulate(steps)), counts
+
+
+class IndexFiles(FileStorage):  # type: ignore[misc]
+    """The index's folder; it knows what was opened, for where opening the rest fails."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self._opened: list[Any] = []
+
+    def open_file(self, name: str, **options: Any) -> Any:
+        """Open a file of the index."""
+        file = super().open_file(name, **options)
+        self._opened.append(file)
+        return file
+
+    def close_all(self) -> None:
+        """Close what is open still."""
+        for file in self._opened:
+            if not file.is_closed:
+                file.close()
+
+
+def open_segments(info: Any, files: Any) -> list[tuple[Any, Any]]:
+    """Return the segments that a table of contents lists, each with its reader."""
+    return [
+        (segment, SegmentReader(files, info.schema, segment, info.generation))
+        for segment in info.segments
+    ]

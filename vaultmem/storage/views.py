@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from vaultmem.core.finding.query import NoteFilter
@@ -70,29 +70,28 @@ class View:
         stamp = self._state.get("view") if self.has_work_tree else ""
         return (stamp, *(source.number for source in self.sources))
 
-    def documents(self, note_filter: NoteFilter | None = None) -> list[int]:
-        """Return the numbers of all documents, or of those that a filter admits."""
-        if note_filter is None:
-            sql = f"SELECT v.document FROM ({self._relation}) v"
-            return [row[0] for row in self._state.query(sql)]
-        states = sorted(state.value for state in note_filter.wanted_states)
-        marks = ", ".join("?" * len(states))
-        sql = f"{self._joined} WHERE d.state IN ({marks})"
-        if note_filter.is_by_state_alone:
-            return [row[0] for row in self._state.query(f"SELECT d.id {sql}", states)]
-        columns = "SELECT d.id, d.kind, d.state, d.tags, d.context, d.pinned"
-        rows = self._state.query(f"{columns} {sql}", states)
-        return [
-            number
-            for number, kind, state, tags, context, pinned in rows
-            if note_filter.admits(
-                kind,
-                state,
-                tuple(json.loads(tags)) if note_filter.tags else (),
-                context,
-                bool(pinned),
-            )
-        ]
+    def documents(self) -> list[int]:
+        """Return the numbers of all documents."""
+        sql = f"SELECT v.document FROM ({self._relation}) v"
+        return [row[0] for row in self._state.query(sql)]
+
+    def choose(self, note_filter: NoteFilter) -> list[tuple[int, float]]:
+        """Return number and time (seconds since the epoch) of documents, in the order of paths.
+
+        They are those that the filter admits, whatever their state.
+        """
+        if not note_filter.is_by_state_alone:
+            chosen = self.records()
+            return [(r.document, r.changed) for r in chosen if note_filter.admits_note(r)]
+        if not self.sources:
+            return self._state.query(f"{_WORK_TREE} ORDER BY f.path")
+        sql = f"SELECT v.document, v.changed {self._joined} ORDER BY d.path, d.blob"
+        return self._state.query(sql)
+
+    def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
+        """Return the paths of documents by number."""
+        clause = f"WHERE {where}" if where else ""
+        return dict(self._state.query(f"SELECT d.id, d.path {self._joined} {clause}", values))
 
     def blobs(self) -> dict[str, str]:
         """Return path and blob of every note; of a union, those of the first source that has it."""
@@ -105,6 +104,22 @@ class View:
         sql = f"{_RECORD} {self._joined} {clause} ORDER BY d.path, d.blob"
         return [_read_record(row) for row in self._state.query(sql, values)]
 
+    def changed_at(self, path: str) -> float | None:
+        """Return when a file, be it a note or not, came to be as it is; None if it is unknown.
+
+        In seconds since the epoch: the commit that brought these bytes, else the file's own time.
+        """
+        sql = f"SELECT v.changed {self._joined} WHERE d.path = ?"
+        rows = self._state.query(sql, (path,))
+        if not rows and self.has_work_tree:
+            rows = self._state.query(
+                "SELECT coalesce(c.at, f.mtime / 1000000000) FROM files f LEFT JOIN committed c "
+                "ON c.path = f.path AND (c.blob = f.blob OR f.blob = '') WHERE f.path = ? "
+                "ORDER BY c.at DESC LIMIT 1",
+                (path,),
+            )
+        return float(rows[0][0]) if rows else None
+
     def recent(self, limit: int) -> list[NoteRecord]:
         """Return notes that are neither pinned nor primed, the last changed first."""
         rows = self._state.query(
@@ -116,8 +131,12 @@ class View:
 
     def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
         """Return the records of these documents by number."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        return {record.document: record for record in self.records(f"d.id IN ({listed})")}
+        rows = self._state.query(
+            f"{_RECORD} FROM json_each(?) j CROSS JOIN documents d ON d.id = j.value "
+            f"JOIN ({self._relation}) v ON v.document = d.id",
+            (json.dumps(list(documents)),),
+        )
+        return {row[0]: _read_record(row) for row in rows}
 
     def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
         """Return all sections of these documents by document and ordinal."""
@@ -129,12 +148,11 @@ class View:
         self, places: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], SectionRecord]:
         """Return the sections at these (document, ordinal)."""
-        listed = ", ".join(f"({int(document)}, {int(ordinal)})" for document, ordinal in places)
-        if not listed:
-            return {}
         rows = self._state.query(
-            f"WITH wanted (d, o) AS (VALUES {listed}) "
-            "SELECT s.* FROM wanted CROSS JOIN sections s ON s.document = d AND s.ordinal = o"
+            "SELECT s.* FROM json_each(?) j CROSS JOIN sections s "
+            "ON s.document = json_extract(j.value, '$[0]') "
+            "AND s.ordinal = json_extract(j.value, '$[1]')",
+            (json.dumps(list(places)),),
         )
         return {(row[0], row[1]): _read_section(row) for row in rows}
 
@@ -257,5 +275,6 @@ def _read_section(row: tuple[Any, ...]) -> SectionRecord:
     return SectionRecord(document, ordinal, heading, _read_list(parents), *place)
 
 
+@lru_cache(maxsize=4096)
 def _read_list(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))

@@ -20,9 +20,13 @@ class Match:
 class Hit:
     """A section with its text and score; `text` leaves the heading out.
 
-    `refs` names the refs that hold it, where several were looked at together.
+    `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
+    note whose link brought it a share of that note's score; `replaces` are the notes that its own
+    says it supersedes.
 
-    score = (sum of the matches + closeness) * state_weight.
+    score = (sum of the matches + closeness + passage + neighbours + recency) * state_weight, see
+    `core.finding.ranking`; where vectors were asked too (`semantic` is their score), it is their
+    blend with the words' relevance.
     """
 
     record: NoteRecord
@@ -33,6 +37,12 @@ class Hit:
     closeness: float
     state_weight: float
     refs: tuple[str, ...] = ()
+    linked_from: str = ""
+    passage: float = 0.0
+    neighbours: float = 0.0
+    recency: float = 0.0
+    semantic: float = 0.0
+    replaces: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:

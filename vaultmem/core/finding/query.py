@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from vaultmem.core.finding.terms import term_sequence
+from vaultmem.core.finding.terms import list_compounds, term_sequence
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.tags import has_tag
 from vaultmem.errors import RefusedError
 
@@ -14,7 +18,11 @@ MAX_QUERY_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NoteFilter:
-    """Which notes are eligible; an empty filter lets all but hidden states through."""
+    """Which notes are eligible; an empty filter lets all but hidden states through.
+
+    `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
+    own date, else the time of its bytes (seconds since the epoch).
+    """
 
     kinds: frozenset[Kind] = frozenset()
     states: frozenset[State] = frozenset()
@@ -22,6 +30,11 @@ class NoteFilter:
     context: str = ""
     pinned: bool | None = None
     any_state: bool = False
+    session: str = ""
+    agent: str = ""
+    paths: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
 
     @property
     def wanted_states(self) -> frozenset[State]:
@@ -31,7 +44,23 @@ class NoteFilter:
     @property
     def is_by_state_alone(self) -> bool:
         """Tell whether nothing but a note's state decides."""
-        return not (self.kinds or self.tags or self.context or self.pinned is not None)
+        return self == NoteFilter(states=self.states, any_state=self.any_state)
+
+    def admits_note(self, record: NoteRecord) -> bool:
+        """Tell whether a note is eligible but for its state."""
+        state = next(iter(self.wanted_states), State.ACTIVE)
+        if not self.admits(record.kind, state, record.tags, record.context, record.pinned):
+            return False
+        if (self.session and record.session != self.session) or (
+            self.agent and record.agent != self.agent
+        ):
+            return False
+        if self.paths and not any(_is_inside(record.path, pattern) for pattern in self.paths):
+            return False
+        if self.since is None and self.until is None:
+            return True
+        at = _read_moment(record.updated or record.created, record.changed)
+        return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
 
     def admits(
         self, kind: str, state: str, tags: tuple[str, ...], context: str, pinned: bool
@@ -48,14 +77,31 @@ class NoteFilter:
         return all(has_tag(tags, tag) for tag in self.tags)
 
 
+def _is_inside(path: str, pattern: str) -> bool:
+    """Tell whether a path matches a shell pattern, or lies in a folder of that name."""
+    pattern = pattern.rstrip("/")
+    return fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
+
+
+def _read_moment(text: str, otherwise: float) -> float:
+    """Return a note's own date in seconds since the epoch, in local time as people give theirs."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        return datetime.fromisoformat(text).timestamp()
+    return otherwise
+
+
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A question as index terms in their order, with filters and the number of hits wanted."""
+    """A question as index terms in their order, with filters and the number of hits wanted.
+
+    `compounds` are the further terms of what the question writes in one piece.
+    """
 
     text: str
     terms: tuple[str, ...]
     limit: int = 10
     filter: NoteFilter = field(default_factory=NoteFilter)
+    compounds: tuple[str, ...] = ()
 
 
 def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:
@@ -70,4 +116,6 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
         )
     if limit < 1:
         raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
-    return RecallQuery(text, tuple(term_sequence(text)), limit, note_filter or NoteFilter())
+    terms = tuple(term_sequence(text))
+    compounds = tuple(term for term in list_compounds(text) if term not in terms)
+    return RecallQuery(text, terms, limit, note_filter or NoteFilter(), compounds)

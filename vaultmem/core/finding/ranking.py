@@ -1,128 +1,225 @@
-"""The score of a section for a query: BM25F over title, tags and body, plus closeness.
+"""The score of a section for a question, and the order of the best.
 
 BM25F: S. Robertson, H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
 in its simple form with one length norm for all fields:
 
     tf(t, d)  = sum over fields f of  w_f * count of t in field f of d
     len(d)    = sum over fields f of  w_f * terms in field f of d
-    score     = sum over terms t of  idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * len / mean))
+    words     = sum over terms t of  q(t) * idf(t) * (k1 + 1) * tf / (tf + k1 * (1 - b + b * len / mean))
     idf(t)    = ln(1 + (N - n_t + 0.5) / (n_t + 0.5))
+    q(t)      = 2 m / (1 + m) for a term that the question has m times, half of that for a weak word
 
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
-gives the scores that a vault of just those notes would give.
+gives the scores that a vault of just those notes would give. The best by words are looked at
+again (`closeness`, `neighbours`):
 
-Closeness: query terms that stand side by side in the text add 0.6 of the smaller idf of each
-pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval", 2007,
-measures why), the whole query as a phrase another 0.3 of all idf.
-"""
+    relevance = words + closeness + passage + neighbours
+    score     = ((1 - w) * relevance + w * best * recency) * state_weight
+
+where best is the largest relevance and w the `recency` of vaultmem.yaml: bounded, so that a strong
+old match still wins.
+"""  # noqa: E501 - a formula is not broken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vaultmem.core.finding.closeness import (
+    Sequences,
+    find_occurrences,
+    measure_closeness,
+    measure_passages,
+)
+from vaultmem.core.finding.eligible import EligibleRows
+from vaultmem.core.finding.weights import RankingWeights
+
 Numbers = NDArray[np.int64]
-Scores = NDArray[np.float32]
-Postings = Mapping[str, tuple[Numbers, NDArray[np.float32]]]
+Floats = NDArray[np.float32]
 
-PAIR_WEIGHT = 0.6
-PHRASE_WEIGHT = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class RankingWeights:
-    """The parameters of the formula above."""
-
-    k1: float = 1.2
-    b: float = 0.5
-    fields: Mapping[str, float] = field(
-        default_factory=lambda: {"title": 3.0, "tags": 1.5, "body": 1.0}
-    )
+#: A term's rows, and its packed counts: body in bits 0 to 15, tags in 16 to 23, title in 24 to 31.
+Postings = tuple[Numbers, NDArray[np.uint32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scoring:
-    """Scores of all sections (shape: sections), and each term's idf and share (same shape)."""
+class Share:
+    """One term's part: its weighted idf, and its rows with packed counts and scores."""
 
-    total: Scores
-    idf: tuple[float, ...]
-    shares: tuple[Scores, ...]
+    idf: float
+    rows: Numbers
+    packed: NDArray[np.uint32]
+    scores: Floats
 
 
-def score_sections(
-    postings: Sequence[Postings],
-    lengths: Mapping[str, Numbers],
-    eligible: NDArray[np.bool_],
-    weights: RankingWeights,
-) -> Scoring:
-    """Score every section; `postings` has one mapping of field to postings for each query term.
+class Ranking(NamedTuple):
+    """The best rows, best first, and the parts of their scores (shape of each: rows)."""
 
-    Sections that are not eligible score 0.
+    rows: Numbers
+    score: NDArray[np.float64]
+    closeness: NDArray[np.float64]
+    passage: NDArray[np.float64]
+    neighbours: NDArray[np.float64]
+    recency: NDArray[np.float64]
+    semantic: NDArray[np.float64]
+
+    def cut(self, chosen: Numbers | slice) -> Ranking:
+        """Return some of the rows, in the order in which they are named."""
+        return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
+
+    @property
+    def parts(self) -> tuple[NDArray[np.float64], ...]:
+        """The score and its parts."""
+        return self[1:]
+
+
+def weigh_query(
+    query: Sequence[str], weak: frozenset[str], weights: RankingWeights
+) -> dict[str, float]:
+    """Return each term of a question with what it counts for."""
+    counts = Counter(query)
+    only_weak = all(term in weak for term in counts)
+    return {
+        term: 2 * count / (1 + count) * (weights.weak if term in weak and not only_weak else 1)
+        for term, count in counts.items()
+    }
+
+
+def score_term(
+    postings: Postings, weight: float, eligible: EligibleRows, weights: RankingWeights
+) -> Share:
+    """Score the sections that have a term; those that are not eligible score 0."""
+    rows, packed = postings
+    found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
+    idf = weight * math.log1p((eligible.count - found + 0.5) / (found + 0.5))
+    scores = (packed & 0xFFFF).astype(np.float32)
+    if weights.body != 1:
+        scores *= weights.body
+    if len(rows) and packed.max() > 0xFFFF:
+        scores += np.float32(weights.tags) * (packed >> 16 & 0xFF)
+        scores += np.float32(weights.title) * (packed >> 24)
+    scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
+    scores *= idf * (eligible.k1 + 1)
+    return Share(idf, rows, packed, scores)
+
+
+def add_shares(shares: Sequence[Share], size: int) -> Floats:
+    """Return the sum of all terms' scores, and a zero behind it (shape: rows + 1)."""
+    total = np.zeros(size + 1, np.float32)
+    for share in shares:
+        total[share.rows] += share.scores
+    return total
+
+
+def best_rows(total: Floats, limit: int, place: Numbers, shares: Sequence[Share] = ()) -> Numbers:
+    """Return at most `limit` rows that score above 0, best first, ties by place, then by row.
+
+    What scored least of the `limit` best of one term is a bound that spares looking at most rows.
     """
-    size = len(eligible)
-    count = int(np.count_nonzero(eligible))
-    length = np.zeros(size, np.float32)
-    for name, weight in weights.fields.items():
-        length += weight * lengths[name].astype(np.float32)
-    mean = float(length[eligible].mean()) if count else 1.0
-    norm = weights.k1 * (1 - weights.b + weights.b * length / max(mean, 1e-9))
-    total = np.zeros(size, np.float32)
-    idf: list[float] = []
-    shares: list[Scores] = []
-    for fields in postings:
-        frequency = np.zeros(size, np.float32)
-        for name, weight in weights.fields.items():
-            numbers, counts = fields[name]
-            frequency[numbers] += weight * counts
-        frequency *= eligible
-        found = int(np.count_nonzero(frequency))
-        rarity = float(np.log1p((count - found + 0.5) / (found + 0.5)))
-        gain = np.float32(rarity * (weights.k1 + 1))
-        share: Scores = (gain * frequency / (frequency + norm)).astype(np.float32)
-        idf.append(rarity)
-        shares.append(share)
-        total += share
-    return Scoring(total, tuple(idf), tuple(shares))
+    rows = (total > max(_find_bound(total, limit, shares), 0.0)).nonzero()[0]
+    scores = total[rows]
+    if len(rows) > limit > 0:
+        at = len(scores) - limit
+        kept = scores >= scores[scores.argpartition(at)[at]]
+        rows, scores = rows[kept], scores[kept]
+    order = np.lexsort((rows, place[rows], -scores))
+    return rows[order[: max(limit, 0)]]
 
 
-def best_sections(total: Scores, limit: int) -> list[int]:
-    """Return the numbers of at most `limit` sections that score above 0, best first.
-
-    Of sections with the same score, those of lower number come first.
-    """
-    limit = min(limit, int(np.count_nonzero(total)))
-    if limit <= 0:
-        return []
-    least = np.partition(total, len(total) - limit)[len(total) - limit]
-    top = np.flatnonzero(total >= least)
-    return [int(number) for number in top[np.lexsort((top, -total[top]))][:limit]]
-
-
-def measure_closeness(terms: Sequence[str], idf: Sequence[float], text: Sequence[str]) -> float:
-    """Return what the order of words adds to a score.
-
-    `terms` is the query in order and `idf` its terms' rarity; `text` is a section's terms in order.
-    """
-    if len(terms) < 2:
+def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
+    """Return a score that at least `limit` rows reach, a little lowered; 0 if that is unknown."""
+    large = [share for share in shares if len(share.rows) >= limit > 0]
+    if not large:
         return 0.0
-    pairs = set(pairwise(text))
-    wanted = list(pairwise(terms))
-    bonus = sum(
-        PAIR_WEIGHT * min(idf[i], idf[i + 1]) for i, pair in enumerate(wanted) if pair in pairs
-    )
-    if all(pair in pairs for pair in wanted) and _has_phrase(terms, text):
-        bonus += PHRASE_WEIGHT * sum(idf)
-    return bonus
+    rarest = min(large, key=lambda share: len(share.rows))
+    scores = total[rarest.rows]
+    at = len(scores) - limit
+    return float(np.nextafter(scores[scores.argpartition(at)[at]], np.float32(0)))
 
 
-def _has_phrase(terms: Sequence[str], text: Sequence[str]) -> bool:
-    first, length = terms[0], len(terms)
-    wanted = list(terms)
-    return any(
-        word == first and list(text[start : start + length]) == wanted
-        for start, word in enumerate(text)
+def rank_rows(
+    total: Floats,
+    shares: Sequence[Share],
+    candidates: Numbers,
+    sequences: Callable[[Numbers], Sequences],
+    terms: tuple[Sequence[int], Sequence[int]],
+    eligible: EligibleRows,
+    weights: RankingWeights,
+    limit: int,
+) -> Ranking:
+    """Return the candidates and their neighbours with their relevance, in no order.
+
+    Of the candidates, best first, the order of words is looked at in `limit`, or `weights.read`.
+    `total` is what `add_shares` gives, and is used up. `sequences` is asked for rows in ascending
+    order. `terms` are the term numbers of `shares`, and the question's terms in their order as
+    places in `shares`.
+    """
+    best = np.sort(candidates[: max(limit, weights.read)])
+    close = passage = np.zeros(len(best))
+    if shares:  # A question of stop words can be answered by meaning alone.
+        idf = np.asarray([share.idf for share in shares])
+        read = sequences(best)
+        found = find_occurrences(read, terms[0])
+        close = measure_closeness(found, len(best), terms[1], idf, weights)
+        norm = (eligible.k1, eligible.b, eligible.mean)
+        passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
+        total[best] += close + passage
+    candidates = np.concatenate([best, candidates[len(best) :]])
+    rows, neighbours = _add_neighbours(total, candidates, eligible, weights)
+    empty = np.zeros(len(rows))
+    parts = np.zeros((2, len(rows)))
+    parts[:, : len(best)] = close, passage
+    return Ranking(
+        rows=rows,
+        score=total[rows] + neighbours,
+        closeness=parts[0],
+        passage=parts[1],
+        neighbours=neighbours,
+        recency=empty,
+        semantic=empty,
     )
+
+
+def _add_neighbours(
+    total: Floats, candidates: Numbers, eligible: EligibleRows, weights: RankingWeights
+) -> tuple[Numbers, NDArray[np.float64]]:
+    """Return the candidates, then what stands beside one, and what each gets of its neighbours.
+
+    A neighbour without a word of the question is not found: nobody would see why it is there.
+    """
+    table = eligible.neighbours
+    if table is None or not len(candidates):
+        return candidates, np.zeros(len(candidates))
+    is_beside = np.zeros(len(total), np.bool_)
+    is_beside[table[:, candidates]] = True  # Of none, which is -1, the last: no row.
+    is_beside &= total > 0
+    is_beside[candidates] = False
+    rows = np.concatenate([candidates, is_beside.nonzero()[0]])
+    gained = total[table[:, rows]].T @ np.array([*weights.neighbours] * 2)
+    return rows, gained
+
+
+def apply_decay(ranking: Ranking, eligible: EligibleRows, share: float) -> Ranking:
+    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency."""
+    if not share or not len(ranking.rows):
+        return ranking
+    best = float(ranking.score.max())
+    change = share * (best * eligible.recency[ranking.rows] - ranking.score)
+    return ranking._replace(score=ranking.score + change, recency=change)
+
+
+def order_rows(ranking: Ranking, eligible: EligibleRows, ordinals: Numbers, limit: int) -> Ranking:
+    """Return the best of a ranking, best first, scores times the weights of the notes' states.
+
+    Equal scores are in the order of path, then of `ordinals`, each row's place in its note.
+    """
+    rows = ranking.rows
+    score = ranking.score * eligible.state_weight[rows]
+    order = np.lexsort((ordinals, eligible.place[rows], -score.round(5)))[:limit]
+    order = order[score[order] > 0]
+    return ranking._replace(score=score).cut(order)

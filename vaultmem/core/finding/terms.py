@@ -1,8 +1,11 @@
 """Words to index terms: the same analysis for notes and for queries.
 
 Words are runs of letters and digits, lower-cased, accents folded, English stop words dropped,
-stemmed by Snowball's English stemmer (Porter 2). A run of Chinese, Japanese or Korean
+irregular forms made regular, stemmed by Porter's stemmer. A run of Chinese, Japanese or Korean
 characters becomes overlapping pairs of characters, the usual choice without a dictionary.
+
+What is written in one piece of several words (`snake_case`, `camelCase`, `a/b/c.py`, `3.11.2`,
+`e-mail`) is found by its words and, as one more term, as a whole.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
+from zlib import crc32
+
+from vaultmem.core.finding.words import IRREGULAR_FORMS, STOP_WORDS, WEAK_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,21 +27,13 @@ if TYPE_CHECKING:
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 
-#: English function words, question words and auxiliaries.
-STOP_WORDS = frozenset(
-    """
-    a about above after again all am an and any are as at be because been before being below
-    between both but by can could d did do does doing done down during each few for from
-    further had has have having he her here hers herself him himself his how i if in into is
-    it its itself just ll m me more most my myself no nor of off on once only or other our
-    ours ourselves out over own re s same shall she should so some such t than that the their
-    theirs them themselves then there these they this those through to too under until up ve
-    very was we were what when where which while who whom whose why will with would you your
-    yours yourself yourselves
-    """.split()  # noqa: SIM905 - a hundred quoted words read worse.
-)
+#: Longer runs without a blank are no names.
+_LONGEST_PIECE = 500
+
+#: Stands between the parts of a sequence of term numbers; no term has it.
+SEPARATOR = 0
 
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(
@@ -44,6 +42,14 @@ _ASCII_WORDS = bytes(
 #: Combining marks of Latin, Greek and Cyrillic; those of other scripts are part of the letter.
 _ACCENTS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+#: Words joined by one of `- _ . /` without blanks, and thousands as in 750,000. Possessive, so
+#: that no line of a megabyte takes quadratic time.
+_COMPOUND = re.compile(r"[^\W_]++(?:[-_./][^\W_]++)++|\d{1,3}+(?:,\d{3}(?!\d))++")
+_EDGES = ".,;:!?()[]{}\"'`*_-"
+_JOINT = re.compile(r"[^\W_][-_./,][^\W_]")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _compile = cache(
     re.compile
 )  # Ranges as large as these take milliseconds, and many never need them.
@@ -57,29 +63,48 @@ class _Stems(dict[str, str]):
             return ""
         if len(self) > 500_000:
             self.clear()
-        stem = "" if word in STOP_WORDS else _stemmer()(word)
+        stem = "" if word in STOP_WORDS else _stemmer()(IRREGULAR_FORMS.get(word, word))
         self[word] = stem
         return stem
 
 
+class _Numbers(dict[str, int]):
+    """Number of each term seen so far, never `SEPARATOR`; forgets when large."""
+
+    def __missing__(self, term: str) -> int:
+        if len(self) > 500_000:
+            self.clear()
+        number = crc32(term.encode("utf-8", "surrogatepass")) or 1
+        self[term] = number
+        return number
+
+
 _stems = _Stems()
+_numbers = _Numbers()
 
 
 @cache
 def _stemmer() -> Callable[[str], str]:
     from Stemmer import Stemmer
 
-    return Stemmer("english").stemWord  # type: ignore[no-any-return]
+    return Stemmer("porter").stemWord  # type: ignore[no-any-return]
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of `text` in order: folded and lower-cased, not stemmed."""
     if text.isascii():
         return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    plain = unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
+    plain = _fold(text)
     words = _compile(r"[^\W_]+").findall(plain)
     return list(_split_cjk(words)) if _compile(f"[{_CJK}]").search(plain) else words
+
+
+def _fold(text: str) -> str:
+    """Return a text in lower case, without accents, full width letters made ordinary ones."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
 
 
 def _split_cjk(words: Iterable[str]) -> Iterable[str]:
@@ -100,8 +125,62 @@ def term_sequence(text: str) -> list[str]:
     return list(filter(None, map(_stems.__getitem__, split_words(text))))
 
 
+def stem_word(word: str) -> str:
+    """Return a word's index term, empty for a stop word."""
+    return _stems[word]
+
+
 def count_terms(text: str) -> dict[str, int]:
     """Return how often each index term stands in `text`."""
     counts = Counter(map(_stems.__getitem__, split_words(text)))
     counts.pop("", None)
     return counts
+
+
+def number_terms(terms: Iterable[str]) -> list[int]:
+    """Return the number of each term: its CRC-32, the same in each process."""
+    return list(map(_numbers.__getitem__, terms))
+
+
+def list_compounds(text: str) -> list[str]:
+    """Return one more term for each thing that `text` writes in one piece of several words.
+
+    `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
+    slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts.
+    """
+    found: list[str] = []
+    for piece in text.split():
+        bare = piece.strip(_EDGES)
+        if len(bare) > _LONGEST_PIECE:
+            continue
+        if bare.isalnum():
+            if bare.islower() or bare[1:].islower() or bare.isdigit():
+                continue
+        elif _JOINT.search(bare):
+            for match in _COMPOUND.finditer(_fold(bare)):
+                found.extend(_name_compound(match[0]))
+        if _CAMEL.search(bare):
+            for word in _compile(r"[\W_]+").split(bare):
+                if len(word) <= MAX_TERM_LENGTH and _CAMEL.search(word):
+                    parts = (_stems[part.lower()] for part in _HUMP.findall(word))
+                    found.extend(part for part in parts if len(part) > 1)
+    return found
+
+
+def _name_compound(text: str) -> Iterator[str]:
+    if "." not in text and "/" not in text:
+        joined = re.sub("[-_,]", "", text)
+        if stem := _stems[joined]:
+            yield stem
+        return
+    for name in dict.fromkeys([text, text.rpartition("/")[2]]):
+        parts = re.split("[-_./]", name)
+        tells = any(part.isdigit() or (len(part) > 1 and _stems[part]) for part in parts)
+        if len(parts) > 1 and tells and len(name) <= MAX_TERM_LENGTH:
+            yield name
+
+
+@cache
+def weak_terms() -> frozenset[str]:
+    """Return the terms of words that say little about what a question is after."""
+    return frozenset(filter(None, map(_stems.__getitem__, WEAK_WORDS)))

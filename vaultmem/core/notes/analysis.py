@@ -6,14 +6,13 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.finding.place import encode_note, encode_section
+from vaultmem.core.finding.section_terms import SectionTerms, describe_note
+from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.paths import note_context
-
-#: How often each term stands in each field ("title", "tags", "body") of a section.
-Counts = dict[str, dict[str, int]]
 
 
 @dataclass(slots=True)
@@ -38,7 +37,9 @@ class AnalysedNote:
     body_digest: str
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
-    counts: tuple[Counts, ...]
+    terms: tuple[SectionTerms, ...]
+    aliases: tuple[str, ...]
+    links: tuple[Link, ...]
 
 
 def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
@@ -48,7 +49,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         UnreadableNoteError: the bytes are not UTF-8 text.
     """
     note = parse_note(path, data)
-    return AnalysedNote(
+    analysed = AnalysedNote(
         path=str(path),
         blob=note.blob,
         title=note.title,
@@ -67,8 +68,12 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         body_digest=digest_body(note),
         warnings=note.warnings,
         sections=note.sections,
-        counts=_count_sections(note),
+        terms=(),
+        aliases=note.aliases,
+        links=find_links(note.text, note.matter),
     )
+    analysed.terms = _list_terms(note, encode_note(analysed))
+    return analysed
 
 
 def digest_body(note: Note) -> str:
@@ -76,14 +81,15 @@ def digest_body(note: Note) -> str:
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _count_sections(note: Note) -> tuple[Counts, ...]:
-    """Count the terms of each section, by field.
+def _list_terms(note: Note, record: str) -> tuple[SectionTerms, ...]:
+    """List the terms of each section, by field; `record` is the first part of its place.
 
     The title holds the note's title and the headings down to the section; the first section
     also answers for aliases, references, and properties that are the person's own.
     """
-    tags = count_terms(" ".join([*note.tags, note_context(note.path)]))
-    counts: list[Counts] = []
+    tags = " ".join([*note.tags, note_context(note.path)])
+    facts = describe_note(note.state, note.created, note.updated, note.session, note.tags)
+    found: list[SectionTerms] = []
     for section in note.sections:
         title = [note.title, *section.parents, section.heading]
         body = note.text[section.start : section.end]
@@ -91,5 +97,7 @@ def _count_sections(note: Note) -> tuple[Counts, ...]:
             title.extend(note.aliases)
             body = "\n".join([body, note.extra, *note.refs])
         names = "\n".join(dict.fromkeys(title))
-        counts.append({"title": count_terms(names), "tags": tags, "body": count_terms(body)})
-    return tuple(counts)
+        place = encode_section(record, section)
+        text = note.section_text(section)
+        found.append(SectionTerms.of((names, tags, body), facts, text, place))
+    return tuple(found)

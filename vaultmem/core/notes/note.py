@@ -32,7 +32,13 @@ KNOWN_PROPERTIES = frozenset(
         "refs",
         "parents",
         "supersedes",
+        "superseded_by",
+        "contradicts",
+        "related",
+        "confirmed_by",
+        "state_reason",
         "fidelity",
+        "primed",
     ]
 )
 

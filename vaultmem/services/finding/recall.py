@@ -39,6 +39,10 @@ _SPARE = 32
 _FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, True), repeat=3)}
 
 
+#: Rows whose note and section are kept for the next question.
+_KEPT_PLACES = 4_096
+
+
 class Ranked(NamedTuple):
     """A ranking, what each term gave to which row, and what could be found."""
 
@@ -119,10 +123,15 @@ def _add_nearest(
     """Return the best rows by words, and behind them the best by meaning that are not there."""
     import numpy as np
 
-    scores = np.where(eligible.mask & ~np.isnan(meant), meant, -np.inf)
-    nearest = np.argsort(-scores, kind="stable")[:wanted]
-    nearest = nearest[np.isfinite(scores[nearest])]
-    return np.concatenate([best, nearest[~np.isin(nearest, best)]])
+    rows = (eligible.mask & ~np.isnan(meant)).nonzero()[0]
+    if len(rows) > wanted:
+        scores = meant[rows]
+        at = len(scores) - wanted
+        rows = rows[scores >= scores[scores.argpartition(at)[at]]]
+    is_new = np.zeros(len(meant), np.bool_)
+    is_new[rows[np.lexsort((eligible.place[rows], -meant[rows]))[:wanted]]] = True
+    is_new[best] = False
+    return np.concatenate([best, is_new.nonzero()[0]])
 
 
 def _blend(ranking: Ranking, meant: NDArray[np.float32], weight: float) -> Ranking:
@@ -165,10 +174,14 @@ def _find_places(
     vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: list[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row; the database is asked where the index cannot tell."""
-    found = {}
+    found = eligible.known
+    if len(found) > _KEPT_PLACES:
+        found.clear()
     lost = {}
     documents = snapshot.column("document")
     for row in rows:
+        if row in found:
+            continue
         document = int(documents[row])
         if text := snapshot.beside("place", row):
             found[row] = decode_place(text, document, float(eligible.changed[row]))

@@ -1,0 +1,190 @@
+"""Measure how good the answers are, beside plain Whoosh, SQLite FTS5 and counting words.
+
+    python benchmarks/recall_quality.py FOLDER [--tasks NAME ...] [--only-vaultmem] [--json FILE]
+
+FOLDER holds one folder a task:
+
+    TASK/queries.jsonl       {"id", "vault", "query", "relevant": [note ids], "asof"?} a line
+    TASK/notes.jsonl         {"id", "vault", "seq"} a line
+    TASK/VAULT/ID.md         the notes; a note's id is its file's name
+
+A question with `asof` was asked when only the notes with a smaller `seq` were there; later ones
+are dropped from what is found. Notes are ranked by their best section. Everything goes the way of
+the product: each vault is indexed by `sync_vault` and asked by `recall`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from baselines import Fts5, PlainWhoosh, list_notes
+from measure import isolate
+
+#: Notes that are asked for: later ones are dropped afterwards.
+DEPTH = 12
+_DEPTH_OF_AN_OLD_QUESTION = 400
+
+Ask = Callable[[str, int], list[str]]
+
+
+def main() -> None:
+    """Measure the tasks of the folder that the command line names."""
+    given = _read_arguments()
+    names = given.tasks or sorted(path.parent.name for path in given.folder.glob("*/queries.jsonl"))
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="vaultmem-quality-") as scratch:
+        isolate(Path(scratch))
+        for name in names:
+            results[name] = measure_task(given.folder / name, Path(scratch), given.only_vaultmem)
+            print_task(name, results[name])
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def measure_task(task: Path, scratch: Path, only_vaultmem: bool) -> dict[str, Any]:
+    """Ask each engine all questions of a task; the values are per question."""
+    queries = _read_lines(task / "queries.jsonl")
+    order = {note["id"]: note["seq"] for note in _read_lines(task / "notes.jsonl")}
+    engines = {"vaultmem": open_vaultmem}
+    if not only_vaultmem:
+        engines |= {"plain Whoosh": open_whoosh, "SQLite FTS5": open_fts5, "word count": open_count}
+    values: dict[str, list[list[float]]] = {name: [] for name in engines}
+    seconds = dict.fromkeys(engines, 0.0)
+    for vault in sorted({query["vault"] for query in queries}):
+        for name, open_engine in engines.items():
+            ask = open_engine(task / vault, scratch / f"{task.name}-{vault}-{len(values[name])}")
+            for query in (query for query in queries if query["vault"] == vault):
+                depth = _DEPTH_OF_AN_OLD_QUESTION if "asof" in query else DEPTH
+                started = time.perf_counter()
+                ranked = ask(query["query"], depth)
+                seconds[name] += time.perf_counter() - started
+                if "asof" in query:
+                    ranked = [note for note in ranked if order[note] < query["asof"]]
+                values[name].append(judge(ranked, query["relevant"]))
+    return {
+        "questions": len(queries),
+        "engines": {name: _summarise(np.array(rows)) for name, rows in values.items()},
+        "difference": {
+            name: _summarise(np.array(values["vaultmem"]) - np.array(rows))
+            for name, rows in values.items()
+            if name != "vaultmem"
+        },
+        "seconds": seconds,
+    }
+
+
+def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
+    """Return recall@10 and nDCG@10 of a ranking, each wanted note as good as another."""
+    gains = [note in relevant for note in list(dict.fromkeys(ranked))[:10]]
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant))))
+    found = sum(1 / math.log2(place + 2) for place, gain in enumerate(gains) if gain)
+    return [sum(gains) / len(relevant), found / ideal]
+
+
+def open_vaultmem(folder: Path, _: Path) -> Ask:
+    """Index a vault and return what asks it."""
+    from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
+    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.sync import sync_vault
+    from vaultmem.vault import open_vault
+
+    vault = open_vault(folder)
+    sync_vault(vault)
+
+    def ask(query: str, depth: int) -> list[str]:
+        hits = recall(vault, parse_query(query[:MAX_QUERY_CHARS], depth))
+        return list(dict.fromkeys(Path(hit.record.path).stem for hit in hits))
+
+    return ask
+
+
+def open_whoosh(folder: Path, scratch: Path) -> Ask:
+    """Index the notes as Whoosh's documentation has it."""
+    index = PlainWhoosh(scratch / "whoosh")
+    scratch.mkdir()
+    index.build(folder, limit=1_000_000)
+    return lambda query, depth: _stems(index.search(_words(query), depth))
+
+
+def open_fts5(folder: Path, scratch: Path) -> Ask:
+    """Put the notes in an FTS5 table."""
+    scratch.mkdir(exist_ok=True)
+    table = Fts5(scratch / "notes.fts5")
+    table.build(folder)
+    return lambda query, depth: _stems(path for path, _ in table.search(_words(query), depth))
+
+
+def open_count(folder: Path, _: Path) -> Ask:
+    """Rank notes by how often they have any of the question's words, as `rg -c` would tell."""
+    counts = {
+        note.stem: Counter(_words(note.read_text(encoding="utf-8"))) for note in list_notes(folder)
+    }
+
+    def ask(query: str, depth: int) -> list[str]:
+        words = set(_words(query))
+        found = {note: sum(count[word] for word in words) for note, count in counts.items()}
+        ranked = sorted((note for note in found if found[note]), key=lambda n: (-found[n], n))
+        return ranked[:depth]
+
+    return ask
+
+
+def print_task(name: str, result: dict[str, Any]) -> None:
+    """Print a task's table, with 95 % intervals by bootstrap over the questions."""
+    print(f"\n{name}, {result['questions']:,} questions\n")
+    print(f"{'':14}{'recall@10':>24}{'nDCG@10':>24}{'ms a question':>16}")
+    for engine, (recall_, ndcg) in result["engines"].items():
+        taken = result["seconds"][engine] * 1_000 / result["questions"]
+        print(f"{engine:14}{_interval(recall_):>24}{_interval(ndcg):>24}{taken:16.1f}")
+    for engine, (recall_, ndcg) in result["difference"].items():
+        print(f"{'- ' + engine:14}{_interval(recall_, '+'):>24}{_interval(ndcg, '+'):>24}")
+
+
+def _interval(values: list[float], sign: str = "") -> str:
+    mean, low, high = (f"{value:{sign}.3f}" for value in values)
+    return f"{mean} [{low} {high}]"
+
+
+def _summarise(values: np.ndarray) -> list[list[float]]:
+    """Return mean and the ends of its interval (2,000 resamples, fixed seed) of each measure."""
+    chance = np.random.default_rng(0)
+    picked = (chance.integers(0, len(values), len(values)) for _ in range(2_000))
+    means = np.array([values[each].mean(0) for each in picked])
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    rows = zip(values.mean(0), low, high, strict=True)
+    return [[round(float(value), 4) for value in row] for row in rows]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _stems(paths: Any) -> list[str]:
+    return [Path(path).stem for path in paths]
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+
+
+def _read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure how good the answers are.")
+    parser.add_argument("folder", type=Path, help="the folder of tasks")
+    parser.add_argument("--tasks", nargs="+", metavar="NAME", help="only these tasks")
+    parser.add_argument("--only-vaultmem", action="store_true", help="ask no other engine")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Filters of recall and list, on real notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vaultmem.cli.filters import narrow_filter
+from vaultmem.cli.options import make_filter
+from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.notes.read import list_notes
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+NOTES = {
+    "notes/auth/tokens.md": (
+        "---\ntags: [auth/tokens]\nkind: decision\nagent: claude\nsession: s-1\n"
+        "created: 2026-03-01\n---\nThe winch.\n"
+    ),
+    "notes/auth/keys.md": (
+        "---\ntags: [auth]\nagent: codex\nsession: s-2\ncreated: 2026-04-01T12:00:00\n---\n"
+        "The winch.\n"
+    ),
+    "notes/ops/pier.md": (
+        "---\ntags: [author]\nkind: decision\nstate: stale\ncreated: 2025-01-01\n"
+        "updated: 2026-05-01\n---\nThe winch.\n"
+    ),
+    "primed/manual/winch.md": "---\nstate: archived\ncreated: 2024-01-01\n---\nThe winch.\n",
+}
+
+
+@dataclass(frozen=True)
+class Only:
+    """The options of a command, as it hands them on."""
+
+    kind: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    tag: tuple[str, ...] = ()
+    context: str = ""
+    agent: str = ""
+    session: str = ""
+    since: str = ""
+    until: str = ""
+    path: tuple[str, ...] = ()
+
+    def as_filter(self, any_state: bool = False) -> NoteFilter:
+        """Return the filter that these options make."""
+        lists = list(self.kind), list(self.state), list(self.tag)
+        wanted = make_filter(*lists, self.context, any_state=any_state)
+        dates = self.since, self.until
+        return narrow_filter(wanted, self.agent, self.session, *dates, list(self.path))
+
+
+TABLE = [
+    (Only(tag=("auth",)), {"tokens", "keys"}),
+    (Only(tag=("auth/tokens",)), {"tokens"}),
+    (Only(kind=("decision",)), {"tokens", "pier"}),
+    (Only(state=("archived",)), {"winch"}),
+    (Only(context="auth"), {"tokens", "keys"}),
+    (Only(agent="claude"), {"tokens"}),
+    (Only(session="s-2"), {"keys"}),
+    (Only(since="2026-04-01"), {"keys", "pier"}),
+    (Only(until="2026-03-01"), {"tokens"}),
+    (Only(since="2026-03-02", until="2026-04-01"), {"keys"}),
+    (Only(path=("notes/ops",)), {"pier"}),
+    (Only(path=("*/auth/*k*",)), {"tokens", "keys"}),
+    (Only(path=("notes/op",)), set()),
+    (Only(path=("notes/ops", "notes/auth/keys.md")), {"pier", "keys"}),
+    (Only(kind=("decision",), session="s-1", tag=("auth",)), {"tokens"}),
+]
+
+
+def test_filters_let_through_what_they_name(
+    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+) -> None:
+    vault = opened(make_vault(NOTES))
+    sync_vault(vault)
+    for only, wanted in TABLE:
+        hits = recall(vault, parse_query("winch", 20, only.as_filter()))
+        assert {Path(hit.record.path).stem for hit in hits} == wanted, only
+        listed = list_notes(vault, only.as_filter(any_state=True))
+        hidden = {"winch"} if only == Only(until="2026-03-01") else set()
+        names = {Path(record.path).stem for record in listed} - {"MEMORY", "USER"}
+        assert names == wanted | hidden, only
+
+
+def test_the_commands_take_filters(
+    make_vault: Callable[..., Path], run_cli: Callable[..., Any]
+) -> None:
+    root = make_vault(NOTES)
+    options = ["--from-session", "s-2", "--since", "2026-03-02", "--path", "notes", "--json"]
+    told = run_cli("recall", "--vault", root, *options, "winch")
+    assert [hit["path"] for hit in told.json["hits"]] == ["notes/auth/keys.md"]
+    told = run_cli("list", "--vault", root, *options)
+    assert [note["path"] for note in told.json["notes"]] == ["notes/auth/keys.md"]
+
+
+def test_a_date_that_is_none_is_refused(
+    make_vault: Callable[..., Path], run_cli: Callable[..., Any]
+) -> None:
+    told = run_cli("recall", "--vault", make_vault(NOTES), "--since", "yesterday", "winch")
+    assert told.code == 5
+    assert "yesterday" in told.err

@@ -1,0 +1,145 @@
+"""What is written is found, however it is asked for: tables through the real index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.suggest import suggest_words
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+#: Each note is one text; its name is what the tables below call it.
+TEXTS = {
+    "cafe": "Das Café am Hafen: façade, naïve Größe, Ångström.",
+    "kana": "認証トークンは一時間で失効します。",
+    "hanzi": "认证令牌使用RS256签名，每小时过期。",
+    "hangul": "인증 토큰은 한 시간 후에 만료됩니다.",
+    "wide": "Ｆｕｌｌ ｗｉｄｔｈ ＡＢＣ１２３ and ﬁle ligature",
+    "snake": "Call get_user_name before parse_config.",
+    "camel": "Call fetchRefundQueue or HTTPServerError.",
+    "path": "See api/workers/refund_queue.py and docs/setup.md for it.",
+    "error": "It fails with E1234 and ERR-77, not E9999.",
+    "version": "Pinned to Python 3.11.2 and numpy 1.26.",
+    "price": "It costs 1,750,000 krona, or 0.5% of 42.",
+    "hyphen": "Send an e-mail about the long-term follow-up of IL-6.",
+    "url": "Documented at https://example.org/api/v2/refunds.html today.",
+    "greek": "Η ταυτότητα λήγει σε μία ώρα.",
+    "cyrillic": "Токен истекает через час, ёлка.",
+    "arabic": "ينتهي الرمز بعد ساعة",
+    "devanagari": "टोकन एक घंटे में समाप्त",
+    "thai": "โทเค็น หมดอายุ",
+    "plural": "Batteries were charged by the running engines.",
+}
+
+
+@pytest.fixture
+def vault(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+    notes = {f"notes/{name}.md": f"---\ntitle: note\n---\n{text}\n" for name, text in TEXTS.items()}
+    made = opened(make_vault(notes))
+    sync_vault(made)
+    return made
+
+
+def find(vault: Vault, text: str) -> list[str]:
+    return [Path(hit.record.path).stem for hit in recall(vault, parse_query(text, 30))]
+
+
+QUESTIONS = {
+    "cafe": ["cafe", "CAFÉ", "cafe\u0301", "facade", "naive", "grosse", "angstrom", "ANGSTRÖM"],
+    "kana": ["トークン", "認証", "一時間", "失効"],
+    "hanzi": ["令牌", "签名", "rs256", "每小时", "认证令牌"],
+    "hangul": ["토큰", "만료", "인증"],
+    "wide": ["full width", "abc123", "file", "ＦＵＬＬ"],
+    "snake": ["get_user_name", "user name", "getUserName", "parse config", "GET_USER_NAME"],
+    "camel": ["fetchRefundQueue", "fetchrefundqueue", "fetch refund queue", "http server error"],
+    "path": ["api/workers/refund_queue.py", "refund_queue.py", "setup.md", "workers"],
+    "error": ["E1234", "e1234", "ERR-77", "err77"],
+    "version": ["3.11.2", "python 3.11.2", "numpy 1.26"],
+    "price": ["1,750,000", "1750000", "0.5%"],
+    "hyphen": ["email", "e-mail", "long term", "longterm", "il6", "IL-6", "follow-up"],
+    "url": ["example.org", "refunds.html", "https://example.org/api/v2/refunds.html"],
+    "greek": ["ταυτοτητα", "ΤΑΥΤΌΤΗΤΑ"],
+    "cyrillic": ["токен", "елка", "ЁЛКА"],
+    "arabic": ["الرمز"],
+    "devanagari": ["टोकन"],
+    "thai": ["โทเค็น"],
+    "plural": ["battery", "charge", "run", "engine"],
+}
+
+
+def test_each_spelling_finds_its_note_first(vault: Vault) -> None:
+    wrong = {
+        f"{name}: {text}": found
+        for name, texts in QUESTIONS.items()
+        for text in texts
+        if (found := find(vault, text))[:1] != [name]
+    }
+    assert wrong == {}
+
+
+def test_what_is_not_written_is_not_found(vault: Vault) -> None:
+    assert "error" not in find(vault, "E123")
+    assert "version" not in find(vault, "9.8.7")
+    assert "hanzi" not in find(vault, "令证")
+
+
+def test_a_whole_identifier_comes_before_its_words(
+    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+) -> None:
+    made = opened(
+        make_vault(
+            {
+                "a.md": "The user has a name; get it. get user, get name, name the user.\n",
+                "b.md": "Somewhere in a longer text get_user_name is called by the worker.\n",
+                "c.md": "Version 11 of 3, and 2 more of 3.\n",
+                "d.md": "We are on 3.11.2 since the spring, which took some work to do.\n",
+            }
+        )
+    )
+    sync_vault(made)
+    assert find(made, "get_user_name")[0] == "b"
+    assert find(made, "3.11.2")[0] == "d"
+
+
+MEANT = [
+    ("ligatrue", {"ligatrue": "ligature"}),
+    ("whidth of it", {"whidth": "width"}),
+    ("batterries", {"batterries": "batteries"}),
+    ("workesr documentd", {"workesr": "workers", "documentd": "documented"}),
+    ("кокен", {"кокен": "токен"}),
+    ("ligature width", {}),
+    ("E1235", {}),
+    ("who did what", {}),
+    ("zzzzqqqq", {}),
+    ("cta", {}),
+]
+
+
+def test_a_misspelt_word_gets_a_word_of_the_vault(vault: Vault) -> None:
+    found = [(text, suggest_words(vault, parse_query(text))) for text, _ in MEANT]
+    assert found == MEANT
+
+
+def test_words_that_the_filter_hides_are_not_suggested(
+    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+) -> None:
+    made = opened(make_vault({"a.md": "---\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"}))
+    sync_vault(made)
+    assert suggest_words(made, parse_query("gangwya")) == {}
+    shown = NoteFilter(any_state=True)
+    assert suggest_words(made, parse_query("gangwya", 5, shown)) == {"gangwya": "gangway"}
+
+
+def test_the_command_says_what_may_have_been_meant(
+    make_vault: Callable[..., Path], run_cli: Callable[..., object]
+) -> None:
+    root = make_vault({"a.md": "A gangway.\n"})
+    told = run_cli("recall", "--vault", root, "gangwya")
+    assert 'Did you mean "gangway"?' in told.out  # type: ignore[attr-defined]
+    told = run_cli("recall", "--vault", root, "--json", "gangwya")
+    assert told.json["did_you_mean"] == {"gangwya": "gangway"}  # type: ignore[attr-defined]

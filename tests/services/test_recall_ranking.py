@@ -1,0 +1,268 @@
+"""Every rule of the ranking, on real notes, by way of the real index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Fill = Callable[..., Vault]
+
+#: Words that stand for other notes, so that no word of a test is in every note.
+OTHERS = {
+    f"other/n{n}.md": f"Gangway {n} was painted at pier {n} by crew {n}.\n" for n in range(12)
+}
+
+
+@pytest.fixture
+def fill(
+    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+) -> Iterator[Callable[..., Vault]]:
+    """Return a function that makes a synced vault of notes, and of a dozen others."""
+
+    def fill_one(notes: Mapping[str, str], name: str = "vault") -> Vault:
+        vault = opened(make_vault({**OTHERS, **notes}, name))
+        sync_vault(vault)
+        return vault
+
+    return fill_one
+
+
+def ask(vault: Vault, text: str, limit: int = 20, **only: object) -> list[Hit]:
+    return recall(vault, parse_query(text, limit, NoteFilter(**only)))  # type: ignore[arg-type]
+
+
+def paths(vault: Vault, text: str, **only: object) -> list[str]:
+    return [hit.record.path for hit in ask(vault, text, **only)]
+
+
+def sum_up(hit: Hit) -> float:
+    words = sum(match.score for match in hit.matches)
+    added = hit.closeness + hit.passage + hit.neighbours + hit.recency
+    return (words + added) * hit.state_weight
+
+
+def test_a_full_phrase_beats_an_equal_number_of_words(fill: Fill) -> None:
+    vault = fill(
+        {
+            "a.md": "The queue for a release timeout is long.\n",
+            "b.md": "The long release queue timeout is a thing.\n",
+            "c.md": "The timeout of the queue is for a release.\n",
+        }
+    )
+    found = ask(vault, "release queue timeout")
+    assert found[0].record.path == "b.md"
+    assert found[0].closeness > 0
+    assert len({len(hit.matches) for hit in found[:3]}) == 1
+
+
+def test_a_word_in_the_title_beats_the_same_word_in_a_tag_and_that_one_in_the_text(
+    fill: Fill,
+) -> None:
+    vault = fill(
+        {
+            "a.md": "---\ntitle: One\n---\nsome words about mooring there\n",
+            "b.md": "---\ntitle: Two\ntags: [mooring]\n---\nsome words about it there\n",
+            "c.md": "---\ntitle: Three mooring\n---\nsome words about it there\n",
+        }
+    )
+    assert paths(vault, "mooring") == ["c.md", "b.md", "a.md"]
+
+
+def test_rare_words_count_more_than_common_ones(fill: Fill) -> None:
+    vault = fill({"a.md": "The pier has a winch.\n", "b.md": "The crew painted a pier.\n"})
+    assert paths(vault, "crew pier winch")[0] == "a.md"
+
+
+def test_question_words_and_auxiliaries_find_nothing(fill: Fill) -> None:
+    vault = fill({"a.md": "Who did what, and how has it been done?\n"})
+    assert ask(vault, "who did what and has it been done") == []
+
+
+def test_weak_words_count_half_beside_others_but_are_found_alone(fill: Fill) -> None:
+    notes = {"a.md": "Please remember the kettle.\n", "b.md": "A winch.\n"}
+    vault = fill(notes)
+    assert paths(vault, "please remember") == ["a.md"]
+    alone = ask(vault, "please kettle")[0].matches
+    assert alone[0].term == "pleas"
+    assert alone[0].score < alone[1].score
+
+
+def test_irregular_forms_are_found_by_each_other(fill: Fill) -> None:
+    vault = fill({"a.md": "She taught the children to row.\n"})
+    assert paths(vault, "who teaches a child?") == ["a.md"]
+
+
+def test_a_long_note_is_found_by_its_best_passage(fill: Fill) -> None:
+    filler = "The harbour master wrote of tides, ropes, weather and cargo that day. " * 60
+    fact = "The winch of the north pier needs grease every March. "
+    together = fact + filler
+    apart = fact.replace(" needs", ". " + filler + "It needs").replace(" every", ". " + filler)
+    vault = fill({"a-apart.md": apart, "b-together.md": together})
+    found = ask(vault, "winch grease march north")
+    assert [hit.record.path for hit in found[:2]] == ["b-together.md", "a-apart.md"]
+    assert found[0].passage > 2 * found[1].passage
+
+
+def test_of_short_and_long_notes_with_the_same_words_the_short_one_is_first(fill: Fill) -> None:
+    vault = fill(
+        {
+            "a-long.md": "Winch. " + "Rope and cargo and tide. " * 12,
+            "b-short.md": "Winch. Rope.\n",
+        }
+    )
+    assert paths(vault, "winch")[0] == "b-short.md"
+
+
+def session_note(number: int, text: str, tags: str = "voyage", day: int = 1) -> str:
+    when = f"2026-05-{day:02}T10:{number:02}:00"
+    return f"---\ntags: [{tags}]\ncreated: {when}\n---\n{text}\n"
+
+
+def test_a_short_note_gets_a_share_of_those_written_just_before_and_after(fill: Fill) -> None:
+    turns = {
+        "log/a1.md": session_note(1, "The winch of the ferry broke."),
+        "log/z2.md": session_note(2, "A winch was ordered then."),
+        "log/a3.md": session_note(3, "The ferry winch arrived on a truck."),
+        "log/m9.md": session_note(1, "A winch was ordered then.", "elsewhere", 20),
+    }
+    found = {hit.record.path: hit for hit in ask(fill(turns), "ferry winch")}
+    assert found["log/z2.md"].neighbours > 0 == found["log/m9.md"].neighbours
+    order = list(found)
+    assert order.index("log/z2.md") < order.index("log/m9.md")
+    beside = [found[path] for path in ("log/a1.md", "log/a3.md")]
+    own = [h.score - h.recency - h.neighbours for h in beside]
+    assert found["log/z2.md"].neighbours == pytest.approx(0.25 * sum(own))
+
+
+def test_nothing_is_found_for_its_neighbours_alone(fill: Fill) -> None:
+    turns = {
+        "log/a1.md": session_note(1, "The winch of the ferry broke."),
+        "log/a2.md": session_note(2, "Nobody was surprised."),
+    }
+    assert paths(fill(turns), "ferry winch") == ["log/a1.md"]
+
+
+@pytest.mark.parametrize(
+    ("why", "second"),
+    [
+        ("no tag in common", session_note(2, "A winch.", "elsewhere")),
+        ("more than 30 days apart", "---\ntags: [voyage]\ncreated: 2026-07-01\n---\nA winch.\n"),
+        ("without a date", "---\ntags: [voyage]\n---\nA winch.\n"),
+        ("long", session_note(2, "A winch. " + "Ropes, cargo and tides. " * 60)),
+        ("of several sections", session_note(2, "A winch.\n\n# One\nropes\n\n# Two\ncargo")),
+        ("archived", "---\nstate: archived\n" + session_note(2, "A winch.")[4:]),
+    ],
+)
+def test_notes_are_no_neighbours_when(fill: Fill, why: str, second: str) -> None:
+    vault = fill({"a.md": session_note(1, "A winch of the ferry."), "b.md": second})
+    found = {hit.record.path: hit for hit in ask(vault, "ferry winch", any_state=False)}
+    assert found["a.md"].neighbours == 0, why
+    assert all(hit.neighbours == 0 for hit in found.values())
+
+
+def test_notes_of_one_session_are_neighbours_whatever_lies_between(fill: Fill) -> None:
+    notes = {
+        f"{name}.md": f"---\nsession: {session}\ncreated: 2026-0{month}-01\n---\n{text}\n"
+        for name, session, month, text in [
+            ("a", "s-1", 1, "The ferry has a winch."),
+            ("b", "s-2", 2, "Another winch."),
+            ("c", "s-1", 6, "Another winch."),
+        ]
+    }
+    found = {hit.record.path: hit for hit in ask(fill(notes), "ferry winch")}
+    assert found["c.md"].neighbours > 0 == found["b.md"].neighbours
+
+
+def test_of_equal_notes_the_newer_one_is_first_and_an_old_better_one_before_both(
+    fill: Fill,
+) -> None:
+    notes = {
+        "old-one.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "two-new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs grease.\n",
+        "one-better.md": "---\ncreated: 2020-01-01\n---\nThe winch needs grease in March.\n",
+    }
+    vault = fill(notes)
+    assert paths(vault, "winch grease march") == ["one-better.md", "two-new.md", "old-one.md"]
+    assert paths(vault, "winch grease")[:2] == ["two-new.md", "old-one.md"]
+
+
+def test_recency_can_be_turned_off_and_up_in_the_settings(
+    fill: Fill, opened: Callable[..., Vault]
+) -> None:
+    notes = {
+        "old-one.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "two-new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
+    }
+    vault = fill(notes)
+    for share, first in (("0", "old-one.md"), ("1", "two-new.md")):
+        (vault.root / "vaultmem.yaml").write_text(f"recency: {share}\n")
+        again = opened(vault.root)
+        assert paths(again, "winch grease")[0] == first
+
+
+def test_doubtful_notes_rank_lower_and_hidden_ones_not_at_all(fill: Fill) -> None:
+    states = ["active", "candidate", "stale", "archived", "deprecated", "quarantined"]
+    notes = {f"{5 - n}.md": f"---\nstate: {s}\n---\nA winch.\n" for n, s in enumerate(states)}
+    found = ask(fill(notes), "winch")
+    assert [(hit.record.state, round(hit.state_weight, 3)) for hit in found] == [
+        ("active", 1.0),
+        ("candidate", 0.9),
+        ("stale", 0.7),
+    ]
+
+
+def test_equal_scores_are_in_the_order_of_path_even_where_many_are_cut_off(fill: Fill) -> None:
+    same = "---\ncreated: 2026-05-01\n---\nThe winch.\n"
+    vault = fill({f"same/{(n * 37) % 300:03}.md": same for n in range(300)})
+    assert paths(vault, "winch") == [f"same/{n:03}.md" for n in range(20)]
+
+
+def test_the_parts_of_a_score_add_up(fill: Fill) -> None:
+    turns = {
+        "log/a1.md": session_note(1, "The winch of the ferry broke."),
+        "log/a2.md": session_note(2, "The ferry winch was ordered. " + "Rope and cargo. " * 90),
+        "log/a3.md": "---\nstate: stale\n" + session_note(3, "A ferry had no winch.")[4:],
+    }
+    found = ask(fill(turns), "ferry winch")
+    assert len(found) == 3
+    for hit in found:
+        assert hit.score == pytest.approx(sum_up(hit), rel=1e-4)
+    assert {match.fields for hit in found for match in hit.matches} == {("body",)}
+
+
+def test_a_filter_gives_the_scores_of_a_vault_of_just_those_notes(fill: Fill) -> None:
+    kept = {
+        f"kept/{n}.md": session_note(n, f"The winch {'grease ' * n} of pier {n}.", "voyage")
+        for n in range(1, 7)
+    }
+    noise = {f"noise/{n}.md": f"winch pier {n} grease\n" for n in range(30)}
+    mixed = ask(fill({**kept, **noise}), "winch grease pier", paths=("kept",))
+    alone = ask(fill(kept, "alone"), "winch grease pier", paths=("kept",))
+    assert [(h.record.path, round(h.score, 5), round(h.neighbours, 5)) for h in mixed] == [
+        (h.record.path, round(h.score, 5), round(h.neighbours, 5)) for h in alone
+    ]
+    assert len(mixed) == 6
+    assert any(hit.neighbours for hit in mixed)
+
+
+def test_what_the_index_keeps_of_texts_and_records_is_what_the_files_say(fill: Fill) -> None:
+    matter = '---\ntitle: "Wïnch: a \\"tale\\""\ntags: [a, b]\nconfidence: 0.5\n---\n'
+    note = f"{matter}pre\n\n# Héad\n漢字 winch\n"
+    vault = fill({"a.md": note})
+    (hit,) = [h for h in ask(vault, "漢字") if h.record.path == "a.md"]
+    assert vault.view.records_of([hit.record.document])[hit.record.document] == hit.record
+    section = vault.view.sections_at([(hit.record.document, hit.section.ordinal)])
+    assert list(section.values()) == [hit.section]
+    assert hit.text == note[hit.section.start : hit.section.end].strip() == "漢字 winch"
+    for file in (vault.state_folder / "index").glob("*.arrays"):
+        file.unlink()
+    vault.close()
+    assert [h for h in ask(vault, "漢字") if h.record.path == "a.md"] == [hit]

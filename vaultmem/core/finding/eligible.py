@@ -1,0 +1,123 @@
+"""The sections that a question may find, and what their score needs besides the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vaultmem.core.finding.neighbours import link_neighbours
+from vaultmem.core.finding.weights import RankingWeights
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class EligibleRows:
+    """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
+
+    `mask` says which are eligible, `count` how many, `is_all` whether all are. `place` is the place
+    of a section's note in the order of paths, `changed` the time that was given for it (seconds),
+    `norm` the length part of the formula (infinite for what is not eligible), `recency` 0 to 1,
+    `state_weight` what the state of its note counts for, and `neighbours` (shape: 2 * nearest,
+    rows) the rows before and after, -1 where there is none; None if no section has any.
+    """
+
+    mask: NDArray[np.bool_]
+    count: int
+    is_all: bool
+    place: Numbers
+    changed: NDArray[np.float64]
+    norm: Floats
+    k1: float
+    b: float
+    mean: float
+    recency: Floats
+    state_weight: Floats
+    neighbours: NDArray[np.int32] | None
+    #: What whoever reads wants to keep of single rows.
+    known: dict[int, Any] = field(default_factory=dict)
+
+
+def make_eligible(
+    columns: Mapping[str, Numbers],
+    documents: Sequence[tuple[int, float]],
+    states: Sequence[int],
+    state_weights: Sequence[float],
+    labels: tuple[NDArray[np.uint32], Numbers],
+    weights: RankingWeights,
+) -> EligibleRows:
+    """Choose the rows of `documents`, given with their times in the order of their paths.
+
+    `states` are the numbers of the states that are eligible, `state_weights` what each state
+    counts for; `labels` are all rows' labels and where each row's begin. A note's own date counts,
+    else the time that was given (seconds).
+    """
+    document = columns["document"]
+    place = np.full(int(document.max(initial=0)) + 1, -1, np.int64)
+    listed = np.asarray([number for number, _ in documents], np.int64)
+    times = np.asarray([*(time for _, time in documents), 0.0])
+    known = listed < len(place)
+    place[listed[known]] = np.flatnonzero(known)
+    place = place[document]
+    is_wanted = np.zeros(len(state_weights), np.bool_)
+    is_wanted[list(states)] = True
+    mask = (place >= 0) & is_wanted[columns["state"]]
+    dates = np.maximum(columns["created"], columns["updated"])
+    written = np.where(dates > 0, dates, times[place])
+    length = _weigh_lengths(columns, weights)
+    count = int(np.count_nonzero(mask))
+    mean = float(length[mask].mean()) if count else 1.0
+    k1, b = weights.choose_k1(mean), weights.choose_b(mean)
+    newest = float(written[mask].max()) if count else 0.0
+    days = np.minimum(written - newest, 0) / _DAY
+    return EligibleRows(
+        mask=mask,
+        count=count,
+        is_all=count == len(mask),
+        place=place,
+        changed=times[place],
+        norm=np.where(mask, k1 * (1 - b + b * length / max(mean, 1e-9)), np.inf).astype(np.float32),
+        k1=k1,
+        b=b,
+        mean=mean,
+        state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
+        recency=np.exp2(days / weights.half_life).astype(np.float32),
+        neighbours=_find_neighbours(columns, mask, times[place], place, labels, weights),
+    )
+
+
+def _weigh_lengths(columns: Mapping[str, Numbers], weights: RankingWeights) -> NDArray[np.float64]:
+    fields = (("title", weights.title), ("tags", weights.tags), ("body", weights.body))
+    length = np.zeros(len(columns["document"]))
+    for name, weight in fields:
+        length += weight * columns[f"{name}_length"]
+    return length
+
+
+def _find_neighbours(
+    columns: Mapping[str, Numbers],
+    mask: NDArray[np.bool_],
+    changed: NDArray[np.float64],
+    place: Numbers,
+    labels: tuple[NDArray[np.uint32], Numbers],
+    weights: RankingWeights,
+) -> NDArray[np.int32] | None:
+    """Link the short notes of one section that share a label, in the order of time, then path."""
+    if not len(labels[0]):
+        return None
+    sections = np.bincount(columns["document"][mask], minlength=int(columns["document"].max()) + 1)
+    alone = sections[columns["document"]] == 1
+    short = columns["body_length"] <= weights.neighbour_terms
+    rows = np.flatnonzero(mask & alone & short & (labels[1][1:] > labels[1][:-1]))
+    created = np.where(columns["created"] > 0, columns["created"], columns["updated"])[rows]
+    rows = rows[(order := np.lexsort((place[rows], np.where(created, created, changed[rows]))))]
+    own = np.where(created > 0, created, np.nan)[order]
+    limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
+    return link_neighbours(rows, own, labels, len(mask), *limits)

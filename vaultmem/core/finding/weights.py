@@ -1,0 +1,61 @@
+"""The parameters of the ranking; docs/decisions/0014 has what each was measured to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RankingWeights:
+    """The parameters of the score, see `core.finding.ranking`.
+
+    Pairs named `short` and `long` are for vaults whose sections have `short_length` terms or
+    fewer in the mean, and `long_length` or more; between them they go over in a straight line.
+    """
+
+    title: float = 3.0
+    tags: float = 1.5
+    body: float = 1.0
+    short_length: float = 50.0
+    long_length: float = 150.0
+    short_k1: float = 1.2
+    long_k1: float = 2.0
+    short_b: float = 0.3
+    long_b: float = 0.9
+    #: What a weak word counts for beside others.
+    weak: float = 0.5
+    #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
+    #: as a phrase, in shares of all idf.
+    pair: float = 0.6
+    phrase: float = 0.3
+    #: Terms of a passage, and the share of the best one in the score of a longer section.
+    passage_terms: int = 80
+    passage_share: float = 0.5
+    #: What the nearest and the second nearest neighbour give of their scores, before and after
+    #: alike, and the most terms that a note with neighbours has.
+    neighbours: tuple[float, ...] = (0.25, 0.1)
+    neighbour_terms: int = 120
+    #: Days between neighbours by a tag alone, at most.
+    neighbour_days: float = 30.0
+    #: Days after which recency is half.
+    half_life: float = 90.0
+    #: The best sections by words whose neighbours and age count, at least; and of these, those
+    #: whose words' order is looked at.
+    candidates: int = 96
+    read: int = 32
+
+    def choose_k1(self, mean: float) -> float:
+        """Return k1 for a mean length in weighted terms."""
+        return self._between(self.short_k1, self.long_k1, mean)
+
+    def choose_b(self, mean: float) -> float:
+        """Return b for a mean length in weighted terms."""
+        return self._between(self.short_b, self.long_b, mean)
+
+    def _between(self, short: float, long: float, mean: float) -> float:
+        share = (mean - self.short_length) / (self.long_length - self.short_length)
+        return short + (long - short) * min(max(share, 0.0), 1.0)
+
+
+#: One configuration for all vaults.
+WEIGHTS = RankingWeights()
