@@ -1,0 +1,169 @@
+"""Make the vectors that are missing; each batch is durable, so that it can end at any time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vaultmem.errors import VaultError
+from vaultmem.services.embedding.meaning import Meaning, open_meaning
+from vaultmem.services.embedding.passages import make_passages
+from vaultmem.services.finding.texts import read_sections
+from vaultmem.services.indexing import Progress
+from vaultmem.storage.embedding.embedder import MissingModelError
+from vaultmem.storage.vectors import pack_names
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.storage.snapshot import Snapshot
+
+#: Documents whose sections are read at once.
+_DOCUMENTS = 200
+
+#: Vectors of notes that are gone, as a share of all, before they are dropped; and at least.
+_GARBAGE = 0.25
+_MIN_GARBAGE = 1_000
+
+#: Seconds for which a model that failed is left alone by whoever only has time to spare.
+_REST = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Which model, how many of how many sections have vectors, and how many got theirs now."""
+
+    model: str
+    embedded: int
+    sections: int
+    added: int
+    seconds: float
+
+
+def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
+    """Embed what is missing for about so many seconds, if the vault's settings name a model.
+
+    For whoever has time to spare, such as a watcher at rest: nothing is tried twice. Returns None
+    where no model is named, and where it is not there or cannot be reached, which is then left
+    alone for a minute. The vault must be in sync.
+    """
+    if vault.config.semantic == "off":
+        return None
+    try:
+        meaning = open_meaning(vault, vault.config.semantic)
+        if time.monotonic() < meaning.resting_until:
+            return None
+        return embed_sections(vault, meaning, seconds, patient=False)
+    except MissingModelError:
+        return None
+    except VaultError:
+        meaning.resting_until = time.monotonic() + _REST
+        return None
+
+
+def embed_sections(
+    vault: Vault,
+    meaning: Meaning,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    patient: bool = True,
+) -> Embedded:
+    """Embed the sections of the vault's view that have no vectors, within the time given.
+
+    At least one batch is done; `patient` is as for `Embedder.embed`. The vault must be in sync.
+
+    Raises:
+        VaultError: the model cannot be used; what was done before stays.
+    """
+    started = time.monotonic()
+    snapshot = vault.index.snapshot()
+    placed = meaning.place(vault, snapshot)
+    moment = (snapshot, placed.stored.version, vault.view.key())
+    if meaning.finished is not None and meaning.finished[0] == moment:
+        return Embedded(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
+    wanted = _rows_in_view(vault, snapshot)
+    missing = wanted & (placed.groups < 0)
+    before, total = int((wanted & ~missing).sum()), int(wanted.sum())
+    done = 0
+    for names, texts, count in _batches(vault, snapshot, missing, meaning.embedder.batch):
+        meaning.store.append(pack_names(*names), meaning.embedder.embed(texts, patient))
+        done += count
+        if progress is not None:
+            progress(before + done, total)
+        if seconds is not None and time.monotonic() - started >= seconds:
+            break
+    if done:
+        drop_garbage(vault, meaning)
+    placed = meaning.place(vault, snapshot)
+    embedded = int((wanted & (placed.groups >= 0)).sum())
+    if embedded == total:
+        meaning.finished = ((snapshot, placed.stored.version, moment[2]), (embedded, total))
+    spent = time.monotonic() - started
+    return Embedded(meaning.embedder.name, embedded, total, embedded - before, spent)
+
+
+def drop_garbage(vault: Vault, meaning: Meaning) -> int:
+    """Drop the vectors of documents that the vault no longer knows, once they are many.
+
+    Returns how many were dropped.
+    """
+    stored = meaning.store.read()
+    known = {blob for _, blob in vault.stored_views.documents()}
+    allowed = max(_MIN_GARBAGE, int(_GARBAGE * len(stored.keys)))
+    return meaning.store.keep_only(known, allowed)
+
+
+def _rows_in_view(vault: Vault, snapshot: Snapshot) -> NDArray[np.bool_]:
+    import numpy as np
+
+    return np.isin(snapshot.column("document"), np.asarray(vault.view.documents(), np.int64))
+
+
+def _batches(
+    vault: Vault, snapshot: Snapshot, missing: NDArray[np.bool_], size: int
+) -> Iterator[tuple[tuple[list[str], list[int]], list[str], int]]:
+    """Yield (blobs, ordinals) of passages, the passages, and how many sections these are.
+
+    All passages of a section are in one batch; one that several notes share is in it once.
+    """
+    blobs: list[str] = []
+    ordinals: list[int] = []
+    texts: list[str] = []
+    seen: set[tuple[str, int]] = set()
+    count = 0
+    for blob, ordinal, passages in _read_passages(vault, snapshot, missing):
+        count += 1
+        if (blob, ordinal) not in seen:
+            seen.add((blob, ordinal))
+            blobs.extend([blob] * len(passages))
+            ordinals.extend([ordinal] * len(passages))
+            texts.extend(passages)
+        if len(texts) >= size:
+            yield (blobs, ordinals), texts, count
+            blobs, ordinals, texts, count = [], [], [], 0
+    if texts:
+        yield (blobs, ordinals), texts, count
+
+
+def _read_passages(
+    vault: Vault, snapshot: Snapshot, missing: NDArray[np.bool_]
+) -> Iterator[tuple[str, int, list[str]]]:
+    import numpy as np
+
+    documents, ordinals = snapshot.column("document")[missing], snapshot.column("ordinal")[missing]
+    chosen = set(zip(documents.tolist(), ordinals.tolist(), strict=True))
+    distinct = np.unique(documents).tolist()
+    for start in range(0, len(distinct), _DOCUMENTS):
+        part = distinct[start : start + _DOCUMENTS]
+        records = vault.view.records_of(part)
+        places = [
+            (records[key[0]], section)
+            for key, section in sorted(vault.view.sections_of(part).items())
+            if key in chosen and key[0] in records
+        ]
+        for record, section, text in read_sections(vault, places):
+            yield record.blob, section.ordinal, make_passages(record, section, text)

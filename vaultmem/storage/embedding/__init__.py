@@ -1,0 +1,1 @@
+"""Texts as vectors: one model a file, all behind one port."""

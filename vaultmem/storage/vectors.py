@@ -1,0 +1,208 @@
+"""Vectors of sections on disk, mapped into memory; a cache of one model's work.
+
+A folder has one file of keys and one of vectors, both only ever appended to, and `about.json`,
+which says how many of them count. It is exchanged for a new one after the others are durable, so
+whoever is killed, or reads meanwhile, sees all of a batch or nothing. Numbers are float32: half
+of the space as float16 costs ten times the time of a search, to bring them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.files import sync_folder
+from vaultmem.storage.lock import hold_lock
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ABOUT = "about.json"
+_KEY_BYTES = 24
+
+#: An odd number near 2 to the 64th divided by the golden ratio, which spreads section numbers.
+_SPREAD = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class SectionVectors:
+    """What is stored: one row a vector; a section may have several rows, next to each other.
+
+    `names` is blob and section as 24 bytes (shape: rows, 24), `keys` a number for each (shape:
+    rows), `vectors` float32 (shape: rows, dimensions). `version` differs when anything does.
+    """
+
+    version: str
+    names: NDArray[np.uint8]
+    keys: NDArray[np.uint64]
+    vectors: NDArray[np.float32]
+
+
+class VectorStore:
+    """The vectors of one model in one vault's state folder."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        digest = hashlib.sha256(model.encode()).hexdigest()[:8]
+        self._model = model
+        self._folder = folder / f"{re.sub('[^0-9A-Za-z]+', '-', model)[:40]}-{digest}"
+        self._read: SectionVectors | None = None
+
+    def read(self) -> SectionVectors:
+        """Return what is stored now; the same object while nothing has changed."""
+        for _ in range(5):
+            about = self._about()
+            version = _describe(about)
+            if self._read is None or self._read.version != version:
+                try:
+                    self._read = self._map(about, version)
+                except (FileNotFoundError, ValueError):  # Written anew, or cut off, meanwhile.
+                    continue
+            return self._read
+        with hold_lock(self._lock()):
+            self._write_about({})
+        return self.read()
+
+    def append(self, names: NDArray[np.uint8], vectors: NDArray[np.float32]) -> SectionVectors:
+        """Add vectors of sections by their packed names; durable when this returns.
+
+        All vectors of a section must come at once, and sections that are there are left out.
+
+        Raises:
+            VaultError: the disk did not take it; nothing was added.
+        """
+        import numpy as np
+
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with hold_lock(self._lock()):
+                stored = self.read()
+                if stored.vectors.shape[1] not in {0, vectors.shape[1]}:
+                    stored = self._clear()
+                new = ~np.isin(make_keys(names), stored.keys)
+                if new.any():
+                    self._append(len(stored.keys), names[new], vectors[new])
+        except OSError as error:
+            raise VaultError(
+                f"{self._folder}: vectors were not written ({error.strerror})"
+            ) from error
+        return self.read()
+
+    def keep_only(self, blobs: Iterable[str], allowed: int = 0) -> int:
+        """Drop the vectors of other blobs if there are more than allowed; return how many."""
+        import numpy as np
+
+        listed = list(blobs)
+        wanted = make_keys(pack_names(listed, [0] * len(listed)))
+        if not len(self.read().keys):
+            return 0
+        with hold_lock(self._lock()):
+            stored = self.read()
+            alone = stored.names.copy()
+            alone[:, 20:] = 0
+            kept = np.isin(make_keys(alone), wanted)
+            dropped = int(np.count_nonzero(~kept))
+            if dropped <= allowed:
+                return 0
+            names, vectors = stored.names[kept], np.asarray(stored.vectors)[kept]
+            self._clear()
+            if len(names):
+                self._append(0, names, vectors)
+        return dropped
+
+    def _append(self, count: int, names: NDArray[np.uint8], vectors: NDArray[np.float32]) -> None:
+        about = self._about() or {"number": secrets.token_hex(4)}
+        width = vectors.shape[1]
+        for name, rows, size in (("keys", names, _KEY_BYTES), ("vectors", vectors, 4 * width)):
+            file = self._folder / f"{name}-{about['number']}"
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(descriptor, "r+b") as opened:
+                opened.truncate(count * size)  # What an interrupted batch left behind.
+                opened.seek(count * size)
+                opened.write(rows.astype("<f4" if name == "vectors" else "u1").tobytes())
+                opened.flush()
+                os.fsync(opened.fileno())
+        self._write_about({**about, "count": count + len(names), "dimensions": width})
+
+    def _clear(self) -> SectionVectors:
+        """Begin with new files; processes that have the old ones mapped keep them."""
+        old = self._about()
+        self._write_about({})
+        for name in ("keys", "vectors"):
+            if old:
+                (self._folder / f"{name}-{old['number']}").unlink(missing_ok=True)
+        return self.read()
+
+    def _about(self) -> dict[str, Any]:
+        """Return what counts; empty where nothing does, or where the file makes no sense."""
+        try:
+            about = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
+            if about["model"] == self._model and about["number"].isalnum():
+                return {
+                    "number": about["number"],
+                    "count": max(int(about["count"]), 0),
+                    "dimensions": max(int(about["dimensions"]), 1),
+                }
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            pass
+        return {}
+
+    def _write_about(self, about: dict[str, Any]) -> None:
+        temporary = self._folder / f"{_ABOUT}.{secrets.token_hex(4)}.tmp"
+        with temporary.open("x", encoding="utf-8") as opened:
+            json.dump({"model": self._model, **about}, opened)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(temporary, self._folder / _ABOUT)
+        sync_folder(self._folder)
+
+    def _map(self, about: dict[str, Any], version: str) -> SectionVectors:
+        import numpy as np
+
+        count, width = about.get("count", 0), about.get("dimensions", 0)
+        if not count:
+            names = np.zeros((0, _KEY_BYTES), np.uint8)
+            return SectionVectors(
+                version, names, make_keys(names), np.zeros((0, width), np.float32)
+            )
+        files = [self._folder / f"{name}-{about['number']}" for name in ("keys", "vectors")]
+        names = np.fromfile(files[0], np.uint8, count * _KEY_BYTES).reshape(count, _KEY_BYTES)
+        # As a plain array: each operation on a memmap makes another memmap, which takes time.
+        vectors = np.asarray(np.memmap(files[1], "<f4", "r", shape=(count, width)))
+        return SectionVectors(version, names, make_keys(names), vectors)
+
+    def _lock(self) -> Path:
+        return self._folder / "lock"
+
+
+def make_keys(names: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return a number for each blob and section: of the blob 64 bits, which are enough."""
+    import numpy as np
+
+    blobs = np.ascontiguousarray(names[:, :8]).view(">u8").reshape(-1).astype(np.uint64)
+    sections = np.ascontiguousarray(names[:, 20:]).view("<u4").reshape(-1).astype(np.uint64)
+    keys: NDArray[np.uint64] = blobs + sections * np.uint64(_SPREAD)
+    return keys
+
+
+def pack_names(blobs: Sequence[str], sections: Sequence[int]) -> NDArray[np.uint8]:
+    """Return blob and section of each as 24 bytes (shape: sections, 24)."""
+    import numpy as np
+
+    names = np.zeros((len(blobs), _KEY_BYTES), np.uint8)
+    if blobs:
+        names[:, :20] = np.frombuffer(bytes.fromhex("".join(blobs)), np.uint8).reshape(-1, 20)
+        names[:, 20:] = np.asarray(sections, "<u4").reshape(-1, 1).view(np.uint8)
+    return names
+
+
+def _describe(about: dict[str, Any]) -> str:
+    return f"{about.get('number', '')}:{about.get('count', 0)}"
