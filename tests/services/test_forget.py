@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +17,9 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.forget import forget_notes, select_notes
+from vaultmem.services.history.blame import blame_note
+from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
+from vaultmem.services.notes.purge import plan_purge
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -38,7 +43,7 @@ def test_a_tag_chooses_whole_tags_and_keeps_what_is_pinned(make_vault: Make, ope
     }
     vault = _synced(opened(make_vault(notes)))
 
-    chosen = select_notes(vault, [], tag="old")
+    chosen = select_notes(vault, [], Wanted(tag="old"))
 
     assert [record.path for record in chosen.notes] == ["notes/a.md", "notes/b.md"]
     assert chosen.kept == ("notes/d.md",)
@@ -59,7 +64,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
     )
     vault = _synced(opened(root))
 
-    chosen = select_notes(vault, [], older_than=90 * DAY)
+    chosen = select_notes(vault, [], Wanted(older_than=90 * DAY))
 
     assert [record.path for record in chosen.notes] == ["notes/old.md", "notes/said.md"]
 
@@ -67,7 +72,7 @@ def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
 def test_a_pinned_note_goes_only_by_its_name(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/p.md": "---\npinned: true\ntags: [x]\n---\n"})
     vault = _synced(opened(root))
-    assert select_notes(vault, [], tag="x").notes == ()
+    assert select_notes(vault, [], Wanted(tag="x")).notes == ()
 
     forget_notes(vault, select_notes(vault, ["notes/p.md"]).notes)
 
@@ -148,3 +153,117 @@ def test_row_24_forgetting_never_commits_a_credential_that_lies_elsewhere(
     forget_notes(vault, select_notes(vault, ["notes/n.md"]).notes)
 
     assert git(root, "log", "--all", "-S", key, "--format=%h") == ""
+
+
+def test_a_session_and_an_age_choose_together_and_pinned_notes_stay(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(
+        {
+            "notes/a.md": "---\nsession: s-1\ncreated: 2020-01-01\n---\na\n",
+            "notes/b.md": f"---\nsession: s-1\ncreated: {time.strftime('%Y-%m-%d')}\n---\nb\n",
+            "notes/c.md": "---\nsession: s-2\ncreated: 2020-01-01\n---\nc\n",
+            "notes/d.md": "---\nsession: s-1\npinned: true\n---\nd\n",
+        }
+    )
+    vault = _synced(opened(root))
+
+    by_session = select_notes(vault, [], Wanted(session="s-1"))
+    both = select_notes(vault, [], Wanted(session="s-1", older_than=90 * DAY))
+
+    assert [record.path for record in by_session.notes] == ["notes/a.md", "notes/b.md"]
+    assert by_session.kept == ("notes/d.md",)
+    assert [record.path for record in both.notes] == ["notes/a.md"]
+
+
+def test_a_question_chooses_what_has_all_its_words_in_any_state(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(
+        {
+            "notes/a.md": "The gangway squeaks in winter.\n",
+            "notes/b.md": "---\nstate: archived\n---\nWinter: gangways squeaked.\n",
+            "notes/c.md": "The gangway is new.\n",
+        }
+    )
+    vault = _synced(opened(root))
+
+    chosen = select_notes(vault, [], Wanted(query="squeaking gangway"))
+
+    assert {record.path for record in chosen.notes} == {"notes/a.md", "notes/b.md"}
+    with pytest.raises(RefusedError, match="no word"):
+        select_notes(vault, [], Wanted(query="the of"))
+
+
+def test_a_reason_is_committed_at_once_and_blame_tells_it(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/gone.md": "the gangway squeaks\n"})
+    vault = _synced(opened(root, agent="claude", session="s-1"))
+
+    done = forget_notes(vault, select_notes(vault, ["gone"]).notes, "the customer  asked")
+
+    assert git(root, "log", "-1", "--format=%H %an: %s") == (
+        f"{done.report.commit} claude: forget: notes/gone.md"
+    )
+    assert git(root, "log", "-1", "--format=%b").splitlines()[0] == (
+        "removed notes/gone.md: the customer asked"
+    )
+    with pytest.raises(NoteNotFoundError) as told:
+        blame_note(vault, "notes/gone.md")
+    assert f"claude removed it on {time.strftime('%Y')}" in str(told.value)
+    assert f"in {done.report.commit[:7]}: the customer asked; " in str(told.value)
+
+
+def test_a_reason_that_looks_like_a_credential_forgets_nothing(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/n.md": "x\n"})
+    vault = _synced(opened(root))
+
+    with pytest.raises(RefusedError, match="credential"):
+        forget_notes(vault, select_notes(vault, ["n"]).notes, "AKIA" + "IOSFODNN7EXAMPLQ")
+
+    assert (root / "notes/n.md").exists()
+
+
+def test_a_purge_is_a_plan_with_every_name_that_the_note_had(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/old name.md": "a secret of many words, kept in one place\n"})
+    git(root, "mv", "notes/old name.md", "notes/new.md")
+    git(root, "commit", "-qm", "rename")
+    git(root, "remote", "add", "origin", "https://git.example.org/maren/vault.git")
+    before = git(root, "rev-parse", "HEAD")
+    vault = _synced(opened(root))
+
+    plan = plan_purge(vault, ["notes/new.md"])
+
+    assert (set(plan.paths), plan.commits) == ({"notes/new.md", "notes/old name.md"}, 2)
+    commands = [command for step in plan.steps for command in step.commands]
+    (rewrite,) = [command for command in commands if "filter-repo" in command]
+    assert "--path=notes/new.md" in rewrite
+    assert "--path='notes/old name.md'" in rewrite
+    assert "git gc --prune=now" in commands
+    assert "git remote add origin https://git.example.org/maren/vault.git" in commands
+    assert (root / "notes/new.md").exists()
+    assert git(root, "rev-parse", "HEAD") == before
+
+
+def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path: Path) -> None:
+    if shutil.which("git-filter-repo") is None:
+        pytest.skip("git filter-repo is not installed")
+    root = make_vault({"notes/n.md": "a secret of many words\n", "notes/o.md": "stays\n"})
+    git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(tmp_path, "init", "-q", "--bare", "remote.git")
+    git(root, "push", "-q", "origin", "main")
+    blob = git(root, "rev-parse", "HEAD:notes/n.md")
+    plan = plan_purge(_synced(opened(root)), ["notes/n.md"])
+
+    for step in plan.steps:
+        for command in step.commands:
+            if command.startswith("git") and "--mirror" not in command:
+                subprocess.run(shlex.split(command), cwd=root, check=True, capture_output=True)
+
+    for repository in (root, tmp_path / "remote.git"):
+        assert "notes/n.md" not in git(repository, "log", "--all", "--format=", "--name-only")
+        assert git(repository, "show", "HEAD:notes/o.md") == "stays"
+    assert git(root, "cat-file", "--batch-check", stdin=blob).endswith("missing")

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
-from support import hash_tree, write_notes
+from support import git, hash_tree, write_notes
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import RefusedError
+from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.notes.remember import Memory, Outcome, remember
+from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -254,3 +256,198 @@ def test_a_note_that_appeared_by_hand_does_not_lose_to_a_new_one(
 
     assert (root / "notes/inbox/plan.md").read_text() == "by hand\n"
     assert "by agent" in (root / "notes/inbox/plan-2.md").read_text()
+
+
+FACT = "Session tokens expire after 15 minutes."
+
+
+def read(vault: Vault, path: str) -> str:
+    return (vault.root / path).read_text()
+
+
+def test_what_a_note_says_already_is_confirmed_and_not_written_again(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    first = remember(opened(root, agent="claude", session="s-1"), Memory(FACT, context="auth"))
+    vault = opened(root, agent="codex", session="s-2")
+
+    done = remember(vault, Memory("After 15 min a session token expires.", tags=("auth",)))
+
+    assert (done.outcome, done.path, done.added) == (Outcome.KNOWN, first.path, ())
+    note = parse_note(PurePosixPath(first.path), (root / first.path).read_bytes())
+    assert note.body.strip() == FACT
+    assert note.matter.get("confirmed_by").value == ("codex, session s-2",)
+    assert (note.tags, note.agent, bool(note.updated)) == (("auth",), "claude", True)
+    assert len(list((root / "notes").rglob("*.md"))) == 1
+
+
+def test_a_sentence_more_is_added_to_the_note_under_the_name_of_who_said_it(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    known = f"{FACT} They are opaque. Redis keeps them. Nobody reads them by hand. Logs omit them."
+    first = remember(opened(root), Memory(known))
+    vault = opened(root, agent="codex", session="s-2")
+
+    done = remember(vault, Memory(f"{known} Support can revoke them."))
+
+    assert (done.outcome, done.path) == (Outcome.UPDATED, first.path)
+    assert done.added == ("Support can revoke them.",)
+    text = read(vault, first.path)
+    assert f"{known}\n\n- Support can revoke them. *(codex, session s-2, " in text
+    assert [hit.record.path for hit in recall(vault, parse_query("revoke"))] == [first.path]
+    report = save_checkpoint(vault, "x")
+    assert git(root, "log", "-2", "--format=%an", report.commit).splitlines() == [
+        "codex",
+        "Maren Person",
+    ]
+
+
+def test_what_is_near_is_a_note_of_its_own_that_names_the_other(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault())
+    first = remember(vault, Memory(FACT))
+
+    done = remember(vault, Memory("Refresh tokens expire after 15 minutes."))
+
+    assert done.outcome is Outcome.CREATED
+    assert [(near.path, near.contradicts) for near in done.similar] == [(first.path, False)]
+    assert f'related:\n  - "[[{first.path.removesuffix(".md")}]]"\n' in read(vault, done.path)
+
+
+def test_another_value_of_a_known_fact_is_told_as_a_contradiction(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault())
+    first = remember(vault, Memory(FACT))
+
+    done = remember(vault, Memory("Session tokens expire after 30 minutes."))
+
+    (near,) = done.similar
+    assert (near.path, near.contradicts, near.says) == (first.path, True, FACT.rstrip("."))
+    assert [(d.kind, d.theirs, d.ours) for d in near.differences] == [
+        ("number", "15 minutes", "30 minutes")
+    ]
+    assert f'contradicts:\n  - "[[{first.path.removesuffix(".md")}]]"\n' in read(vault, done.path)
+    assert read(vault, first.path).endswith(f"\n{FACT}\n")
+
+
+def test_force_always_makes_a_note(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+    first = remember(vault, Memory(FACT))
+
+    done = remember(vault, Memory(FACT), force=True)
+
+    assert (done.outcome, done.similar) == (Outcome.CREATED, ())
+    assert done.path != first.path
+
+
+@pytest.mark.parametrize(
+    ("there", "memory", "who"),
+    [
+        (f"---\nkind: policy_rule\n---\n{FACT}\n", Memory(FACT), ""),
+        (f"---\nkind: semantic_fact\n---\n{FACT}\n", Memory(FACT, kind=Kind.DECISION), ""),
+        (f"---\nstate: deprecated\n---\n{FACT}\n", Memory(FACT), ""),
+        (f"---\nstate: archived\n---\n{FACT}\n", Memory(FACT), ""),
+        (f"---\nstate: candidate\n---\n{FACT}\n", Memory(FACT, state=State.ACTIVE), ""),
+        (f"---\nkind: policy_rule\n---\n{FACT}\n", Memory(FACT, kind=Kind.POLICY_RULE), "claude"),
+        (f"---\na: 1\na: 2\n---\n{FACT}\n", Memory(FACT), ""),
+    ],
+    ids=[
+        "policy",
+        "decision",
+        "deprecated",
+        "archived",
+        "candidate",
+        "policy of a person",
+        "unreadable",
+    ],
+)
+def test_memories_of_another_authority_are_never_mixed(
+    make_vault: Make, opened: Open, there: str, memory: Memory, who: str
+) -> None:
+    root = make_vault({"notes/inbox/there.md": there})
+    vault = opened(root, agent=who)
+    sync_vault(vault)
+
+    done = remember(vault, memory)
+
+    assert done.outcome is Outcome.CREATED
+    assert (root / "notes/inbox/there.md").read_text() == there
+
+
+def test_a_quarantined_note_is_never_named(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault({"notes/bad.md": f"---\nstate: quarantined\n---\n{FACT}\n"}))
+    sync_vault(vault)
+
+    done = remember(vault, Memory(FACT))
+
+    assert (done.outcome, done.similar) == (Outcome.CREATED, ())
+
+
+def test_contexts_that_were_given_keep_facts_apart(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+    remember(vault, Memory("Retries are capped at three.", context="payments"))
+
+    other = remember(vault, Memory("Retries are capped at three.", context="search"))
+    inside = remember(vault, Memory("Retries are capped at 3.", context="payments/refunds"))
+
+    assert (other.outcome, inside.outcome) == (Outcome.CREATED, Outcome.KNOWN)
+
+
+def test_the_file_that_is_always_in_a_pack_is_never_written_to(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    (root / "MEMORY.md").write_text(f"# Memory\n\n## Gotchas\n\n- {FACT}\n- See the glossary.\n")
+    before = (root / "MEMORY.md").read_bytes()
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+
+    done = remember(vault, Memory("After 15 minutes session tokens expire."))
+
+    assert (done.outcome, done.path) == (Outcome.KNOWN, "MEMORY.md")
+    assert (root / "MEMORY.md").read_bytes() == before
+
+
+def test_an_agent_adds_nothing_to_a_pinned_note(make_vault: Make, opened: Open) -> None:
+    known = f"{FACT} They are opaque. Redis keeps them. Nobody reads them by hand. Logs omit them."
+    text = f"---\npinned: true\n---\n{known}\n"
+    root = make_vault({"notes/p.md": text})
+    more = Memory(f"{known} Support can revoke them.")
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+
+    assert remember(vault, more).outcome is Outcome.CREATED
+    assert (root / "notes/p.md").read_text() == text
+
+
+def test_a_note_saved_since_the_sync_is_compared_as_it_is_now(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/n.md": f"{FACT}\n"})
+    vault = opened(root)
+    sync_vault(vault)
+    (root / "notes/n.md").write_text("Session tokens expire after 30 minutes.\n")
+
+    done = remember(vault, Memory(FACT))
+
+    assert done.outcome is Outcome.CREATED
+    assert [near.contradicts for near in done.similar] == [True]
+    assert (root / "notes/n.md").read_text() == "Session tokens expire after 30 minutes.\n"
+
+
+def test_on_a_branch_what_the_branch_knows_counts(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/n.md": f"---\ntitle: n\n---\n{FACT}\n"})
+    git(root, "branch", "draft")
+    (root / "notes/n.md").write_text("Something else.\n")
+    vault = opened(root, ref="draft", agent="claude")
+    sync_vault(vault)
+
+    done = remember(vault, Memory("After 15 minutes session tokens expire."))
+
+    assert (done.outcome, done.path) == (Outcome.KNOWN, "notes/n.md")
+    assert "confirmed_by" in git(root, "show", "draft:notes/n.md")
+    assert (root / "notes/n.md").read_text() == "Something else.\n"

@@ -11,13 +11,16 @@ from vaultmem.cli.options import (
     JsonOption,
     PathArgument,
     RefOption,
+    SessionOption,
     VaultOption,
     open_view,
 )
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
+    from vaultmem.services.notes.forget import Wanted
     from vaultmem.vault import Vault
 
 
@@ -36,35 +39,76 @@ def forget(
         str,
         typer.Option("--older-than", metavar="AGE", help="All notes unchanged for 90d, 12w, 1y."),
     ] = "",
+    from_session: Annotated[
+        str, typer.Option("--from-session", metavar="ID", help="All notes that a session wrote.")
+    ] = "",
+    query: Annotated[
+        str, typer.Option("--query", metavar="WORDS", help="All notes that have all the words.")
+    ] = "",
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
+    ] = "",
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
+    session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Remove notes; more than one only with --yes. Git still has what was committed."""
-    from vaultmem.cli.ages import parse_age
-    from vaultmem.services.notes.forget import forget_notes, select_notes
+    """Remove notes; more than one only with --yes. Git still has what was committed.
 
-    opened = open_view(vault, ref, agent=agent)
+    --purge removes nothing: it prints what has to be done for git to forget as well.
+    """
+    from vaultmem.cli.ages import parse_age
+    from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
+
+    opened = open_view(vault, ref, agent=agent, session=session)
     age = parse_age(older_than) if older_than else None
-    chosen = select_notes(opened, paths, tag, age)
+    if purge:
+        _say_purge(opened, paths, Wanted(tag, age, from_session, query), as_json)
+        return
+    chosen = select_notes(opened, paths, Wanted(tag, age, from_session, query))
     really = not dry_run and (yes or len(chosen.notes) == 1)
     shown = [record.path for record in chosen.notes]
-    if really:
-        forget_notes(opened, chosen.notes)
+    commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
     if as_json:
-        emit_json({"forgotten" if really else "would_forget": shown, "kept_pinned": chosen.kept})
+        name = "forgotten" if really else "would_forget"
+        made = [{"commit": commit, "subject": subject} for commit, subject in commits]
+        told = {"commits": made} if reason else {}
+        emit_json({name: shown, "kept_pinned": chosen.kept, **told})
         return
     for path in shown:
         say_painted("forgot  " if really else "would forget  ", "yellow", path)
     for path in chosen.kept:
         say(f"kept, pinned  {path}")
+    for commit, subject in commits if reason else ():
+        say_painted(commit[:7], "yellow", f"  {subject}")
     if not really and shown:
         say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
     elif not shown:
         say("No note is like that.")
+
+
+def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -> None:
+    from vaultmem.services.notes.forget import select_notes
+    from vaultmem.services.notes.purge import plan_purge
+
+    found = [record.path for record in select_notes(opened, [], wanted).notes] if wanted else []
+    plan = plan_purge(opened, [*paths, *found])
+    if as_json:
+        emit_json(plan)
+        return
+    say(f"Git has {plan.commits} commits with {', '.join(map(one_line, plan.paths)) or 'none'}.")
+    say("vaultmem never rewrites history. To have git forget as well:")
+    for number, step in enumerate(plan.steps, 1):
+        say(f"\n{number}. {step.why}")
+        for command in step.commands:
+            say(f"    {command}")
 
 
 def pin(
@@ -127,3 +171,13 @@ def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
         emit_json({"path": str(found), "blob": blob, "pinned": pinned})
     else:
         say_painted("pinned  " if pinned else "unpinned  ", "green", str(found))
+    if pinned:
+        _warn_of_pinned(opened)
+
+
+def _warn_of_pinned(opened: Vault) -> None:
+    from vaultmem.services.economics.pinned import list_pinned, warn_of_pinned
+
+    tokens = sum(note.tokens for note in list_pinned(opened))
+    if warning := warn_of_pinned(tokens, opened.config.budget):
+        warn(f"warning: {warning}")

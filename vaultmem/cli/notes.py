@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vaultmem.cli.filters import (
+    FromAgentOption,
+    FromSessionOption,
+    PathOption,
+    SinceOption,
+    UntilOption,
+    narrow_filter,
+)
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -24,12 +32,13 @@ from vaultmem.cli.options import (
     open_synced,
     open_view,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, say_raw
+from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.services.notes.remember import Remembered
 
 
 def register(app: typer.Typer) -> None:
@@ -74,12 +83,18 @@ def remember_(
             show_default=False,
         ),
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Make a new note, whatever is known already.")
+    ] = False,
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a new note; it is on disk and searchable when this returns."""
+    """Write down a memory; it is on disk and searchable when this returns.
+
+    A note that says the same takes it in; notes that are near are linked and named.
+    """
     from vaultmem.core.lifecycle import parse_kind, parse_state
     from vaultmem.services.notes.remember import Memory, remember
 
@@ -94,11 +109,11 @@ def remember_(
         confidence=confidence,
         refs=tuple(ref),
     )
-    done = remember(open_here(vault, agent, session, branch), memory)
+    done = remember(open_here(vault, agent, session, branch), memory, force=force)
     if as_json:
         emit_json(done)
     else:
-        say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
+        _say_remembered(done)
 
 
 def get(
@@ -114,6 +129,8 @@ def get(
 
     found = get_note(open_view(vault, ref, at), path)
     note = found.note
+    if note.state == "quarantined":
+        warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
     text = note.section_text(found.section) + "\n" if found.section else note.text
     if not as_json:
         say_raw(text)
@@ -141,6 +158,11 @@ def list_(
     tag: TagOption = [],  # noqa: B006
     context: ContextOption = "",
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned notes.")] = False,
+    from_agent: FromAgentOption = "",
+    from_session: FromSessionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    path: PathOption = [],  # noqa: B006
     vault: VaultOption = "",
     ref: RefOption = "",
     at: AtOption = "",
@@ -150,6 +172,7 @@ def list_(
     from vaultmem.services.notes.read import list_notes
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
+    wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
     records = list_notes(open_view(vault, ref, at), wanted)
     if as_json:
         emit_json({"notes": [_record_json(record) for record in records]})
@@ -184,6 +207,20 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     say_painted("edited  ", "green", str(found))
     for warning in after.warnings:
         say_painted(f"  {found}", "yellow", f": {warning}")
+
+
+def _say_remembered(done: Remembered) -> None:
+    from vaultmem.cli.similarity import say_nearby
+
+    if done.outcome == "known":
+        say_painted("known already  ", "green", f"{done.path}  ({done.state})")
+    elif done.outcome == "updated":
+        say_painted("added to  ", "green", f"{done.path}  ({done.state})")
+        for sentence in done.added:
+            say(f"  + {one_line(sentence)}")
+    else:
+        say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
+    say_nearby(done)
 
 
 def _read_stdin() -> str:

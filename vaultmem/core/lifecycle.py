@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from vaultmem.errors import RefusedError
@@ -41,6 +42,29 @@ HIDDEN_STATES = frozenset({State.ARCHIVED, State.DEPRECATED, State.QUARANTINED})
 #: What each state's relevance is multiplied by: doubtful memories rank lower.
 STATE_WEIGHT = {State.STALE: 0.7, State.CANDIDATE: 0.9}
 
+#: Where a note may go from each state. Each step has its way back, so the table is symmetric:
+#: candidate - active - stale - archived in a row, deprecated beside the first three, quarantined
+#: beside all.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.CANDIDATE: frozenset({State.ACTIVE, State.DEPRECATED, State.QUARANTINED}),
+    State.ACTIVE: frozenset({State.CANDIDATE, State.STALE, State.DEPRECATED, State.QUARANTINED}),
+    State.STALE: frozenset({State.ACTIVE, State.ARCHIVED, State.DEPRECATED, State.QUARANTINED}),
+    State.ARCHIVED: frozenset({State.STALE, State.QUARANTINED}),
+    State.DEPRECATED: frozenset({State.CANDIDATE, State.ACTIVE, State.STALE, State.QUARANTINED}),
+    State.QUARANTINED: frozenset(State) - {State.QUARANTINED},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Who moves a note: a person, or a machine (an agent, or what runs unattended).
+
+    `may_instruct` tells whether its word counts for policies and skills.
+    """
+
+    is_machine: bool
+    may_instruct: bool
+
 
 def parse_kind(text: str) -> Kind:
     """Return the kind that `text` names.
@@ -70,6 +94,32 @@ def check_promotion(path: str, state: State) -> None:
         raise RefusedError(
             f"{path}: a note that is {state.value} cannot be promoted; "
             "set its state to candidate first"
+        )
+
+
+def check_transition(
+    path: str, kind: Kind, before: State, after: State, is_pinned: bool, mover: Mover
+) -> None:
+    """Allow a step of the table above; what is pinned or quarantined only a person moves.
+
+    Whether a policy or skill instructs is not for a machine to say, unless it may promote.
+
+    Raises:
+        RefusedError: the step is none, or not this mover's.
+    """
+    if after not in TRANSITIONS[before]:
+        names = ", ".join(state.value for state in State if state in TRANSITIONS[before])
+        raise RefusedError(f"{path}: {before} notes cannot become {after}; only {names}")
+    if not mover.is_machine:
+        return
+    if is_pinned:
+        raise RefusedError(f"{path}: pinned, so only a person moves it; unpin it first")
+    if before is State.QUARANTINED:
+        raise RefusedError(f"{path}: quarantined, so only a person lets it out")
+    if kind in INSTRUCTION_KINDS and State.ACTIVE in {before, after} and not mover.may_instruct:
+        raise RefusedError(
+            f"{path}: a {kind} is moved by a person, or by an agent under promoters in "
+            "vaultmem.yaml"
         )
 
 

@@ -1,26 +1,32 @@
-"""Remove notes: those named, or those that a tag or an age chooses."""
+"""Remove notes: those named, or those that a tag, an age, a session or a question chooses."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.tags import has_tag
 from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.branching.write_branch import commit_on_branch
-from vaultmem.services.committing.commit import commit_earlier
+from vaultmem.services.committing.commit import CommitReport, commit_earlier, commit_event
 from vaultmem.services.committing.divide import Event
 from vaultmem.services.committing.pending import Whose
 from vaultmem.services.finding.look import find_branch
+from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.read import resolve_address
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import remove_file
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault
+
+#: Sections that a question may choose.
+_MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,33 @@ class Selection:
     kept: tuple[str, ...]
 
 
-def select_notes(
-    vault: Vault, addresses: Sequence[str], tag: str = "", older_than: float | None = None
-) -> Selection:
-    """Return the notes at these addresses, and those with the tag and of the age (seconds).
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which notes are to be forgotten, besides those named: all that is given must hold.
+
+    `older_than` is in seconds; `session` is the one that wrote them; each word of `query` must
+    stand in them.
+    """
+
+    tag: str = ""
+    older_than: float | None = None
+    session: str = ""
+    query: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.tag or self.session or self.query) or self.older_than is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten, and the commit that says why, if a reason was given."""
+
+    paths: tuple[str, ...]
+    report: CommitReport
+
+
+def select_notes(vault: Vault, addresses: Sequence[str], wanted: Wanted | None = None) -> Selection:
+    """Return the notes at these addresses, and those that are wanted for what they are.
 
     The vault must be in sync. Pinned notes are chosen only by their address.
 
@@ -42,8 +71,11 @@ def select_notes(
         NoteNotFoundError: an address names no note.
         RefusedError: nothing says which notes, or an address names a section.
     """
-    if not addresses and not tag and older_than is None:
-        raise RefusedError("say which notes to forget: a path, --tag or --older-than")
+    wanted = wanted or Wanted()
+    if not addresses and not wanted:
+        raise RefusedError(
+            "say which notes to forget: a path, --tag, --older-than, --from-session or --query"
+        )
     records = {record.path: record for record in vault.view.records()}
     chosen: dict[str, NoteRecord] = {}
     for address in addresses:
@@ -55,11 +87,7 @@ def select_notes(
             raise RefusedError(f"{path}: not a note that vaultmem reads; remove it yourself")
         chosen[path] = records[path]
     kept = []
-    for record in records.values() if tag or older_than is not None else ():
-        if tag and not has_tag(record.tags, tag):
-            continue
-        if older_than is not None and time.time() - _last_change(record) < older_than:
-            continue
+    for record in _find_wanted(vault, records, wanted):
         if record.pinned and record.path not in chosen:
             kept.append(record.path)
         else:
@@ -67,29 +95,75 @@ def select_notes(
     return Selection(tuple(chosen.values()), tuple(kept))
 
 
-def forget_notes(vault: Vault, records: Sequence[NoteRecord]) -> list[str]:
-    """Remove these notes and return their paths; what is in no commit yet is committed before.
+def _find_wanted(
+    vault: Vault, records: Mapping[str, NoteRecord], wanted: Wanted
+) -> Iterator[NoteRecord]:
+    if not wanted:
+        return
+    asked = _find_asked(vault, wanted.query) if wanted.query else None
+    now = time.time()
+    for path, record in records.items():
+        if wanted.tag and not has_tag(record.tags, wanted.tag):
+            continue
+        if wanted.older_than is not None and now - _last_change(record) < wanted.older_than:
+            continue
+        if wanted.session and record.session != wanted.session:
+            continue
+        if asked is None or path in asked:
+            yield record
 
-    On a branch that is not checked out, they are forgotten there alone, in a commit.
+
+def _find_asked(vault: Vault, query: str) -> set[str]:
+    """Return the notes with a section that has every word of the question."""
+    asked = parse_query(query, _MOST, NoteFilter(any_state=True))
+    if not asked.terms:
+        raise RefusedError(f'"{query}" has no word that can be looked for')
+    needed = set(asked.terms)
+    hits = recall(vault, asked)
+    return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
+
+
+def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> Forgotten:
+    """Remove these notes; a reason is committed with them at once, else the next event commits.
+
+    What no commit has yet is committed before, so that git still has it.
 
     Raises:
         ConflictError: a note has changed since it was selected; it stays.
+        RefusedError: the reason looks like a credential, or there is no git to keep it.
+        PendingError: the notes are gone; the commit that says why has to wait.
     """
+    reason = " ".join(reason.split())
+    if find_secrets(reason):
+        raise RefusedError("the reason looks like a credential; nothing was forgotten")
+    paths = tuple(record.path for record in records)
     if branch := find_branch(vault):
-        return _forget_on_branch(vault, branch, records)
-    forgotten = []
+        return Forgotten(paths, _forget_on_branch(vault, branch, records, reason))
+    if reason and vault.head() is None:
+        raise RefusedError("a reason is kept by git, and this vault is in no repository")
     with vault.lock():
-        commit_earlier(vault, {note.path: note.blob for note in records}, Whose.ANYBODY)
+        earlier = commit_earlier(vault, {n.path: n.blob for n in records}, Whose.ANYBODY)
         for record in records:
             path = PurePosixPath(record.path)
             vault.journal.record(record.path, REMOVED, vault.author, time.time())
             remove_file(vault.root, path, record.blob)
             sync_paths(vault, [path])
-            forgotten.append(record.path)
-    return forgotten
+        if not reason or not records:
+            return Forgotten(paths, CommitReport(tuple(earlier)))
+        report = commit_event(vault, _make_event(vault, paths, reason))
+        return Forgotten(paths, replace(report, commits=(*earlier, *report.commits)))
 
 
-def _forget_on_branch(vault: Vault, branch: str, records: Sequence[NoteRecord]) -> list[str]:
+def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str = "forget") -> Event:
+    what = paths[0] if len(paths) == 1 else f"{len(paths)} notes"
+    why = f": {reason}" if reason else ""
+    body = tuple(f"removed {path}{why}" for path in paths)
+    return Event(name, f"forget: {what}", vault.author, body, "refine", only=paths)
+
+
+def _forget_on_branch(
+    vault: Vault, branch: str, records: Sequence[NoteRecord], reason: str
+) -> CommitReport:
     def remove(seen: Vault) -> dict[str, bytes | None]:
         now = seen.view.blobs()
         for record in records:
@@ -97,10 +171,10 @@ def _forget_on_branch(vault: Vault, branch: str, records: Sequence[NoteRecord]) 
                 raise ConflictError(f"{record.path}: changed meanwhile; nothing was forgotten")
         return {record.path: None for record in records}
 
-    paths = [record.path for record in records]
-    event = Event("write", "forget: {paths}", vault.author, tuple(paths), intent="refine")
-    commit_on_branch(vault, branch, event, remove)
-    return paths
+    paths = tuple(record.path for record in records)
+    event = _make_event(vault, paths, reason, "write")
+    made = commit_on_branch(vault, branch, event, remove)
+    return CommitReport(((made, event.subject),) if made else (), made, paths)
 
 
 def _last_change(record: NoteRecord) -> float:

@@ -84,7 +84,7 @@ def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     return [
         record
         for record in vault.view.records()
-        if note_filter.admits(record.kind, record.state, record.tags, record.context, record.pinned)
+        if record.state in note_filter.wanted_states and note_filter.admits_note(record)
     ]
 
 

@@ -155,4 +155,8 @@ def serve(root: Path, jobs: IO[bytes], results: IO[Any]) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        if os.environ.get("VAULTMEM_TOKENIZER"):
+            from vaultmem.storage.tokenizer import use_tokenizer
+
+            use_tokenizer(os.environ)
         serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)

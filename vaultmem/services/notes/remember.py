@@ -1,60 +1,81 @@
-"""Write a new memory: gate, atomic write, journal, index."""
+"""Write down a memory: gate, look-up of what is known, atomic write, journal, index."""
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from enum import StrEnum
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.notes.properties import PropertyValue, format_property
+from vaultmem.core.links.names import fold
+from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
-from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.core.similarity.lists import link_to
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.branching.move import undo_move
 from vaultmem.services.branching.write_branch import commit_on_branch, names_on_branch
 from vaultmem.services.committing.divide import Event
+from vaultmem.services.curating.known import (
+    Known,
+    Telling,
+    look_up,
+    name_contradicted,
+    take_in,
+)
+from vaultmem.services.curating.nearby import Nearby, describe_similar
+from vaultmem.services.curating.similar import SimilarNote
 from vaultmem.services.finding.look import find_branch
+from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.notes.memory import (
+    Links,
+    Memory,
+    check_encoding,
+    check_memory,
+    choose_title,
+    compose_note,
+)
 from vaultmem.services.sync import sync_paths
-from vaultmem.storage.files import MAX_FILE_BYTES, create_file
+from vaultmem.storage.files import create_file
 from vaultmem.vault import Vault
+
+__all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
 
 _NAME_ATTEMPTS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What is to be remembered; empty fields are left out of the note."""
+class Outcome(StrEnum):
+    """What became of a memory: a note of its own, or another note that took it in."""
 
-    text: str
-    title: str = ""
-    context: str = ""
-    kind: Kind = Kind.SEMANTIC_FACT
-    state: State | None = None
-    tags: tuple[str, ...] = ()
-    pinned: bool = False
-    confidence: float | None = None
-    refs: tuple[str, ...] = ()
+    CREATED = "created"
+    UPDATED = "updated"
+    KNOWN = "known"
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The note that was written: its path, blob id and title."""
+    """The note that holds the memory, and the notes that are like it.
+
+    `added` are the sentences that a note took in; none where it said all of it already.
+    """
 
     path: str
     blob: str
     title: str
     state: str
+    outcome: Outcome = Outcome.CREATED
+    added: tuple[str, ...] = ()
+    similar: tuple[Nearby, ...] = ()
 
 
-def remember(vault: Vault, memory: Memory) -> Remembered:
-    """Write a new note; when this returns it is durable on disk and indexed, not yet committed.
+def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
+    """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
-    On a branch that is not checked out, it is a commit there.
+    A note that says the same takes it in; one that is near is linked; `force` always makes a new
+    note. On a branch that is not checked out, the write is a commit there.
 
     Policies and skills that an agent writes start as candidates: they instruct nobody before
     they were promoted.
@@ -62,94 +83,81 @@ def remember(vault: Vault, memory: Memory) -> Remembered:
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name.
     """
-    _check_encoding(memory)
-    title = _choose_title(memory)
+    check_encoding(memory)
+    title = choose_title(memory)
     state = memory.state or _first_state(vault, memory.kind)
-    data = _compose(vault, memory, title, state).encode("utf-8")
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
-    _check(memory, data, vault, str(folder))
+    check_memory(
+        memory, compose_note(vault, memory, title, state).encode("utf-8"), vault, str(folder)
+    )
     if branch := find_branch(vault):
-        path = _create_on_branch(vault, branch, folder, slugify(title), data)
-        return Remembered(str(path), blob_id(data), title, state)
+        return _remember_on_branch(vault, branch, memory, title, force)
     with vault.lock():
         undo_move(vault)  # A name is free only if no interrupted switch has taken its note away.
+        near: tuple[SimilarNote, ...] = ()
+        if not force:
+            telling = _tell(vault, memory)
+            known = look_up(vault, telling)
+            if known.target is not None:
+                done = _take_in(vault, known.target, telling, known.near)
+                if done is not None:
+                    return done
+            near = known.near
+        data = compose_note(vault, memory, title, state, _link(near)).encode("utf-8")
         path = _create(vault, folder, slugify(title), data)
         sync_paths(vault, [path])
-    return Remembered(str(path), blob_id(data), title, state)
+    return Remembered(str(path), blob_id(data), title, state, similar=describe_similar(vault, near))
 
 
-def _choose_title(memory: Memory) -> str:
-    if memory.title.strip():
-        return " ".join(memory.title.split())
-    line = next((line for line in memory.text.splitlines() if line.strip()), "")
-    words = " ".join(line.strip().lstrip("#>-* ").split())
-    if len(words) <= 80:
-        return words.rstrip(".") or "Note"
-    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+def _tell(vault: Vault, memory: Memory) -> Telling:
+    state = memory.state or _first_state(vault, memory.kind)
+    given = memory.state is not None
+    place = (memory.text, memory.title, memory.context, memory.kind, state, given)
+    return Telling(*place, memory.tags, memory.refs, memory.pinned)
+
+
+def _take_in(
+    vault: Vault, target: SimilarNote, telling: Telling, near: tuple[SimilarNote, ...]
+) -> Remembered | None:
+    """Let a note take the memory in; None if it was changed meanwhile and says another thing."""
+
+    class _ChangedError(Exception):
+        pass
+
+    def change(note: Note) -> str:
+        text = take_in(vault, note, telling)
+        if text is None:
+            raise _ChangedError
+        return text
+
+    try:
+        blob = edit_note(vault, target.note.path, change)
+    except (_ChangedError, ConflictError, NoteNotFoundError):
+        return None
+    return _say_taken(vault, target, blob, near)
+
+
+def _say_taken(
+    vault: Vault, target: SimilarNote, blob: str, near: tuple[SimilarNote, ...]
+) -> Remembered:
+    note, added = target.note, target.likeness.added
+    outcome = Outcome.UPDATED if added else Outcome.KNOWN
+    state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
+    shown = describe_similar(vault, (target, *near))
+    return Remembered(target.path, blob, note.title, state, outcome, added, shown)
+
+
+def _link(near: tuple[SimilarNote, ...]) -> Links:
+    against = name_contradicted(near)
+    return {
+        "contradicts": tuple(link_to(each.path) for each in against),
+        "related": tuple(link_to(each.path) for each in near if each not in against),
+    }
 
 
 def _first_state(vault: Vault, kind: Kind) -> State:
     by_agent = not vault.is_person
     return State.CANDIDATE if by_agent and kind in INSTRUCTION_KINDS else State.ACTIVE
-
-
-def _compose(vault: Vault, memory: Memory, title: str, state: State) -> str:
-    source = "human" if vault.is_person else "agent"
-    properties: dict[str, PropertyValue | None] = {
-        "title": title,
-        "kind": memory.kind.value,
-        "state": state.value,
-        "pinned": True if memory.pinned else None,
-        "tags": memory.tags or None,
-        "created": datetime.now().replace(microsecond=0),
-        "confidence": memory.confidence,
-        "source": source,
-        "agent": None if vault.is_person else vault.author.agent,
-        "session": vault.author.session or None,
-        "tool_call": vault.author.tool_call or None,
-        "refs": memory.refs or None,
-    }
-    lines = ["---"]
-    for name, value in properties.items():
-        if value is not None:
-            lines.extend(format_property(name, value))
-    return "\n".join([*lines, "---", "", memory.text.strip("\n"), ""])
-
-
-def _check_encoding(memory: Memory) -> None:
-    """Refuse bytes of an argument that were no UTF-8, which Python keeps as lone surrogates."""
-    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise RefusedError(
-                f"the text is not UTF-8 (character {error.start + 1}); nothing was written"
-            ) from None
-
-
-def _check(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
-    if not memory.text.strip():
-        raise RefusedError("nothing to remember: the text is empty")
-    if "\0" in memory.text:
-        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
-    if len(data) > MAX_FILE_BYTES:
-        raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
-    if memory.confidence is not None and not 0 <= memory.confidence <= 1:
-        raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
-    for tag in memory.tags:
-        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
-            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
-    if not vault.config.allows_secrets(folder):
-        for found in find_secrets(memory.text):
-            raise RefusedError(
-                f"line {found.line} of the text looks like a credential ({found.rule}); "
-                "remember where it is kept, not the value"
-            )
-        for found in find_secrets("\n".join((memory.title, *memory.tags, *memory.refs))):
-            raise RefusedError(
-                f"the title, a tag or a ref looks like a credential ({found.rule}); "
-                "remember where it is kept, not the value"
-            )
 
 
 def _create(vault: Vault, folder: PurePosixPath, slug: str, data: bytes) -> PurePosixPath:
@@ -164,18 +172,30 @@ def _create(vault: Vault, folder: PurePosixPath, slug: str, data: bytes) -> Pure
     raise AssertionError("unreachable")
 
 
-def _create_on_branch(
-    vault: Vault, branch: str, folder: PurePosixPath, slug: str, data: bytes
-) -> PurePosixPath:
-    paths = []
+def _remember_on_branch(
+    vault: Vault, branch: str, memory: Memory, title: str, force: bool
+) -> Remembered:
+    folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
+    telling = _tell(vault, memory)
+    done: list[Remembered] = []
 
-    def create(seen: Vault) -> dict[str, bytes | None]:
-        paths.append(next(_free_names(folder, slug, names_on_branch(seen, folder))))
-        return {str(paths[-1]): data}
+    def write(seen: Vault) -> dict[str, bytes | None]:
+        known = Known(None, ()) if force else look_up(seen, telling)
+        if known.target is not None:
+            text = take_in(seen, known.target.note, telling)
+            if text is not None:
+                data = text.encode("utf-8")
+                done.append(_say_taken(seen, known.target, blob_id(data), known.near))
+                return {known.target.path: data}
+        path = next(_free_names(folder, slugify(title), names_on_branch(seen, folder)))
+        data = compose_note(vault, memory, title, telling.state, _link(known.near)).encode("utf-8")
+        near = describe_similar(seen, known.near)
+        done.append(Remembered(str(path), blob_id(data), title, telling.state, similar=near))
+        return {str(path): data}
 
     event = Event("write", "write: {paths}", vault.author, intent="observe")
-    commit_on_branch(vault, branch, event, create)
-    return paths[-1]
+    commit_on_branch(vault, branch, event, write)
+    return done[-1]
 
 
 def _free_names(folder: PurePosixPath, slug: str, taken: set[str]) -> Iterator[PurePosixPath]:
@@ -191,6 +211,6 @@ def _free_names(folder: PurePosixPath, slug: str, taken: set[str]) -> Iterator[P
 def _names_in(vault: Vault, folder: PurePosixPath) -> set[str]:
     """Return the folded names in a folder, so that no case or NFC/NFD twin comes to be."""
     try:
-        return {fold_name(folder / entry.name) for entry in (vault.root / folder).iterdir()}
+        return {fold(f"{folder}/{name}") for name in os.listdir(vault.root / folder)}
     except OSError:
         return set()

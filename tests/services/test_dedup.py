@@ -1,0 +1,220 @@
+"""`dedup` and `similar`: what says the same in a vault, and how it becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from support import git, hash_tree
+
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.errors import ConflictError
+from vaultmem.services.curating.dedup import apply_merges, plan_merges
+from vaultmem.services.curating.pairs import compare_vault
+from vaultmem.services.curating.similar import find_similar, read_asked
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.links.graph import list_links
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+BY_AGENT = "---\ntitle: {title}\nagent: claude\nsession: s-1\ncreated: {created}\n---\n\n{text}\n"
+FACT = "Session tokens expire after 15 minutes."
+AGAIN = "After 15 min a session token expires."
+
+
+def by_agent(title: str, text: str, created: str = "2026-01-01") -> str:
+    return BY_AGENT.format(title=title, text=text, created=created)
+
+
+def synced(vault: Vault) -> Vault:
+    sync_vault(vault)
+    return vault
+
+
+def note_at(root: Path, path: str) -> Note:
+    return parse_note(PurePosixPath(path), (root / path).read_bytes())
+
+
+def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(
+        {
+            "notes/expiry.md": by_agent("Expiry", AGAIN, "2026-02-02"),
+            "notes/tokens.md": by_agent("Tokens", f"{FACT}", "2026-01-01"),
+            "notes/other.md": "See [[expiry]].\n",
+        }
+    )
+    vault = synced(opened(root))
+    head = git(root, "rev-parse", "HEAD")
+
+    merges = plan_merges(vault)
+    report = apply_merges(vault, merges)
+
+    assert [(m.drop, m.keep, m.adds) for m in merges] == [
+        ("notes/expiry.md", "notes/tokens.md", ())
+    ]
+    assert git(root, "rev-list", f"{head}..") == report.commit
+    assert git(root, "log", "-1", "--format=%s") == "dedup: 1 note into 1 note"
+    dropped, kept = note_at(root, "notes/expiry.md"), note_at(root, "notes/tokens.md")
+    assert (dropped.state, dropped.body.strip()) == ("deprecated", AGAIN)
+    assert (kept.state, kept.body.strip(), kept.aliases) == ("active", FACT, ("expiry",))
+    assert [hit.record.path for hit in recall(vault, parse_query("tokens"))] == ["notes/tokens.md"]
+    assert [link.target for link in list_links(vault, "notes/other.md")] == ["notes/expiry.md"]
+    (root / "notes/expiry.md").unlink()
+    sync_vault(vault)
+    assert [link.target for link in list_links(vault, "notes/other.md")] == ["notes/tokens.md"]
+
+
+def test_what_a_note_says_more_goes_along(make_vault: Make, opened: Open) -> None:
+    known = f"{FACT} They are opaque. Redis keeps them. Nobody may read them by hand."
+    more = f"{known} Support can revoke them."
+    root = make_vault({"notes/hand.md": f"{known}\n", "notes/machine.md": by_agent("Tokens", more)})
+    vault = synced(opened(root))
+
+    (merge,) = merges = plan_merges(vault)
+    apply_merges(vault, merges)
+
+    assert (merge.drop, merge.keep) == ("notes/machine.md", "notes/hand.md")
+    assert merge.adds == ("Support can revoke them.",)
+    body = note_at(root, "notes/hand.md").body
+    assert body.startswith(f"{known}\n\n- Support can revoke them. *(claude, session s-1, ")
+
+
+def test_near_misses_contexts_kinds_and_pinned_notes_are_left_alone(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(
+        {
+            "notes/auth/a.md": by_agent("a", FACT),
+            "notes/auth/b.md": by_agent("b", FACT.replace("15", "30")),
+            "notes/search/c.md": by_agent("c", FACT),
+            "notes/auth/d.md": by_agent("d", FACT).replace("agent:", "kind: decision\nagent:"),
+            "notes/auth/e.md": by_agent("e", FACT).replace("agent:", "pinned: true\nagent:"),
+            "notes/auth/f.md": by_agent("f", FACT).replace("agent:", "state: archived\nagent:"),
+            "sessions/s-1.md": by_agent("g", FACT),
+            "primed/docs/h.md": by_agent("h", FACT),
+        }
+    )
+    vault = synced(opened(root))
+
+    merges = plan_merges(vault)
+
+    assert [(merge.drop, merge.keep) for merge in merges] == [
+        ("notes/auth/a.md", "notes/auth/e.md")
+    ]
+
+
+def test_a_machine_merges_no_note_of_a_person_and_a_person_none_into_a_machines(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": f"{FACT}\n", "notes/b.md": f"{FACT}\n"})
+    assert plan_merges(synced(opened(root, agent="claude"))) == []
+    assert plan_merges(synced(opened(root)), is_machine=True) == []
+    assert len(plan_merges(synced(opened(root)))) == 1
+
+    (root / "notes/b.md").write_text(by_agent("b", FACT))
+    (merge,) = plan_merges(synced(opened(root)))
+    assert (merge.drop, merge.keep) == ("notes/b.md", "notes/a.md")
+
+
+def test_three_alike_become_one(make_vault: Make, opened: Open) -> None:
+    root = make_vault(
+        {
+            f"notes/{name}.md": by_agent(name, FACT, f"2026-01-0{n}")
+            for n, name in enumerate("cab", 1)
+        }
+    )
+    vault = synced(opened(root))
+
+    merges = plan_merges(vault)
+    apply_merges(vault, merges)
+
+    assert [(merge.drop, merge.keep) for merge in merges] == [
+        ("notes/a.md", "notes/c.md"),
+        ("notes/b.md", "notes/c.md"),
+    ]
+    assert note_at(root, "notes/c.md").aliases == ("a", "b")
+    assert plan_merges(vault) == []
+
+
+def test_a_plan_that_is_no_longer_true_is_refused_whole(make_vault: Make, opened: Open) -> None:
+    root = make_vault(
+        {f"notes/{name}.md": by_agent(name, FACT) for name in "ab"}
+        | {f"notes/{name}.md": by_agent(name, "The ferry to Holm leaves at noon.") for name in "cd"}
+    )
+    vault = synced(opened(root))
+    merges = plan_merges(vault)
+    assert len(merges) == 2
+    (root / merges[1].keep).write_text("something else\n")
+    before = hash_tree(root, skip=(".git",))
+
+    with pytest.raises(ConflictError, match="changed since"):
+        apply_merges(vault, merges)
+
+    assert hash_tree(root, skip=(".git",)) == before
+
+
+def test_exact_copies_of_long_notes_are_found_too(make_vault: Make, opened: Open) -> None:
+    text = "".join(f"## Part {n}\n\nWords of part {n} about otter {n}.\n\n" for n in range(200))
+    root = make_vault({"notes/a.md": text, "notes/b.md": text})
+
+    assert len(plan_merges(synced(opened(root)))) == 1
+
+
+def test_contradictions_are_listed_once(make_vault: Make, opened: Open) -> None:
+    root = make_vault(
+        {
+            "notes/a.md": f"{FACT}\n",
+            "notes/b.md": "Session tokens do not expire after 15 minutes.\n",
+            "notes/c.md": "Refresh tokens expire after 15 minutes.\n",
+        }
+    )
+
+    found = compare_vault(synced(opened(root)))
+
+    pairs = [{str(p.ours.path), str(p.theirs.path)} for p in found.contradicting]
+    assert pairs == [{"notes/a.md", "notes/b.md"}]
+    assert found.same == ()
+
+
+def test_similar_takes_a_text_or_a_note_and_never_names_the_note_itself(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(
+        {
+            "notes/a.md": f"{FACT}\n",
+            "notes/b.md": f"# Other\n\nThe ferry leaves at noon.\n\n# Tokens\n\n{AGAIN}\n",
+        }
+    )
+    vault = synced(opened(root))
+
+    by_text = find_similar(vault, read_asked(vault, "session tokens expire after 15 minutes"))
+    by_path = find_similar(vault, read_asked(vault, "notes/a.md"))
+
+    assert [each.address for each in by_text] == ["notes/a.md", "notes/b.md#Tokens"]
+    assert [each.address for each in by_path] == ["notes/b.md#Tokens"]
+    assert find_similar(vault, read_asked(vault, "nothing of the kind anywhere")) == []
+
+
+def test_only_notes_that_share_rare_words_are_read(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vaultmem.services.curating import similar
+
+    notes = {f"notes/n{n}.md": f"The tide table {n} lists harbour {n}.\n" for n in range(120)}
+    root = make_vault({**notes, "notes/a.md": f"{FACT}\n"})
+    vault = synced(opened(root))
+    read: list[str] = []
+    real = similar.read_bytes
+    monkeypatch.setattr(similar, "read_bytes", lambda v, p: read.append(str(p)) or real(v, p))
+
+    find_similar(vault, read_asked(vault, f"{FACT} The table lists them."))
+
+    assert "notes/a.md" in read
+    assert len(read) <= 8

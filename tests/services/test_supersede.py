@@ -1,0 +1,126 @@
+"""Supersession: the old note leaves recall, each names the other, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from support import git, hash_tree
+
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.notes.note import parse_note
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.curating.supersede import supersede_note
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.links.graph import list_links
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+NOTES = {
+    "notes/old.md": "---\ntitle: Old\nagent: claude\n---\n\nTokens live 15 minutes.\n",
+    "notes/new.md": "---\ntitle: New\n---\n\nTokens live 30 minutes.\n",
+}
+
+
+def read_property(root: Path, path: str, name: str) -> object:
+    prop = parse_note(PurePosixPath(path), (root / path).read_bytes()).matter.get(name)
+    return prop and prop.value
+
+
+def test_both_notes_name_each_other_and_only_the_new_one_is_recalled(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+    head = git(root, "rev-parse", "HEAD")
+
+    done = supersede_note(vault, "old", "new", "measured again")
+
+    assert read_property(root, "notes/old.md", "state") == "deprecated"
+    assert read_property(root, "notes/old.md", "state_reason") == "measured again"
+    assert read_property(root, "notes/old.md", "superseded_by") == ("[[notes/new]]",)
+    assert read_property(root, "notes/new.md", "supersedes") == ("[[notes/old]]",)
+    assert [hit.record.path for hit in recall(vault, parse_query("tokens"))] == ["notes/new.md"]
+    assert [link.target for link in list_links(vault, "notes/old.md")] == ["notes/new.md"]
+    assert git(root, "rev-list", f"{head}..") == done.report.commit
+    assert git(root, "log", "-1", "--format=%an: %s") == (
+        "claude: supersede: notes/old.md by notes/new.md"
+    )
+    assert git(root, "show", "HEAD~1:notes/old.md") + "\n" == NOTES["notes/old.md"]
+
+
+def test_the_texts_of_both_stay_as_they_were(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+
+    supersede_note(opened(root), "notes/old.md", "notes/new.md")
+
+    for path, text in NOTES.items():
+        note = parse_note(PurePosixPath(path), (root / path).read_bytes())
+        assert note.body == text.split("---\n", 2)[2]
+        assert note.text.startswith(text.split("\n---", 1)[0].replace("state: active\n", ""))
+
+
+def test_what_cannot_be_is_refused_and_nothing_changes(make_vault: Make, opened: Open) -> None:
+    root = make_vault(
+        {
+            **NOTES,
+            "notes/bad.md": "---\nstate: quarantined\n---\nx\n",
+            "notes/kept.md": "---\npinned: true\n---\nx\n",
+            "notes/rule.md": "---\nkind: policy_rule\n---\nx\n",
+        }
+    )
+    before = hash_tree(root, skip=(".git",))
+    vault = opened(root, agent="claude")
+
+    for old, new, why in [
+        ("notes/old.md", "notes/old.md", "itself"),
+        ("notes/old.md", "notes/gone.md", "no such note"),
+        ("notes/old.md", "notes/bad.md", "quarantined itself"),
+        ("notes/kept.md", "notes/new.md", "pinned"),
+        ("notes/bad.md", "notes/new.md", "only a person"),
+        ("notes/rule.md", "notes/new.md", "promoters"),
+    ]:
+        with pytest.raises((RefusedError, NoteNotFoundError), match=why):
+            supersede_note(vault, old, new)
+
+    assert hash_tree(root, skip=(".git",)) == before
+
+
+def test_a_note_can_replace_several(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, "notes/older.md": "Tokens live 5 minutes.\n"})
+    vault = opened(root)
+
+    supersede_note(vault, "notes/older.md", "notes/new.md")
+    supersede_note(vault, "notes/old.md", "notes/new.md")
+
+    assert read_property(root, "notes/new.md", "supersedes") == (
+        "[[notes/older]]",
+        "[[notes/old]]",
+    )
+
+
+def test_what_was_a_contradiction_is_none_any_more(make_vault: Make, opened: Open) -> None:
+    new = '---\ntitle: New\ncontradicts:\n  - "[[notes/old]]"\n---\n\nTokens live 30 minutes.\n'
+    root = make_vault({**NOTES, "notes/new.md": new})
+
+    supersede_note(opened(root), "notes/old.md", "notes/new.md")
+
+    assert read_property(root, "notes/new.md", "contradicts") is None
+
+
+def test_on_another_branch_it_is_a_commit_there(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+    vault = opened(root, ref="draft")
+    sync_vault(vault)
+
+    supersede_note(vault, "notes/old.md", "notes/new.md")
+
+    assert "superseded_by" in git(root, "show", "draft:notes/old.md")
+    assert "supersedes" in git(root, "show", "draft:notes/new.md")
+    assert (root / "notes/old.md").read_text() == NOTES["notes/old.md"]

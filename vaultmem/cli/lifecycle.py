@@ -1,0 +1,120 @@
+"""Commands that move notes from state to state: state, quarantine, supersede."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    PathArgument,
+    RefOption,
+    SessionOption,
+    VaultOption,
+    open_view,
+)
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+
+if TYPE_CHECKING:
+    from vaultmem.services.committing.commit import CommitReport
+    from vaultmem.vault import Vault
+
+_ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("state", cls=PlainCommand)(state_)
+    app.command("quarantine", cls=PlainCommand)(quarantine)
+    app.command("supersede", cls=PlainCommand)(supersede)
+
+
+def state_(
+    path: PathArgument,
+    state: Annotated[str, typer.Argument(metavar="STATE", help="The state that it goes to.")],
+    reason: _ReasonOption = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Move a note to another state of its life, and commit that.
+
+    Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
+    active by `promote`. Pinned notes and quarantined ones only a person moves.
+    """
+    _move(open_view(vault, ref, agent=agent, session=session), path, state, reason, as_json)
+
+
+def quarantine(
+    path: PathArgument,
+    reason: _ReasonOption,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take a note that cannot be trusted out of every recall and pack, and commit that.
+
+    `recall --include-quarantined` still shows it, behind a warning.
+    """
+    opened = open_view(vault, ref, agent=agent, session=session)
+    _move(opened, path, "quarantined", reason, as_json)
+
+
+def supersede(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The note that no longer holds.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The note that holds instead.")],
+    reason: _ReasonOption = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Replace a note by another: the old one is deprecated, and each names the other."""
+    from vaultmem.services.curating.supersede import supersede_note
+
+    opened = open_view(vault, ref, agent=agent, session=session)
+    done = supersede_note(opened, old, new, reason)
+    if as_json:
+        emit_json(
+            {
+                "old": done.old,
+                "new": done.new,
+                "from": done.before,
+                "commit": done.report.commit or None,
+            }
+        )
+        return
+    say_painted("superseded  ", "yellow", f"{done.old}  ({done.before} to deprecated)")
+    say_painted("by          ", "green", done.new)
+    _say_commits(done.report)
+
+
+def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> None:
+    from vaultmem.core.lifecycle import parse_state
+    from vaultmem.services.curating.transition import change_state
+
+    done = change_state(opened, [path], parse_state(state), reason)
+    if as_json:
+        moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
+        emit_json({"moved": moves, "commit": done.report.commit or None})
+        return
+    for move in done.moves:
+        say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
+    if not done.moves:
+        say(f"{path}: {state} already.")
+    _say_commits(done.report)
+
+
+def _say_commits(report: CommitReport) -> None:
+    for commit, subject in report.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")

@@ -1,0 +1,109 @@
+"""Commands about notes that say the same: similar, dedup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+    open_synced,
+    open_view,
+)
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.curating.nearby import Nearby
+    from vaultmem.services.notes.remember import Remembered
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("similar", cls=PlainCommand)(similar)
+    app.command("dedup", cls=PlainCommand)(dedup)
+
+
+def similar(
+    text: Annotated[
+        list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
+    ],
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the notes that say the same as a text or a note, or nearly, and what differs."""
+    from vaultmem.services.curating.nearby import describe_similar
+    from vaultmem.services.curating.similar import find_similar, read_asked
+
+    opened = open_view(vault, ref)
+    found = find_similar(opened, read_asked(opened, " ".join(text)))
+    if as_json:
+        emit_json({"similar": describe_similar(opened, found)})
+        return
+    for each in describe_similar(opened, found):
+        _say_near(each)
+    if not found:
+        say("No note is like that.")
+
+
+def dedup(
+    apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the notes that say the same as another; --apply merges them, in one commit.
+
+    The note that is merged stays where it is, deprecated, and names the one that counts, so that
+    links to it lead on. Pinned notes and those of a person are kept.
+    """
+    from vaultmem.services.curating.dedup import apply_merges, plan_merges
+
+    opened = open_synced(vault, agent)
+    merges = plan_merges(opened, ProgressLine("comparing notes"))
+    report = apply_merges(opened, merges) if apply and merges else None
+    if as_json:
+        shown = [{"keep": m.keep, "merge": m.drop, "adds": m.adds} for m in merges]
+        name = "merged" if report else "would_merge"
+        emit_json({name: shown, "commit": (report.commit or None) if report else None})
+        return
+    for merge in merges:
+        say_painted("merged  " if report else "would merge  ", "yellow", merge.drop)
+        say(f"  into  {one_line(merge.keep)}")
+        for sentence in merge.adds:
+            say(f"  + {one_line(sentence)}")
+    if not merges:
+        say("No note says the same as another.")
+    elif report is None:
+        say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
+    elif report.commit:
+        say_painted(report.commit[:7], "yellow", f"  {report.commits[-1][1]}")
+
+
+def say_nearby(done: Remembered) -> None:
+    """Print the notes that a memory is like: contradicted ones with both sides."""
+    if done.outcome != "created":
+        return
+    for each in done.similar:
+        _say_near(each)
+    against = [each.path for each in done.similar if each.contradicts and "/" in each.path]
+    if against:
+        say(f"If it replaces that: vaultmem supersede {one_line(against[0])} {one_line(done.path)}")
+
+
+def _say_near(each: Nearby) -> None:
+    word = "contradicts" if each.contradicts else "same" if each.is_same else "near"
+    colour = "yellow" if each.contradicts else "dim"
+    state = "" if each.state == "active" else f"  ({each.state})"
+    say_painted(f"{word}  ", colour, f"{each.path}{state}  {each.similarity:.2f}")
+    if each.says:
+        say(f"  says: {one_line(each.says)}")
+    for difference in each.differences:
+        ours, theirs = difference.ours or "nothing", difference.theirs or "nothing"
+        say(f"  {difference.kind}: {one_line(theirs)} there, {one_line(ours)} here")

@@ -1,0 +1,1 @@
+"""Whether two texts say the same: what they share, and what must not differ."""

@@ -1,0 +1,198 @@
+"""What differs between two statements that look alike: reasons never to take them for one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vaultmem.core.similarity import words
+from vaultmem.core.similarity.bindings import (
+    compare_negations,
+    compare_order,
+    compare_relations,
+)
+from vaultmem.core.similarity.difference import Difference
+from vaultmem.core.similarity.statement import LIMITS, Statement
+from vaultmem.core.similarity.tokens import Token, TokenKind
+
+#: Kinds of tokens that say what a difference is about.
+_TELLING = (
+    TokenKind.NAME,
+    TokenKind.ENVIRONMENT,
+    TokenKind.DATE,
+    TokenKind.TIME,
+    TokenKind.IDENTIFIER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """The content and numbers of each side that the other does not have."""
+
+    ours: tuple[Token, ...]
+    theirs: tuple[Token, ...]
+    our_numbers: tuple[Token, ...]
+    their_numbers: tuple[Token, ...]
+
+
+def find_unmatched(
+    ours: Statement,
+    theirs: Statement,
+    our_context: frozenset[str] = frozenset(),
+    their_context: frozenset[str] = frozenset(),
+) -> Unmatched:
+    """Return what each side has alone; the keys of a context (a title) explain the other side."""
+    left = _only_in(ours, theirs, their_context)
+    right = _only_in(theirs, ours, our_context)
+    our_numbers, their_numbers = _match_numbers(ours, theirs)
+    our_numbers, right = _match_hours(our_numbers, right)
+    their_numbers, left = _match_hours(their_numbers, left)
+    return Unmatched(
+        left,
+        right,
+        tuple(n for n in our_numbers if n.key not in their_context),
+        tuple(n for n in their_numbers if n.key not in our_context),
+    )
+
+
+def find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
+    """Return all that keeps the two from saying the same; none where nothing does."""
+    found = [
+        *_compare_numbers(alone),
+        *_compare_content(ours, theirs, alone),
+        *_compare_limits(ours, theirs, alone),
+        *compare_negations(ours, theirs),
+        *compare_relations(ours, theirs),
+    ]
+    if not found:
+        found.extend(compare_order(ours, theirs))
+    return found
+
+
+def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple[Token, ...]:
+    return tuple(
+        token
+        for key, token in one.content.items()
+        if key not in other.content
+        and key not in context
+        and token.raw.casefold() not in other.compounds
+        and not _is_compound(one, key, other)
+    )
+
+
+def _is_compound(one: Statement, key: str, other: Statement) -> bool:
+    """Tell whether a word is half of two that the other side writes as one."""
+    raw = one.content[key].raw.casefold()
+    joined = {token.raw.casefold() for token in other.content.values()} & one.compounds
+    return any(word.startswith(raw) or word.endswith(raw) for word in joined)
+
+
+def _match_numbers(
+    ours: Statement, theirs: Statement
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """Return the numbers without a partner; `480` has one in `480 px` where both name the unit."""
+    left = list(Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers))
+    right = list(Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers))
+    by_key = {token.key: token for token in (*ours.numbers, *theirs.numbers)}
+    units = _units_of(ours) & _units_of(theirs)
+    for key in list(left):
+        for other in right:
+            bare, full = sorted((by_key[key], by_key[other]), key=lambda token: bool(token.unit))
+            if not bare.unit and full.unit == bare.key and full.key.split()[-1] in units:
+                left.remove(key)
+                right.remove(other)
+                break
+    return (
+        tuple(by_key[key] for key in left if by_key[key].key != "1"),
+        tuple(by_key[key] for key in right if by_key[key].key != "1"),
+    )
+
+
+def _units_of(statement: Statement) -> set[str]:
+    return {token.key.split()[-1] for token in statement.numbers if token.unit}
+
+
+def _match_hours(
+    numbers: tuple[Token, ...], others: tuple[Token, ...]
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """Take `at 11` for 11:00 where the other side says so."""
+    times = {token.key: token for token in others if token.kind is TokenKind.TIME}
+    for number in numbers:
+        if (
+            number.key.isdigit()
+            and len(number.key) < 3
+            and (time := times.get(f"{int(number.key):02}:00"))
+        ):
+            numbers = tuple(each for each in numbers if each is not number)
+            others = tuple(each for each in others if each is not time)
+    return numbers, others
+
+
+def _compare_numbers(alone: Unmatched) -> Iterator[Difference]:
+    if alone.our_numbers or alone.their_numbers:
+        yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
+
+
+def _compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:
+    """Yield what only one side has, or has another word for; what hardly counts left out."""
+    mine = [token for token in alone.ours if token.kind is not TokenKind.LIGHT]
+    yours = [token for token in alone.theirs if token.kind is not TokenKind.LIGHT]
+    if yours and not mine:  # A word said twice may stand where the other has another.
+        mine = [ours.content[key] for key in _repeated_only(ours, theirs)]
+    if mine and not yours:
+        yours = [theirs.content[key] for key in _repeated_only(theirs, ours)]
+    if not (mine and yours):
+        mine = [token for token in mine if not _may_go(token, ours)]
+        yours = [token for token in yours if not _may_go(token, theirs)]
+    if mine or yours:
+        kinds = {token.kind for token in (*mine, *yours)}
+        telling = [kind for kind in _TELLING if kind in kinds]
+        kind = telling[0] if len(telling) == 1 else TokenKind.WORD
+        yield Difference(kind.value, _say(mine), _say(yours))
+
+
+def _may_go(token: Token, statement: Statement) -> bool:
+    """Tell whether a word may be missing from the other side: a label, a verb of little meaning."""
+    if token.kind in {TokenKind.LABEL, TokenKind.LIGHT}:
+        return True
+    return token.key in statement.verbs and token.key not in words.TAKING_BACK
+
+
+def _repeated_only(one: Statement, other: Statement) -> list[str]:
+    return [key for key in sorted(one.repeated - other.repeated) if key in one.content]
+
+
+def _compare_limits(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:
+    for name, count in ours.limits.items():
+        if count == theirs.limits[name]:
+            continue
+        fuller, extra = (
+            (ours, alone.ours) if count > theirs.limits[name] else (theirs, alone.theirs)
+        )
+        if name == "condition" and all(_may_go(t, fuller) for t in extra):
+            continue  # `when there are more than 120` for `above 120`.
+        said = " ".join(sorted(fuller.little & LIMITS[name]))
+        yield Difference(name, said if fuller is ours else "", said if fuller is theirs else "")
+    if ours.bounds != theirs.bounds:
+        yield Difference("limit", " ".join(ours.bounds), " ".join(theirs.bounds))
+    if not (ours.negated or theirs.negated):
+        yield from _oppose("modality", ours, theirs, words.MUST, words.MAY)
+    yield from _oppose("tense", ours, theirs, words.PAST, words.PRESENT)
+    yield from _oppose("tense", ours, theirs, words.PAST, words.FUTURE)
+    yield from _oppose("choice", ours, theirs, frozenset({"or", "oder"}), frozenset({"and", "und"}))
+
+
+def _oppose(
+    kind: str, ours: Statement, theirs: Statement, first: frozenset[str], second: frozenset[str]
+) -> Iterator[Difference]:
+    """Yield that one side has only words of one group, and the other only of the other."""
+    for one, other, swapped in ((ours, theirs, False), (theirs, ours, True)):
+        mine, yours = one.little & first, other.little & second
+        if mine and yours and not one.little & second and not other.little & first:
+            said = (" ".join(sorted(mine)), " ".join(sorted(yours)))
+            yield Difference(kind, *(said[::-1] if swapped else said))
+
+
+def _say(tokens: tuple[Token, ...] | list[Token]) -> str:
+    return ", ".join(token.raw.strip() for token in tokens)

@@ -1,0 +1,189 @@
+"""A statement's tokens: words in one form, quantities in one unit, dates, names and identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, lru_cache
+
+from vaultmem.core.similarity import figures, quantities, words
+from vaultmem.core.similarity.language import (
+    Language,
+    guess_language,
+    is_environment,
+    is_function_word,
+    is_light,
+    unify_word,
+)
+from vaultmem.core.similarity.patterns import TOKEN
+from vaultmem.core.similarity.phrases import unify_phrases
+
+
+class TokenKind(StrEnum):
+    """What a token is; `STOP` has no meaning of its own, `LIGHT` hardly any."""
+
+    WORD = "word"
+    NAME = "name"
+    IDENTIFIER = "identifier"
+    ENVIRONMENT = "environment"
+    DATE = "date"
+    TIME = "time"
+    NUMBER = "number"
+    LIGHT = "light"
+    LABEL = "label"
+    STOP = "stop"
+    LIMIT = "limit"
+    BREAK = "break"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token: its canonical `key`, what was written, and for a quantity its unit ("" if none)."""
+
+    key: str
+    raw: str
+    kind: TokenKind
+    unit: str = ""
+
+
+#: Longer figures are cut: nobody compares by them, and converting them takes long.
+_MAX_FIGURE = 40
+
+_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
+
+
+@lru_cache(maxsize=4096)
+def read_tokens(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a text in order; `BREAK` stands where a clause may end."""
+    plain = unify_phrases(text)
+    language = guess_language(plain)
+    found: list[Token] = []
+    starts_sentence = True
+    for match in TOKEN.finditer(plain):
+        tokens = _read_match(match, language, starts_sentence)
+        if tokens:
+            ends = match.lastgroup == "breaks" and any(mark in match.group() for mark in ".;!?\n:")
+            starts_sentence = ends
+            found.extend(tokens)
+    return tuple(_find_labels(found))
+
+
+def _find_labels(tokens: list[Token]) -> Iterator[Token]:
+    """Mark the words that only say what the name or number beside them is."""
+    proper = {TokenKind.IDENTIFIER, TokenKind.NUMBER}
+    for place, token in enumerate(tokens):
+        beside = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]
+        is_label = token.raw.lower() in words.LABELS and any(t.kind in proper for t in beside)
+        if token.kind is TokenKind.WORD and (is_label or token.raw.lower() in words.GENERIC):
+            token = replace(token, kind=TokenKind.LABEL)
+        yield token
+
+
+def _read_match(match: re.Match[str], language: Language, starts: bool) -> list[Token]:
+    raw, kind = match.group(), match.lastgroup
+    if kind == "breaks":
+        return [Token("", raw, TokenKind.BREAK)]
+    if kind in {"url", "mail", "flag", "issue", "identifier"}:
+        return _read_identifier(raw)
+    if kind == "phone":
+        return [Token("+" + re.sub(r"\D", "", raw), raw, TokenKind.NUMBER)]
+    if kind == "version":
+        return [Token(raw.lower().removeprefix("v"), raw, TokenKind.NUMBER)]
+    if kind == "limit":
+        return [Token(raw, raw, TokenKind.LIMIT)]
+    if kind == "date":
+        return [Token(figures.read_date(raw), raw, TokenKind.DATE)]
+    if kind == "named_date":
+        return [Token(figures.read_named_date(raw), raw, TokenKind.DATE)]
+    if kind == "time":
+        return [Token(figures.read_time(raw), raw, TokenKind.TIME)]
+    if match["number"]:
+        return _read_number(match, language)
+    return _read_word(raw, language, starts)
+
+
+def _read_identifier(raw: str) -> list[Token]:
+    name = raw.rstrip(".:/").removesuffix("()")
+    name = name.removeprefix("./")
+    has_case = "_" in name or _MIXED.search(name)
+    return [Token(name if has_case else name.casefold(), raw, TokenKind.IDENTIFIER)]
+
+
+def _read_number(match: re.Match[str], language: Language) -> list[Token]:
+    raw = match.group()
+    sign = (match["sign"] or "").strip()
+    unit = sign or (match["unit"] or "").lower()
+    figure = re.match(r"[^\d-]*(-?[\d.,_ ]*\d)", raw)
+    value = figures.read_figure(figure[1] if figure else raw)[:_MAX_FIGURE]
+    if match["k"]:
+        value = f"{float(value) * 1000:.9g}"
+    rest: list[Token] = []
+    if match["unit"] and (sign or unit not in _units()):
+        rest = _read_word(match["unit"], language, False)
+        unit, raw = sign, raw.removesuffix(match["unit"])
+    return [_make_quantity(value, unit, raw), *rest]
+
+
+def _make_quantity(value: str, unit: str, raw: str) -> Token:
+    if not unit:
+        return Token(value, raw, TokenKind.NUMBER)
+    dimension, factor = _units()[unit]
+    try:
+        amount = f"{float(value) * factor:.9g}"
+    except ValueError:
+        amount = value
+    return Token(f"{amount} {dimension}", raw, TokenKind.NUMBER, value)
+
+
+def _read_word(raw: str, language: Language, starts: bool) -> list[Token]:
+    word = raw.lower()
+    if word == "second" or re.fullmatch(r"\d+(?:st|nd|rd|th)", word):
+        return [Token({"second": "2nd"}.get(word, word), raw, TokenKind.WORD)]
+    if weekday := _weekdays().get(word.removesuffix("s")):
+        return [Token(f"weekday {weekday}", raw, TokenKind.DATE)]
+    if raw[0].isupper() and (month := _months().get(word)) and word != "may":
+        return [Token(f"-{int(month):02}", raw, TokenKind.DATE)]
+    if word in words.JOINING and (language.is_german or word not in words.GERMAN_ONLY):
+        return [Token("", "", TokenKind.BREAK), Token(word, raw, TokenKind.STOP)]
+    if word in _negated():
+        left = _read_word(_negated()[word], language, True)
+        return [Token("not", raw, TokenKind.STOP), *left]
+    key = unify_word(word, language)
+    if word in words.LIGHT and not is_function_word(word, language):
+        return [Token(key, raw, TokenKind.LIGHT)]
+    if raw.isupper() and len(raw) > 1 and not language.is_shouting:
+        return [Token(unify_word(word, language), raw, TokenKind.IDENTIFIER)]
+    if re.fullmatch(r"[A-Z]{2,}s", raw):
+        return [Token(unify_word(word[:-1], language), raw[:-1], TokenKind.IDENTIFIER)]
+    is_name = raw[0].isupper() and not starts and not raw.isupper() and not language.is_german
+    if is_function_word(word, language) and not is_name:
+        return [Token(word, raw, TokenKind.STOP)]
+    if is_environment(key):
+        return [Token(key, raw, TokenKind.ENVIRONMENT)]
+    if is_light(key) and not word.endswith("ings"):
+        return [Token(key, raw, TokenKind.LIGHT)]
+    if _MIXED.search(raw):
+        return [Token(key if word != raw else raw, raw, TokenKind.IDENTIFIER)]
+    return [Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD)]
+
+
+@cache
+def _weekdays() -> dict[str, str]:
+    return figures.pairs(quantities.WEEKDAYS)
+
+
+@cache
+def _months() -> dict[str, str]:
+    return figures.pairs(quantities.MONTHS)
+
+
+@cache
+def _negated() -> dict[str, str]:
+    return figures.pairs(words.NEGATED)
+
+
+@cache
+def _units() -> dict[str, tuple[str, float]]:
+    return figures.units()

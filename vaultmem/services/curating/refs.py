@@ -1,0 +1,106 @@
+"""Find out which files that notes rest on have changed or vanished since the notes were written."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from vaultmem.core.links.link import LinkKind
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.errors import VaultError
+from vaultmem.services.curating.uses import Use
+from vaultmem.storage.git.file_log import (
+    FileCommit,
+    list_entries,
+    list_file_commits,
+    open_repository,
+)
+from vaultmem.storage.git.runner import GitRunner
+from vaultmem.storage.links import LinkStore
+from vaultmem.vault import Vault
+
+#: What may be a file's path: no scheme, not absolute, nothing above.
+_PATH = re.compile(r"(?![/\\-])(?![A-Za-z][A-Za-z0-9+.-]*:)[^\x00-\x1f]{1,400}")
+_LINE = re.compile(r"[#:][L\d].*$")
+
+_MAX_PATHS = 400
+_MAX_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A repository, and the folders in it that a path may be relative to."""
+
+    git: GitRunner
+    prefixes: tuple[str, ...]
+
+    def name(self, path: str) -> tuple[str, ...]:
+        return tuple(f"{prefix}{path}" for prefix in self.prefixes)
+
+
+def find_changed_refs(
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+) -> dict[str, tuple[str, ...]]:
+    """Return, by note, what happened since to files that it rests on, as sentences.
+
+    A path is looked for in the vault's repository, and in the one that `code_repository` names.
+    """
+    wanted = _find_paths(vault, records)
+    since = min((int(uses[note].written) for note in wanted), default=0)
+    told: dict[str, list[str]] = {}
+    for place in _find_places(vault) if wanted else ():
+        names = sorted({n for paths in wanted.values() for p in paths for n in place.name(p)})
+        commits: dict[str, list[FileCommit]] = {}
+        there: set[str] = set()
+        for start in range(0, len(names), _MAX_PATHS):
+            some = names[start : start + _MAX_PATHS]
+            commits |= list_file_commits(place.git, some, since)
+            there |= list_entries(place.git, some).keys()
+        for note, paths in wanted.items():
+            for path in paths:
+                for name in place.name(path):
+                    if text := _tell(path, commits[name], uses[note].written, name in there):
+                        told.setdefault(note, []).append(text)
+    return {note: tuple(texts[:_MAX_TOLD]) for note, texts in told.items()}
+
+
+def _find_paths(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, list[str]]:
+    """Return the paths that each note rests on."""
+    by_document = {record.document: record.path for record in records}
+    found = {}
+    for document, links in LinkStore(vault.state).links_in(["refs"]).items():
+        paths = [_LINE.sub("", link.path) for link in links if link.kind is LinkKind.PATH]
+        if document in by_document and (good := [path for path in paths if _is_path(path)]):
+            found[by_document[document]] = good
+    return found
+
+
+def _find_places(vault: Vault) -> Iterator[_Place]:
+    head = vault.head()
+    if head is not None and head.commit:
+        yield _Place(vault.history.git, tuple(dict.fromkeys((vault.history.prefix, ""))))
+    if not vault.config.code_repository:
+        return
+    folder = (vault.root / Path(vault.config.code_repository).expanduser()).resolve()
+    with contextlib.suppress(VaultError, OSError):
+        git = open_repository(folder) if folder.is_dir() else None
+        if git is not None and not (head and git.work_tree == vault.history.git.work_tree):
+            inside = folder.relative_to(git.work_tree).as_posix()
+            yield _Place(git, tuple(dict.fromkeys(("" if inside == "." else f"{inside}/", ""))))
+
+
+def _tell(path: str, commits: Sequence[FileCommit], written: float, is_there: bool) -> str:
+    """Return what happened to a file after a note was written, "" for nothing."""
+    later = [commit for commit in commits if commit.at > written + 1]
+    if not later:
+        return ""
+    what = "changed" if is_there else "vanished"
+    return f"{path} {what} on {datetime.fromtimestamp(later[0].at).date()} in {later[0].commit[:7]}"
+
+
+def _is_path(text: str) -> bool:
+    return bool(_PATH.fullmatch(text)) and ".." not in re.split(r"[\\/]", text)

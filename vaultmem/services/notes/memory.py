@@ -1,0 +1,112 @@
+"""A memory on its way to a note: what may be one, its title, and the note's text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.properties import PropertyValue, format_property
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import RefusedError
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.vault import Vault
+
+#: List properties with wikilinks, by name.
+Links = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is to be remembered; empty fields are left out of the note."""
+
+    text: str
+    title: str = ""
+    context: str = ""
+    kind: Kind = Kind.SEMANTIC_FACT
+    state: State | None = None
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    confidence: float | None = None
+    refs: tuple[str, ...] = ()
+
+
+def choose_title(memory: Memory) -> str:
+    """Return a memory's title, else its first line without marks, 80 characters at most."""
+    if memory.title.strip():
+        return " ".join(memory.title.split())
+    line = next((line for line in memory.text.splitlines() if line.strip()), "")
+    words = " ".join(line.strip().lstrip("#>-* ").split())
+    if len(words) <= 80:
+        return words.rstrip(".") or "Note"
+    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+
+
+def compose_note(
+    vault: Vault, memory: Memory, title: str, state: State, links: Links | None = None
+) -> str:
+    """Return the text of a new note; `links` are list properties that name other notes."""
+    source = "human" if vault.is_person else "agent"
+    properties: dict[str, PropertyValue | None] = {
+        "title": title,
+        "kind": memory.kind.value,
+        "state": state.value,
+        "pinned": True if memory.pinned else None,
+        "tags": memory.tags or None,
+        "created": datetime.fromtimestamp(vault.now()).replace(microsecond=0),
+        "confidence": memory.confidence,
+        "source": source,
+        "agent": None if vault.is_person else vault.author.agent,
+        "session": vault.author.session or None,
+        "tool_call": vault.author.tool_call or None,
+        "refs": memory.refs or None,
+        **{name: items or None for name, items in (links or {}).items()},
+    }
+    lines = ["---"]
+    for name, value in properties.items():
+        if value is not None:
+            lines.extend(format_property(name, value))
+    return "\n".join([*lines, "---", "", memory.text.strip("\n"), ""])
+
+
+def check_encoding(memory: Memory) -> None:
+    """Refuse bytes of an argument that were no UTF-8, which Python keeps as lone surrogates."""
+    for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RefusedError(
+                f"the text is not UTF-8 (character {error.start + 1}); nothing was written"
+            ) from None
+
+
+def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None:
+    """Refuse what cannot be a note, or must not be one.
+
+    Raises:
+        RefusedError: empty, too large, not text, or it looks like a credential.
+    """
+    if not memory.text.strip():
+        raise RefusedError("nothing to remember: the text is empty")
+    if "\0" in memory.text:
+        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
+    if len(data) > MAX_FILE_BYTES:
+        raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
+    if memory.confidence is not None and not 0 <= memory.confidence <= 1:
+        raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
+    for tag in memory.tags:
+        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
+            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
+    if not vault.config.allows_secrets(folder):
+        for found in find_secrets(memory.text):
+            raise RefusedError(
+                f"line {found.line} of the text looks like a credential ({found.rule}); "
+                "remember where it is kept, not the value"
+            )
+        for found in find_secrets("\n".join((memory.title, *memory.tags, *memory.refs))):
+            raise RefusedError(
+                f"the title, a tag or a ref looks like a credential ({found.rule}); "
+                "remember where it is kept, not the value"
+            )

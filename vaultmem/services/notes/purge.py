@@ -1,0 +1,126 @@
+"""Say what it takes to have git forget a note too; nothing of it is done here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vaultmem.services.finding.receipts import list_receipts
+from vaultmem.services.history.trace import trace_note
+from vaultmem.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do: why, and the commands for it, if it can be done by commands."""
+
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What has to be done, in order; `paths` are all names that the notes ever had.
+
+    `commits` is how many commits hold them now.
+    """
+
+    paths: tuple[str, ...]
+    commits: int
+    steps: tuple[Step, ...]
+
+
+def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
+    """Return the steps that remove every version of these notes, present or removed, from git.
+
+    The vault must be in sync and in a repository.
+
+    Raises:
+        NoteNotFoundError: no note is or was called that.
+    """
+    names: dict[str, None] = {}
+    commits: set[str] = set()
+    for path in paths:
+        trace = trace_note(vault, path)
+        names[trace.path] = None
+        for version in trace.versions:
+            names.update(dict.fromkeys(filter(None, [version.operation.file.previous])))
+            if version.commit is not None:
+                commits.add(version.commit.commit)
+    return Purge(tuple(names), len(commits), tuple(_list_steps(vault, tuple(names))))
+
+
+def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[Step]:
+    history = vault.history
+    inside = [f"{history.prefix}{path}" for path in paths]
+    options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
+    yield Step(
+        "If it was a key, password or token, change it now, where it is used. Whoever saw it has "
+        "it; no rewriting takes it back. That alone may be enough."
+    )
+    yield Step(
+        "Keep a copy of the repository, until you know that the rewriting was right. The copy "
+        "holds the note too: remove it in the end.",
+        (f"git clone --mirror {shlex.quote(str(vault.root))} ../before-purge.git",),
+    )
+    yield Step(
+        "Commit or put away everything, then rewrite every commit of every branch and tag (git "
+        "filter-repo is a program of its own: `pip install git-filter-repo`). All later commits "
+        "get new ids; receipts, links to commits and signatures of the old ones end.",
+        (f"git filter-repo --force --invert-paths {options}",),
+    )
+    yield Step(
+        "Git keeps what nothing names for a while. Drop it.",
+        ("git reflog expire --expire=now --expire-unreachable=now --all", "git gc --prune=now"),
+    )
+    yield Step(
+        "See that no commit has it any more: this prints nothing.",
+        tuple(f"git log --all --oneline -- {shlex.quote(path)}" for path in inside),
+    )
+    yield from _list_remotes(vault)
+    yield Step(
+        "Every other clone, work tree, fork, backup and CI cache still has it, and one push from "
+        "an old clone brings it back. Have each deleted and cloned again, not pulled."
+    )
+    yield from _list_own(vault, paths)
+
+
+def _list_remotes(vault: Vault) -> Iterator[Step]:
+    remotes = vault.history.git.run("remote", check=False).splitlines()
+    if not remotes:
+        yield Step("This repository has no remote, so nothing was pushed from here.")
+        return
+    commands = []
+    for name in remotes:
+        url = vault.history.git.run("remote", "get-url", name, check=False) or "URL"
+        quoted = shlex.quote(name)
+        commands += [
+            f"git remote add {quoted} {shlex.quote(url)}",
+            f"git push --force --all {quoted}",
+            f"git push --force --tags {quoted}",
+        ]
+    yield Step(
+        "filter-repo removes the remotes, so that nothing is pushed by accident. Add them again "
+        "and overwrite what they have. A host such as GitHub keeps old commits reachable by their "
+        "ids and in pull requests: ask its support to remove them.",
+        tuple(commands),
+    )
+
+
+def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[Step]:
+    """Yield what vaultmem itself keeps outside of the repository."""
+    shown = [
+        receipt.id
+        for receipt in list_receipts(vault)
+        if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
+    ]
+    if shown:
+        yield Step(
+            "Packs that agents were given showed it, and their receipts say so. Remove these "
+            f"files: {', '.join(f'{name}.json' for name in shown)}.",
+        )
+    yield Step(
+        "vaultmem's own index is made from the notes and made again without them.",
+        (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem sync"),
+    )
