@@ -1,0 +1,278 @@
+"""Compaction: what is left of a text, when, of which notes, and that nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from clocks import Clock, ask, tell
+from support import git, hash_tree, write_notes
+
+from vaultmem.core.curating.fidelity import Fidelity, Step, read_fidelity, shorten_note
+from vaultmem.core.curating.text_rank import find_keywords, rank_sentences
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.note import parse_note
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.errors import RefusedError
+from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.curating.compact import compact, plan_compaction
+from vaultmem.services.curating.curate import curate
+from vaultmem.services.history.restore import restore_note
+from vaultmem.services.notes.read import get_note
+from vaultmem.services.notes.remember import Memory
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+AGES = "stale_after: 90\narchive_after: 180\nsummary_after: 60\nkeywords_after: 120\n"
+
+TRACE = """## What happened
+
+The refund job stopped at 14:05. Holmpay answered 429 to each refund after the 120th. The queue of
+refunds grew to 3,400 jobs. Nobody was paged, because the alert counts errors and not refunds. The
+weather was fine. Maren raised the refund queue's pause to 600 ms, and the queue drained by 16:30.
+Somebody made coffee. A refund that was retried kept its key. The key is made in
+api/refunds/keys.py. Later the team talked about lunch.
+
+## What follows
+
+- The alert has to count refunds in the queue. #alerting
+- The pause of the refund queue stays at 600 ms.
+- The party is on Friday.
+- Holmpay is asked for a higher limit than 120 refunds a minute, with the numbers of this Friday,
+  and Maren writes to their support before the end of the month.
+- The refund job logs each pause of the queue, so that the next one who looks sees why it stands.
+"""
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
+    return opened(make_vault({"vaultmem.yaml": AGES}), agent="claude", now=clock)
+
+
+def run(vault: Vault) -> dict[str, Step]:
+    return {each.path: each.step for each in compact(vault).steps}
+
+
+def test_sentences_that_the_others_lead_to_rank_first() -> None:
+    sentences = [
+        "The refund queue pauses for 600 ms.",
+        "Lunch was late.",
+        "A pause of the refund queue keeps Holmpay from answering 429.",
+        "Each refund in the queue keeps its key.",
+    ]
+    ranks = rank_sentences(sentences)
+    assert ranks[1] == min(ranks)
+    assert ranks == rank_sentences(list(sentences))
+    assert rank_sentences(["one"]) == [0.15]
+
+
+def test_what_a_sentence_shares_with_the_topic_raises_it() -> None:
+    sentences = ["The bell was cast in 1871.", "The drum is new.", "The drum was dear and new."]
+    assert rank_sentences(sentences)[0] == min(rank_sentences(sentences))
+    asked = rank_sentences(sentences, "when was the bell cast")
+    assert asked[0] == max(asked)
+
+
+def test_keywords_keep_numbers_and_names_as_written() -> None:
+    words = find_keywords("The job in api/keys.py retried 3,400 refunds and waited 600 ms.", 4)
+    assert [word for word in words if not word.isalpha()] == ["api/keys.py", "3,400", "600"]
+    assert find_keywords("", 4) == []
+
+
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_a_summary_is_about_a_fifth_of_sentences_that_stood_there(eol: str) -> None:
+    text = f"---\nkind: episodic_trace\nmine: 1\n---\n# Friday\n\n{TRACE}".replace("\n", eol)
+    note = parse_note(PurePosixPath("notes/x.md"), text.encode())
+
+    short = parse_note(note.path, shorten_note(note, Fidelity.SUMMARY).encode())
+
+    assert read_fidelity(short) is Fidelity.SUMMARY
+    share = count_tokens(short.body) / count_tokens(note.body)
+    assert 0.1 < share < 0.4
+    assert (short.title, short.tags) == ("Friday", ("alerting",))
+    assert short.matter.get("mine").value == "1"
+    original = " ".join(note.body.split())
+    prose = [line for line in short.body.splitlines() if line and not line.startswith("#")]
+    assert prose
+    for line in prose:
+        for sentence in line.removeprefix("- ").split(". "):
+            assert sentence.strip(". ") in original
+    assert ("\r\n" in short.text) == (eol == "\r\n")
+    assert shorten_note(note, Fidelity.SUMMARY) == shorten_note(note, Fidelity.SUMMARY)
+
+
+def test_what_would_hardly_be_shorter_stays() -> None:
+    note = parse_note(PurePosixPath("notes/x.md"), b"---\ntitle: Bell\n---\nIt rings at 7.\n")
+    assert shorten_note(note, Fidelity.SUMMARY) == ""
+    assert shorten_note(note, Fidelity.KEYWORDS) == ""
+
+
+def test_documents_stay_and_long_texts_take_no_long_time() -> None:
+    for count, is_short in ((9_000, True), (90_000, False)):
+        text = " ".join(f"Bell number {n} rings at w{n:x}." for n in range(count // 30))
+        note = parse_note(PurePosixPath("notes/x.md"), f"---\ntitle: T\n---\n{text}\n".encode())
+        for level in (Fidelity.SUMMARY, Fidelity.KEYWORDS):
+            assert bool(shorten_note(note, level)) == is_short
+
+
+def test_a_note_decays_step_by_step_and_each_step_is_a_commit(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still", kind=Kind.EPISODIC_TRACE))
+    full = (vault.root / path).read_bytes()
+    heads = [git(vault.root, "rev-parse", "HEAD")]
+    steps = []
+    for days in (59, 2, 58, 2, 58, 2):
+        clock.pass_days(days)
+        found = run(vault)
+        steps.append(found.get(path))
+        if found:
+            heads.append(git(vault.root, "rev-parse", "HEAD"))
+            assert git(vault.root, "rev-list", "--count", f"{heads[-2]}..HEAD") == "1"
+            assert git(vault.root, "diff", "--name-only", heads[-2], "HEAD") == path
+
+    assert steps == [None, Step.SUMMARY, None, Step.KEYWORDS, None, Step.ARCHIVED]
+    note = get_note(vault, path).note
+    assert (note.state, read_fidelity(note)) == (State.ARCHIVED, Fidelity.KEYWORDS)
+    assert "600" in note.body
+    subjects = git(vault.root, "log", "-3", "--format=%s").splitlines()
+    assert subjects == [
+        "compact: 1 note archived",
+        "compact: 1 note to keywords",
+        "compact: 1 note to a summary",
+    ]
+    assert run(vault) == {}
+    body = git(vault.root, "log", "-1", "--format=%b", heads[1])
+    command = body.splitlines()[0]
+    assert command.startswith("What they were: vaultmem restore NOTE --at ")
+    restored = restore_note(vault, path, command.split()[-1])
+    assert restored.is_changed
+    assert (vault.root / path).read_bytes() == full
+
+
+def test_what_was_restored_has_its_time_anew(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
+    head = git(vault.root, "rev-parse", "HEAD")
+    clock.pass_days(61)
+    assert run(vault) == {path: Step.SUMMARY}
+    restore_note(vault, path, head)
+    save_checkpoint(vault, "wanted again")
+    clock.pass_days(59)
+    assert run(vault) == {}
+    clock.pass_days(2)
+    assert run(vault) == {path: Step.SUMMARY}
+
+
+def test_what_was_asked_for_is_in_the_summary(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="A day"))
+    ask(vault, "where is the key of a refund made")
+    clock.pass_days(61)
+    run(vault)
+    assert "api/refunds/keys.py" in get_note(vault, path).note.body
+
+
+def test_what_compaction_left_of_two_notes_does_not_make_them_one(
+    vault: Vault, clock: Clock
+) -> None:
+    other = TRACE.replace("14:05", "15:05")
+    one, two = (Memory(t, title="A day", context=c) for t, c in ((TRACE, "x"), (other, "y")))
+    paths = tell(vault, one, two)
+    for days in (61, 60):
+        clock.pass_days(days)
+        assert len(run(vault)) == 2
+    bodies = {get_note(vault, path).note.body for path in paths}
+    assert len(bodies) == 1
+    sync_vault(vault)
+    assert not any(each.into for each in curate(vault).proposals)
+
+
+def test_a_recall_resets_the_clock(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
+    clock.pass_days(59)
+    assert ask(vault, "why did the refunds stand still")
+    clock.pass_days(59)
+    assert run(vault) == {}
+    clock.pass_days(2)
+    assert run(vault) == {path: Step.SUMMARY}
+
+
+def test_short_notes_go_stale_and_then_to_the_archive_in_their_own_words(
+    vault: Vault, clock: Clock
+) -> None:
+    (path,) = tell(vault, Memory("The bell rings at seven."))
+    body = get_note(vault, path).note.body
+    clock.pass_days(179)
+    assert run(vault) == {}
+    clock.pass_days(2)
+    assert run(vault) == {path: Step.STALE}
+    assert run(vault) == {path: Step.ARCHIVED}
+    note = get_note(vault, path).note
+    assert (note.body, note.state) == (body, State.ARCHIVED)
+
+
+def test_what_is_exempt_stays_byte_for_byte(vault: Vault, opened: Open, clock: Clock) -> None:
+    tell(
+        vault,
+        Memory(TRACE, title="Pinned", pinned=True),
+        Memory(TRACE, title="Policy", kind=Kind.POLICY_RULE, state=State.ACTIVE),
+        Memory(TRACE, title="Skill", kind=Kind.PROCEDURAL_SKILL, state=State.ACTIVE),
+        Memory(TRACE, title="Edited", context="e"),
+    )
+    person = opened(vault.root, now=clock)
+    tell(person, Memory(TRACE, title="A person's"))
+    write_notes(vault.root, {"notes/by-hand.md": f"# By hand\n\n{TRACE}"})
+    edited = vault.root / "notes/e/edited.md"
+    edited.write_text(edited.read_text().replace("weather was fine", "weather was bad"))
+    save_checkpoint(person, "hands")
+    write_notes(vault.root, {"sessions/s.md": f"---\nagent: claude\n---\n{TRACE}"})
+    sync_vault(vault)
+    clock.pass_days(400)
+    before = hash_tree(vault.root, skip=(".git",))
+
+    plan = plan_compaction(vault)
+
+    assert plan.steps == ()
+    reasons = plan.exempt
+    assert reasons["a policy or skill"] == 2
+    assert reasons["written or edited by a person"] == 3
+    assert reasons["a session, task or reference material"] == 1
+    compact(vault)
+    assert hash_tree(vault.root, skip=(".git",)) == before
+
+
+def test_what_no_commit_has_is_not_shortened(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
+    file = vault.root / path
+    file.write_text(file.read_text() + "\nJust added.\n")
+    sync_vault(vault)
+    clock.pass_days(100)
+    assert plan_compaction(vault).exempt == {"in no commit yet": 1}
+    assert run(vault) == {}
+    assert file.read_text().endswith("\nJust added.\n")
+
+
+def test_a_dry_run_changes_nothing(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
+    clock.pass_days(100)
+    sync_vault(vault)
+    before = hash_tree(vault.root)
+    (step,) = plan_compaction(vault).steps
+    assert (step.path, step.step) == (path, Step.SUMMARY)
+    assert step.tokens_left < step.tokens
+    assert hash_tree(vault.root) == before
+
+
+def test_without_git_nothing_is_compacted(tmp_path: Path, home: Path, opened: Open) -> None:
+    root = tmp_path / "plain"
+    write_notes(root, {"notes/a.md": "---\nagent: x\ncreated: 2020-01-01\n---\nOld.\n"})
+    vault = opened(root)
+    sync_vault(vault)
+    with pytest.raises(RefusedError, match="needs git"):
+        plan_compaction(vault)

@@ -1,0 +1,273 @@
+"""Dreaming: what is promoted, in which words, and what no dream may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clocks import DAY, Clock, ask, tell
+from support import git, hash_tree, write_notes
+
+from vaultmem.core.curating.dreaming import Gates, Surfacing, Weights, measure_strength
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.curating.dream import Dream, dream, dream_if_due
+from vaultmem.services.curating.transition import change_state
+from vaultmem.services.notes.read import get_note
+from vaultmem.services.notes.remember import Memory
+from vaultmem.services.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+EQUAL = Weights(1, 1, 1, 1, 1)
+BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
+QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at seven")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
+    return opened(make_vault(), agent="claude", now=clock)
+
+
+def ask_often(vault: Vault, clock: Clock, questions: tuple[str, ...] = QUESTIONS) -> None:
+    for question in questions:
+        assert ask(vault, question)
+        clock.pass_days(1)
+
+
+def find_held(done: Dream) -> dict[str, str]:
+    return {each.path: each.held for each in done.candidates}
+
+
+def test_the_measures_are_those_of_the_formulas() -> None:
+    now = 100.0 * DAY
+    calls = [
+        Surfacing(now - 14 * DAY, "red bell", 1),
+        Surfacing(now - 14 * DAY, "red bell", 3),  # Another section of the same call.
+        Surfacing(now - 15 * DAY, "the bell, red", 3),
+        Surfacing(now + 1, "later", 1),
+    ]
+    found = measure_strength(calls, now, EQUAL)
+    assert (found.recalls, found.queries, found.days) == (2, 1, 2)
+    assert found.frequency == round(1.0986122886 / 2.5649493574, 4)
+    assert found.relevance == 0.75
+    assert found.recency == 0.5
+    assert found.diversity == 0.2
+    assert found.consolidation == 0.25
+    assert found.score == pytest.approx((0.4283 + 0.75 + 0.5 + 0.2 + 0.25) / 5, abs=1e-4)
+    assert measure_strength([], now, EQUAL).score == 0.0
+    heavy = measure_strength(calls, now, Weights(0, 1, 0, 0, 0))
+    assert heavy.score == 0.75
+
+
+def test_each_gate_says_what_is_missing() -> None:
+    calls = [Surfacing(float(n), "bell", 1) for n in range(3)]
+    found = measure_strength(calls, 3.0, EQUAL)
+    assert found.find_gate(Gates(4, 1, 0.0)) == "recalled 3 of 4 times"
+    assert found.find_gate(Gates(3, 2, 0.0)) == "1 of 2 different questions"
+    assert found.find_gate(Gates(3, 1, 0.99)) == "scores below 0.99"
+    assert found.find_gate(Gates(3, 1, 0.1)) == ""
+
+
+def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clock) -> None:
+    (bell,) = tell(vault, BELL)
+    before = (vault.root / "MEMORY.md").read_text()
+    ask_often(vault, clock)
+    head = git(vault.root, "rev-parse", "HEAD")
+
+    done = dream(vault)
+
+    assert [each.path for each in done.promoted] == [bell]
+    assert get_note(vault, bell).note.state is State.ACTIVE
+    after = (vault.root / "MEMORY.md").read_text()
+    line = "- Bell: [[notes/inbox/bell]]\n"
+    assert after.replace(f"\n{line}", "") == before
+    assert after.index("## Project") < after.index(line) < after.index("## Conventions")
+    score = f"{done.promoted[0].strength.score:.2f}"
+    diary = (vault.root / "DREAMS.md").read_text()
+    assert diary.endswith(f"\n- 2026-01-08: [[notes/inbox/bell]] {score}\n")
+    assert git(vault.root, "rev-list", "--count", f"{head}..HEAD") == "1"
+    message = git(vault.root, "log", "-1", "--format=%s%n%b")
+    assert message.startswith("promote: 1 note, by dream\n")
+    assert f"{bell}: candidate to active, score {score}, 3 recalls, 3 questions, 3 days" in message
+    assert "Vault-Event: promote" in message
+    assert git(vault.root, "log", "-1", "--format=%ct") == str(int(clock.at))
+    assert git(vault.root, "status", "--porcelain") == ""
+
+
+def test_a_second_dream_changes_nothing(vault: Vault, clock: Clock) -> None:
+    (bell,) = tell(vault, BELL)
+    ask_often(vault, clock)
+    dream(vault)
+    head = git(vault.root, "rev-parse", "HEAD")
+    before = hash_tree(vault.root, skip=(".git",))
+
+    again = dream(vault)
+
+    assert again.promoted == ()
+    assert find_held(again) == {bell: "promoted before"}
+    assert hash_tree(vault.root, skip=(".git",)) == before
+    assert git(vault.root, "rev-parse", "HEAD") == head
+
+
+def test_what_a_person_took_out_of_memory_is_not_put_back(vault: Vault, clock: Clock) -> None:
+    tell(vault, BELL)
+    ask_often(vault, clock)
+    dream(vault)
+    memory = vault.root / "MEMORY.md"
+    memory.write_text(memory.read_text().replace("- Bell: [[notes/inbox/bell]]\n", ""))
+    ask_often(vault, clock)
+    assert dream(vault).promoted == ()
+    assert "Bell" not in memory.read_text()
+
+
+def test_a_dry_run_weighs_and_changes_nothing(vault: Vault, clock: Clock) -> None:
+    (bell,) = tell(vault, BELL)
+    ask_often(vault, clock, QUESTIONS[:2])
+    assert find_held(dream(vault)) == {bell: "recalled 2 of 3 times"}
+    ask(vault, QUESTIONS[2])
+    before = hash_tree(vault.root)
+
+    done = dream(vault, is_dry=True)
+
+    assert find_held(done) == {bell: ""}
+    assert hash_tree(vault.root) == before
+
+
+def test_a_dream_gives_nobody_authority(vault: Vault, opened: Open, clock: Clock) -> None:
+    rule = Memory("Always ring the bell at seven.", title="Rule", kind=Kind.POLICY_RULE)
+    (path,) = tell(vault, rule)
+    ask_often(vault, clock, ("ring the bell", "always at seven", "seven o'clock bell rule"))
+    person = opened(vault.root, now=clock)
+
+    done = dream(person)
+
+    assert find_held(done) == {path: "a policy_rule: only its owner promotes it"}
+    assert get_note(vault, path).note.state is State.CANDIDATE
+    assert person.trust.notes() == {}
+
+
+def test_a_dream_of_a_person_is_told_from_the_person(
+    vault: Vault, opened: Open, clock: Clock
+) -> None:
+    tell(vault, BELL)
+    ask_often(vault, clock)
+    person = opened(vault.root, now=clock)
+    with open(vault.root / "MEMORY.md", "a") as file:
+        file.write("\nMine, not committed.\n")
+
+    dream(person)
+
+    who = git(vault.root, "log", "-2", "--format=%an: %s").splitlines()
+    assert who == ["vaultmem: promote: 1 note, by dream", "Maren Person: edit: 1 note"]
+    blame = git(vault.root, "blame", "MEMORY.md").splitlines()
+    (mine,) = [line for line in blame if "Mine, not committed." in line]
+    (bullet,) = [line for line in blame if "[[notes/inbox/bell]]" in line]
+    assert "(Maren Person " in mine
+    assert "(vaultmem " in bullet
+    assert (vault.root / "MEMORY.md").read_text().endswith("\nMine, not committed.\n")
+
+
+def test_hidden_pinned_and_credential_titles_are_left(vault: Vault, clock: Clock) -> None:
+    pinned, quarantined = tell(
+        vault,
+        Memory("The bell is made of bronze.", title="Bell bronze", pinned=True),
+        Memory("The bell hangs in the tower.", title="Bell tower"),
+    )
+    questions = ("bell bronze", "bell tower", "where hangs the bell")
+    ask_often(vault, clock, questions)
+    note = vault.root / quarantined
+    note.write_text(note.read_text().replace("state: active", "state: quarantined"))
+    assert dream(vault).promoted == ()
+    assert pinned not in find_held(dream(vault))
+
+
+def test_a_title_cannot_become_markup(vault: Vault, clock: Clock) -> None:
+    title = "Bell]] `code <!-- %% [[USER]] #tag\u202e rings"
+    write_notes(vault.root, {"notes/b.md": f'---\ntitle: "{title}"\n---\nThe bell rings.\n'})
+    ask_often(vault, clock, ("bell rings", "the bell", "ring a bell"))
+    dream(vault)
+    (line,) = [x for x in (vault.root / "MEMORY.md").read_text().splitlines() if "notes/b" in x]
+    head, _, link = line.rpartition(": ")
+    assert link == "[[notes/b]]"
+    assert not set("[]<>`%#") & set(head)
+
+
+def test_memory_stays_within_its_room_and_what_may_go_is_named(
+    make_vault: Make, opened: Open, clock: Clock
+) -> None:
+    mine = "# Memory\n\n## Project\n\n- Mine, without a note.\n- Old: [[notes/old]]\n"
+    notes = {"MEMORY.md": mine, "notes/old.md": "Old.\n", "vaultmem.yaml": "memory_lines: 7\n"}
+    vault = opened(make_vault(notes), agent="claude", now=clock)
+    bell, drum = tell(
+        vault, BELL, Memory("The drum is beaten at nine.", title="Drum", state=State.CANDIDATE)
+    )
+    for question in ("bell seven", "drum nine", "drum beaten", "bell rings", "bell", "drum"):
+        ask(vault, question)
+        clock.pass_days(0.5)
+    before = (vault.root / "MEMORY.md").read_text()
+
+    done = dream(vault)
+
+    held = find_held(done)
+    assert sorted(held.values()) == ["", "no room in MEMORY.md"]
+    after = (vault.root / "MEMORY.md").read_text()
+    assert after.startswith(before)
+    assert after.count("\n") == 7
+    (move,) = done.moves
+    assert (move.line, move.note, move.reason) == (6, "notes/old.md", "no room")
+    waiting = next(path for path, reason in held.items() if reason)
+    assert get_note(vault, waiting).note.state is State.CANDIDATE
+    (vault.root / "MEMORY.md").write_text(after.replace("- Old: [[notes/old]]\n", ""))
+    assert [each.path for each in dream(vault).promoted] == [waiting]
+    assert waiting in {bell, drum}
+
+
+def test_a_bullet_whose_note_counts_no_more_may_go(vault: Vault, clock: Clock) -> None:
+    (bell,) = tell(vault, BELL)
+    ask_often(vault, clock)
+    assert dream(vault).moves == ()
+    change_state(vault, [bell], State.DEPRECATED, "sold")
+    before = (vault.root / "MEMORY.md").read_bytes()
+    (move,) = dream(vault).moves
+    assert (move.text, move.reason) == ("- Bell: [[notes/inbox/bell]]", "its note is deprecated")
+    assert (vault.root / "MEMORY.md").read_bytes() == before
+
+
+@pytest.mark.parametrize(("every", "nights"), [("day", [0, 1, 2, 3]), ("week", [0, 7])])
+def test_the_watcher_dreams_once_a_night_or_week(
+    make_vault: Make, opened: Open, clock: Clock, every: str, nights: list[int]
+) -> None:
+    root = make_vault({"vaultmem.yaml": f"dream_every: {every}\n"})
+    vault = opened(root, agent="claude", now=clock)
+    dreamt = []
+    for hour in range(24 * nights[-1] + 23):
+        if dream_if_due(vault) is not None:
+            dreamt.append(hour)
+        clock.pass_days(1 / 24)
+    assert len(dreamt) == len(nights) + (1 if every == "day" else 0)
+    assert dreamt[0] == 0
+    assert all((9 + hour) % 24 == 3 for hour in dreamt[1:])
+
+
+def test_it_does_not_dream_unasked(vault: Vault, make_vault: Make, opened: Open) -> None:
+    assert dream_if_due(vault) is None
+    other = make_vault({"vaultmem.yaml": "dream_every: hour\n"}, name="other")
+    with pytest.raises(VaultError, match="it takes never, day, week"):
+        dream_if_due(opened(other))
+
+
+def test_another_branch_is_refused(vault: Vault, opened: Open) -> None:
+    git(vault.root, "branch", "draft")
+    other = opened(vault.root, ref="draft")
+    sync_vault(other)
+    with pytest.raises(RefusedError, match="not checked out"):
+        dream(other)

@@ -1,0 +1,241 @@
+"""Commands that look after a vault: curate, dream, compact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption, open_synced
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain_text import one_line
+from vaultmem.errors import NoteNotFoundError, RefusedError
+
+if TYPE_CHECKING:
+    from vaultmem.core.curating.proposal import Proposal, Report
+    from vaultmem.services.committing.commit import CommitReport
+    from vaultmem.services.curating.apply import Applied
+    from vaultmem.services.curating.compact import Compacted
+    from vaultmem.services.curating.dream import Dream
+    from vaultmem.vault import Vault
+
+_YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("curate", cls=PlainCommand)(curate)
+    app.command("dream", cls=PlainCommand)(dream)
+    app.command("compact", cls=PlainCommand)(compact)
+
+
+def curate(
+    report: Annotated[
+        str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
+    ] = "",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Make the changes that are shown, in one commit.")
+    ] = False,
+    yes: _YesOption = False,
+    save: Annotated[
+        str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
+    ] = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Propose what to merge, demote, archive, deprecate, check or mend, with reasons.
+
+    Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
+    `curate FILE --apply`. Notes that were changed since the report was made are refused.
+    """
+    opened = open_synced(vault, agent, ref=ref)
+    found = _read_report(report) if report else _look_through(opened)
+    if save:
+        _save_report(save, found)
+    if not as_json:
+        _say_report(found, is_asked=apply)
+    done = _apply(opened, found, yes) if apply else None
+    if as_json:
+        made = {"made": found.made, "proposals": found.proposals}
+        counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
+        emit_json({**made, **counts, "commit": (done.report.commit or None) if done else None})
+    elif done is not None:
+        if done.already:
+            say(f"{_count(len(done.already), 'change')} had been made already.")
+        _say_commits(done.report)
+
+
+def dream(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
+    ] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Promote what was recalled often: active, named in MEMORY.md, told of in DREAMS.md.
+
+    It gives no trust: policies and skills instruct nobody before you promote them.
+    """
+    from vaultmem.services.curating.dream import dream as promote_strongest
+
+    done = promote_strongest(open_synced(vault, agent, ref=ref), is_dry=dry_run)
+    if as_json:
+        emit_json(
+            {
+                "candidates": done.candidates,
+                "promoted": [each.path for each in done.promoted],
+                "moves": done.moves,
+                "commit": done.report.commit or None,
+            }
+        )
+        return
+    _say_dream(done, dry_run)
+    _say_commits(done.report)
+
+
+def compact(
+    apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Shorten what nobody asks for: to a summary, to keywords, then into the archive.
+
+    A recall starts a note's time anew. Pinned notes, policies, skills and what a person wrote or
+    edited stay. `restore NOTE --at COMMIT` brings a full text back; the commits say which.
+    """
+    from vaultmem.services.curating.compact import compact as shorten
+    from vaultmem.services.curating.compact import plan_compaction
+
+    opened = open_synced(vault, agent, ref=ref)
+    done = shorten(opened) if apply else plan_compaction(opened)
+    if as_json:
+        steps = [
+            {
+                "path": each.path,
+                "step": each.step,
+                "from": each.before,
+                "idle_days": each.idle_days,
+                "tokens": each.tokens,
+                "tokens_left": each.tokens_left,
+            }
+            for each in done.steps
+        ]
+        commits = [each.commit for each in done.reports if each.commit]
+        emit_json({"steps": steps, "exempt": done.exempt, "commits": commits})
+        return
+    _say_compacted(done, apply)
+
+
+def _read_report(name: str) -> Report:
+    from vaultmem.core.curating.proposal import MAX_REPORT, parse_report
+
+    try:
+        with open(name, encoding="utf-8") as file:
+            return parse_report(file.read(MAX_REPORT))
+    except FileNotFoundError:
+        raise NoteNotFoundError(f"{name}: there is no such report") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedError(f"{name}: the report cannot be read ({error})") from None
+
+
+def _save_report(name: str, report: Report) -> None:
+    from vaultmem.core.curating.proposal import format_report
+
+    try:
+        with open(Path(name), "x", encoding="utf-8") as file:
+            file.write(format_report(report))
+    except FileExistsError:
+        raise RefusedError(f"{name}: exists already; name a new file") from None
+    except OSError as error:
+        raise RefusedError(f"{name}: cannot be written ({error.strerror})") from None
+
+
+def _look_through(vault: Vault) -> Report:
+    from vaultmem.services.curating.curate import curate as look_through
+
+    return look_through(vault, ProgressLine("comparing notes"))
+
+
+def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
+    """Make a report's changes, once the person has said yes."""
+    from vaultmem.services.curating.apply import apply_report
+
+    if report.changes and not yes:
+        import sys
+
+        if not sys.stdin.isatty():
+            raise RefusedError("nobody is there to be asked; add --yes to make the changes")
+        typer.confirm(f"Make {_count(len(report.changes), 'change')}?", abort=True)
+    return apply_report(vault, report)
+
+
+def _say_report(report: Report, is_asked: bool) -> None:
+    if not report.proposals:
+        say("Nothing to do: this vault is healthy.")
+    action = ""
+    for each in report.proposals:
+        if each.action != action:
+            action = each.action
+            say_painted(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
+        _say_proposal(each)
+    if report.changes and not is_asked:
+        say(f"Nothing was changed; --apply makes {_count(len(report.changes), 'change')}.")
+
+
+def _say_proposal(proposal: Proposal) -> None:
+    say(f"  {one_line(proposal.path)}")
+    say(f"    {one_line(proposal.reason)}")
+    for each in proposal.evidence:
+        say_painted("    - ", "dim", each)
+
+
+def _say_dream(done: Dream, is_dry: bool) -> None:
+    if not done.candidates:
+        say("Nothing was recalled yet.")
+        return
+    shown = [each for each in done.candidates if is_dry or not each.held]
+    if shown:
+        say_painted("score  freq  relv  rcnt  dvrs  cons  recalls  note", "dim")
+    for each in shown:
+        s = each.strength
+        parts = (s.frequency, s.relevance, s.recency, s.diversity, s.consolidation)
+        numbers = "  ".join(f"{part:.2f}" for part in parts)
+        said = f"  ({each.held})" if each.held else "  promoted" if not is_dry else "  promote"
+        name = one_line(each.path)
+        say(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
+    if not done.promoted:
+        say("Nothing to promote.")
+    for move in done.moves:
+        told = f"MEMORY.md:{move.line}: {move.text}"
+        say_painted("may go  ", "yellow", f"{told}  ({move.reason})")
+
+
+def _say_compacted(done: Compacted, is_applied: bool) -> None:
+    for each in done.steps:
+        told = f"{each.path}  {each.tokens} to {each.tokens_left} tokens, {each.idle_days} days"
+        say_painted(f"{each.step:<9}", "yellow", f" {told}")
+    for reason, count in sorted(done.exempt.items()):
+        say_painted("stays    ", "dim", f" {_count(count, 'note')}: {reason}")
+    if not done.steps:
+        say("Nothing is due.")
+    elif not is_applied:
+        say(f"Nothing was changed; --apply makes {_count(len(done.steps), 'step')}.")
+    for report in done.reports:
+        _say_commits(report)
+
+
+def _say_commits(report: CommitReport) -> None:
+    for commit, subject in report.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
