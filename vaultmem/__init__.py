@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # What `typing` has, which takes `vaultmem recall` 5 ms to import.
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
     from vaultmem.core.packs.pack import Pack
     from vaultmem.errors import VaultError
     from vaultmem.services.committing.checkpoint import save_checkpoint
     from vaultmem.services.committing.promote import promote_notes
+    from vaultmem.services.curating.supersede import supersede_note
+    from vaultmem.services.curating.transition import change_state
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import recall
     from vaultmem.services.notes.create import create_vault
     from vaultmem.services.notes.remember import Memory, remember
     from vaultmem.services.sync import sync_vault
+    from vaultmem.services.watching.watching import catch_up
     from vaultmem.vault import Vault, open_vault
 
 __version__ = "0.1.0"
@@ -30,6 +34,8 @@ __all__ = [
     "Vault",
     "VaultError",
     "__version__",
+    "catch_up",
+    "change_state",
     "create_vault",
     "make_pack",
     "open_vault",
@@ -38,6 +44,7 @@ __all__ = [
     "recall",
     "remember",
     "save_checkpoint",
+    "supersede_note",
     "sync_vault",
 ]
 
@@ -49,6 +56,8 @@ _HOMES = {
     "RecallQuery": "core.finding.query",
     "Vault": "vault",
     "VaultError": "errors",
+    "catch_up": "services.watching.watching",
+    "change_state": "services.curating.transition",
     "create_vault": "services.notes.create",
     "make_pack": "services.finding.pack",
     "open_vault": "vault",
@@ -57,6 +66,7 @@ _HOMES = {
     "recall": "services.finding.recall",
     "remember": "services.notes.remember",
     "save_checkpoint": "services.committing.checkpoint",
+    "supersede_note": "services.curating.supersede",
     "sync_vault": "services.sync",
 }
 
@@ -65,4 +75,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that `vaultmem --help` imports none of them."""
     if name not in _HOMES:
         raise AttributeError(f"module 'vaultmem' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"vaultmem.{_HOMES[name]}"), name)

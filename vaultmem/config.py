@@ -32,6 +32,7 @@ class Config:
     budget: int = 2000
     pinned_share: float = 0.5
     results: int = 10
+    recency: float = 0.1
     context: str = "inbox"
     edit_commits: bool = True
     ignore: tuple[str, ...] = ()
@@ -39,6 +40,26 @@ class Config:
     allow_secrets: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ()
     keep_in: tuple[str, ...] = ()
+    same_above: float = 0.75
+    related_above: float = 0.5
+    transcript_mb: int = 32
+    code_repository: str = ""
+    semantic: str = "off"
+    stale_after: int = 60
+    archive_after: int = 120
+    summary_after: int = 30
+    keywords_after: int = 60
+    dream_every: str = "never"
+    dream_recalls: int = 3
+    dream_queries: int = 2
+    dream_score: float = 0.6
+    dream_limit: int = 20
+    dream_frequency: float = 0.25
+    dream_relevance: float = 0.3
+    dream_recency: float = 0.15
+    dream_diversity: float = 0.2
+    dream_consolidation: float = 0.1
+    memory_lines: int = 150
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""

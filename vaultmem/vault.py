@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
 from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.storage.artifacts import ArtifactStore
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
@@ -22,6 +24,7 @@ from vaultmem.storage.trust import TrustStore
 from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from vaultmem.storage.git.history import History
@@ -34,6 +37,7 @@ class Vault:
 
     `author` is who writes; its agent is empty where nobody named one, so that a person gives the
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
+    `now` tells the time of what is written and weighed, in seconds since the epoch.
     """
 
     root: Path
@@ -41,8 +45,10 @@ class Vault:
     state_folder: Path
     trust: TrustStore
     receipts: ReceiptStore
+    artifacts: ArtifactStore
     author: Author
     ref: str = ""
+    now: Callable[[], float] = time.time
 
     @property
     def is_person(self) -> bool:
@@ -138,29 +144,37 @@ def open_vault(
     session: str = "",
     tool_call: str = "",
     ref: str = "",
+    now: Callable[[], float] = time.time,
+    config: Config | None = None,
 ) -> Vault:
     """Open the vault at `path`, else at $VAULTMEM_VAULT, else the one around the current folder.
 
     `agent`, `session` and `tool_call` say who writes; $VAULTMEM_AGENT, $VAULTMEM_SESSION_ID and
     vaultmem.yaml stand in for what is empty. With no agent named, a person writes. `ref` is the
     branch, tag or commit to work on, else $VAULTMEM_REF, else vaultmem.yaml's, else what is checked
-    out.
+    out. `now` is the clock, in seconds since the epoch. `config` stands for vaultmem.yaml, which is
+    not read then.
 
     Raises:
         NoVaultError: there is no vault there.
         VaultError: vaultmem.yaml cannot be read, or the state folder is not the user's own.
     """
+    if os.environ.get("VAULTMEM_TOKENIZER"):
+        from vaultmem.storage.tokenizer import use_tokenizer
+
+        use_tokenizer(os.environ)
     root = _find_root(path)
-    config = read_config(root)
+    config = config or read_config(root)
     agent = agent or os.environ.get("VAULTMEM_AGENT", "") or config.agent
     session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
     author = Author(agent, session, tool_call)
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
     receipts = ReceiptStore(_user_folder("data") / "receipts" / key)
+    artifacts = ArtifactStore(_user_folder("data") / "artifacts" / key)
     state_folder = _private_folder(_user_folder("state") / "vaults" / key)
     ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
-    return Vault(root, config, state_folder, trust, receipts, author, ref)
+    return Vault(root, config, state_folder, trust, receipts, artifacts, author, ref, now)
 
 
 def _find_root(path: str | Path | None) -> Path:

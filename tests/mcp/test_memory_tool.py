@@ -97,7 +97,9 @@ def test_insert_puts_a_line_behind_another(tool: VaultMemoryTool, root: Path) ->
     path = "/memories/notes/half.md"
     tool.call({"command": "insert", "path": path, "insert_line": 0, "insert_text": "# Half\n"})
     tool.call({"command": "insert", "path": path, "insert_line": 2, "insert_text": "Always."})
-    assert (root / "notes/half.md").read_text() == "# Half\nHalf refunds round up.\nAlways.\n\n\nAlso in May.\n"
+    assert (
+        root / "notes/half.md"
+    ).read_text() == "# Half\nHalf refunds round up.\nAlways.\n\n\nAlso in May.\n"
     assert "[0, 6]" in fails(tool, command="insert", path=path, insert_line=9, insert_text="x")
 
 

@@ -120,11 +120,16 @@ def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = ""
 
 def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
     """Open the vault and bring its index up to what is on disk, with progress if it takes long."""
-    from vaultmem.services.sync import sync_vault
-
     opened = open_here(vault, agent, session, ref)
-    if _warm is None or not _warm[1]():
-        sync_vault(opened, ProgressLine("reading notes"))
+    progress = ProgressLine("reading notes")
+    if _warm is None:
+        from vaultmem.services.watching.watching import catch_up
+
+        catch_up(opened, progress)
+    elif not _warm[1]():
+        from vaultmem.services.sync import sync_vault
+
+        sync_vault(opened, progress)
     return opened
 
 

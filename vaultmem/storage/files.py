@@ -50,6 +50,28 @@ def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> b
     return data
 
 
+def read_known(root: Path, path: str, blob: str) -> bytes | None:
+    """Return the bytes of a file that has this blob id, None if that is not plain to see.
+
+    Quicker than `read_file`: bytes that are known already can come by way of a link.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(f"{root}/{path}", flags | getattr(os, "O_BINARY", 0))
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            return None
+        data = os.read(descriptor, status.st_size + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data if blob_id(data) == blob else None
+
+
 def create_file(root: Path, path: PurePosixPath, data: bytes) -> None:
     """Write a new file, whole and durable; an existing one is never touched.
 

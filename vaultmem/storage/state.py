@@ -15,7 +15,7 @@ from typing import Any
 
 from vaultmem.errors import VaultError
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -54,6 +54,41 @@ CREATE TABLE journal (
     agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL
 );
 CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
+CREATE TABLE unfinished (
+    path TEXT PRIMARY KEY, candidate INTEGER NOT NULL, open INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE links (
+    document INTEGER NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,
+    subpath TEXT NOT NULL, text TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    line INTEGER NOT NULL, embed INTEGER NOT NULL, property TEXT NOT NULL, hidden INTEGER NOT NULL,
+    PRIMARY KEY (document, number)
+) WITHOUT ROWID;
+CREATE INDEX links_property ON links (property) WHERE property <> '';
+CREATE TABLE aliases (
+    document INTEGER NOT NULL, alias TEXT NOT NULL, PRIMARY KEY (document, alias)
+) WITHOUT ROWID;
+CREATE TRIGGER links_go AFTER DELETE ON documents BEGIN
+    DELETE FROM links WHERE document = OLD.id;
+    DELETE FROM aliases WHERE document = OLD.id;
+END;
+CREATE TABLE calls (
+    id TEXT PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, query TEXT NOT NULL,
+    agent TEXT NOT NULL, session TEXT NOT NULL, sent INTEGER NOT NULL, flat INTEGER NOT NULL,
+    found INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE signals (
+    call TEXT NOT NULL, number INTEGER NOT NULL, path TEXT NOT NULL, heading TEXT NOT NULL,
+    score REAL NOT NULL, PRIMARY KEY (call, number)
+) WITHOUT ROWID;
+CREATE INDEX signals_path ON signals (path);
+CREATE TABLE accounts (
+    agent TEXT NOT NULL, session TEXT NOT NULL, kind TEXT NOT NULL, calls INTEGER NOT NULL,
+    sent INTEGER NOT NULL, flat INTEGER NOT NULL, empty INTEGER NOT NULL, first REAL NOT NULL,
+    last REAL NOT NULL, PRIMARY KEY (agent, session, kind)
+) WITHOUT ROWID;
+CREATE TABLE surfaced (
+    path TEXT PRIMARY KEY, times INTEGER NOT NULL, last REAL NOT NULL, best REAL NOT NULL
+) WITHOUT ROWID;
 """
 
 

@@ -1,0 +1,109 @@
+"""A watched vault in tests: the loop in a thread, or `vaultmem watch` as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support import wait_until
+
+from vaultmem.core.finding.query import parse_query
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.sync import sync_vault
+from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.storage.watch_socket import socket_path
+from vaultmem.vault import Vault, open_vault
+
+
+@contextmanager
+def watched(root: Path) -> Iterator[tuple[WatchLoop, list[Happened]]]:
+    """Watch a vault in a thread for the time of a `with`; what it tells is in the list."""
+    told: list[Happened] = []
+    loops: list[WatchLoop] = []
+    ready = threading.Event()
+
+    def run() -> None:
+        vault = open_vault(root)
+        loops.append(WatchLoop(vault, told.append))
+        ready.set()
+        loops[0].run()
+        vault.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        wait_until(lambda: loops[0].is_watching)
+        yield loops[0], told
+    finally:
+        loops[0].stop()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def watch_process(root: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run `vaultmem watch` until the end of a `with`; it answers when it is given."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vaultmem", "watch", "--json", "--vault", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        socket = socket_path(str(root))
+        wait_until(lambda: process.poll() is not None or os.path.exists(socket), 60)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def found(root: Path, query: str) -> list[str]:
+    """Return the paths that the index holds by now, without looking at the folder."""
+    vault = open_vault(root)
+    try:
+        return [hit.record.path for hit in recall(vault, parse_query(query))]
+    finally:
+        vault.close()
+
+
+def documents(vault: Vault) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """Return what a vault's database and index hold of each note, by path."""
+    numbers = set(vault.index.documents())
+    records = vault.view.records()
+    sections = vault.view.sections_of([record.document for record in records])
+    headings: dict[int, list[str]] = {}
+    for (document, _), section in sorted(sections.items()):
+        headings.setdefault(document, []).append(f"{section.heading}@{section.line}")
+    return {
+        record.path: (record.blob, record.title, tuple(headings.get(record.document, ())))
+        for record in records
+        if record.document in numbers or record.document not in headings
+    }
+
+
+def held_now(root: Path) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """Return what the vault's index holds, without looking at the folder."""
+    vault = open_vault(root)
+    try:
+        return documents(vault)
+    finally:
+        vault.close()
+
+
+def held_by_fresh_index(root: Path, state: Path) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """Return what an index made from nothing, in a state folder of its own, would hold."""
+    state.mkdir(mode=0o700)
+    vault = open_vault(root)
+    vault.state_folder = state
+    try:
+        sync_vault(vault)
+        return documents(vault)
+    finally:
+        vault.close()
