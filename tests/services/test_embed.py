@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,8 @@ def test_interrupted_embedding_goes_on_where_it_was(
     sync_vault(vault)
     service.before_answer = lambda: time.sleep(0.2)
     command = [sys.executable, "-m", "vaultmem", "--vault", vault.root, "embed"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    listen = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # nohup ignores it.
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=listen) as process:
         while len(service.requests) < 3:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
