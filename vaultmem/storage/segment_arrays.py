@@ -27,14 +27,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from vaultmem.core.finding.place import PLACE_FORMAT
-from vaultmem.storage.segment_batch import (
-    BESIDE,
-    BYTES_COLUMNS,
-    COUNT_BITS,
-    MAX_COUNT,
-    NUMBER_COLUMNS,
-    SegmentBatch,
-)
+from vaultmem.storage.postings import merge_postings
+from vaultmem.storage.segment_batch import BESIDE, BYTES_COLUMNS, NUMBER_COLUMNS, SegmentBatch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,8 +41,6 @@ _HEAD_BYTES = 2048
 
 #: The arrays of single bytes.
 _BYTES = frozenset({"terms", *BESIDE})
-
-_MAX_SHORT = 255
 
 
 class DamagedArraysError(Exception):
@@ -198,33 +190,13 @@ def _check(body: bytes | memoryview, places: object) -> int:
 
 
 def _encode_postings(batch: SegmentBatch) -> dict[str, array[int] | bytes]:
-    body, tags, title = (batch.postings[name] for name in ("body", "tags", "title"))
-    keys = sorted((term.encode("utf-8", "surrogatepass"), term) for term in {*body, *tags, *title})
-    sections, counts = array("I"), array("I")
-    sizes = []
-    for _, term in keys:
-        before = len(sections)
-        if term not in tags and term not in title:
-            packed = body[term]
-            sections.extend([posting >> COUNT_BITS for posting in packed])
-            counts.extend([posting & MAX_COUNT for posting in packed])
-        else:
-            merged: dict[int, int] = {}
-            for field, shift in ((body, 0), (tags, 16), (title, 24)):
-                for posting in field.get(term, ()):
-                    count = posting & MAX_COUNT
-                    section = posting >> COUNT_BITS
-                    most = min(count, _MAX_SHORT) << shift if shift else count
-                    merged[section] = merged.get(section, 0) | most
-            sections.extend(sorted(merged))
-            counts.extend(merged[section] for section in sorted(merged))
-        sizes.append(len(sections) - before)
-    hashes = sorted((crc32(key), number) for number, (key, _) in enumerate(keys))
+    keys, sizes, sections, counts = merge_postings(batch.postings)
+    hashes = sorted((crc32(key), number) for number, key in enumerate(keys))
     return {
         "hashes": array("I", [hashed for hashed, _ in hashes]),
         "hashed": array("I", [number for _, number in hashes]),
-        "terms_start": _starts(len(key) for key, _ in keys),
-        "terms": b"".join(key for key, _ in keys),
+        "terms_start": _starts(map(len, keys)),
+        "terms": b"".join(keys),
         "postings_start": _starts(sizes),
         "section": sections,
         "count": counts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class SegmentBatch:
         #: What the segment itself does not hold of each section; empty where it is not at hand.
         self.beside: dict[str, list[bytes]] = {name: [] for name in BESIDE}
         self.bytes: dict[str, list[bytes]] = {name: [] for name in BYTES_COLUMNS}
-        self.postings: dict[str, defaultdict[str, list[int]]] = {
-            name: defaultdict(list) for name in TERM_FIELDS
+        self.postings: dict[str, defaultdict[str, array[int]]] = {
+            name: defaultdict(partial(array, "Q")) for name in TERM_FIELDS
         }
 
     def __len__(self) -> int:

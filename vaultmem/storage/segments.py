@@ -9,11 +9,13 @@ falls back on Whoosh's public matchers wherever a posting list looks otherwise.
 from __future__ import annotations
 
 import operator
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import accumulate
 from pickle import dumps
+from struct import Struct
 from typing import Any
 
 from whoosh.codec.whoosh3 import (
@@ -27,7 +29,8 @@ from whoosh.columns import NumericColumn, VarBytesColumn
 from whoosh.fields import COLUMN, TEXT, Schema
 from whoosh.filedb.filestore import FileStorage
 from whoosh.reading import SegmentReader, TermNotFound
-from whoosh.system import pack_int, pack_ushort
+from whoosh.system import pack_int, pack_long, pack_ushort
+from whoosh.util.numeric import length_to_byte
 from whoosh.writing import SegmentWriter
 
 from vaultmem.storage.segment_batch import (
@@ -39,6 +42,11 @@ from vaultmem.storage.segment_batch import (
     TERM_FIELDS,
     SegmentBatch,
 )
+
+#: The sizes of a key and its value, as Whoosh's hash files have them.
+_KEY_SIZES = Struct("!ii")
+
+_ONE = length_to_byte(1)
 
 
 def make_schema() -> Schema:
@@ -107,17 +115,26 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
         self._swap = swap
         self._beside = beside
         self._done = done
-        names = (*NUMBER_COLUMNS, *BYTES_COLUMNS)
-        columns = {name: self.schema[name].column_type for name in names}
-        writer = self.perdocwriter
-        held = (*batch.numbers.values(), *batch.bytes.values())
-        for number, values in enumerate(zip(*held, strict=True)):
-            writer.start_doc(number)
-            for (name, column), value in zip(columns.items(), values, strict=True):
-                writer.add_column_value(name, column, value)
-            writer.finish_doc()
-        self.docnum = len(batch)
+        for name in NUMBER_COLUMNS:
+            self._write_numbers(name, batch.numbers[name])
+        for name in BYTES_COLUMNS:
+            column = self._create_column(name)
+            for number, value in enumerate(batch.bytes[name]):
+                column.add(number, value)
+        self.docnum = self.perdocwriter._doccount = len(batch)
         self._added = len(batch) > 0
+
+    def _create_column(self, name: str) -> Any:
+        self.perdocwriter._create_column(name, self.schema[name].column_type)
+        return self.perdocwriter._get_column(name)
+
+    def _write_numbers(self, name: str, numbers: array[int]) -> None:
+        column = self._create_column(name)
+        swapped = array("I", numbers)
+        if sys.byteorder == "little":
+            swapped.byteswap()  # Columns are big-endian.
+        column._dbfile.write(swapped.tobytes())
+        column._count = len(numbers)
 
     def replace_segments(self, keep: Iterable[str]) -> None:
         """Commit the batch as one segment beside those whose ids are in `keep`."""
@@ -136,33 +153,56 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
             postings = self.batch.postings[name]
             writer.start_field(name, self.schema[name])
             field_id = pack_ushort(writer._fieldid)
+            offset = writer._postfile.tell()
+            blocks: list[bytes] = []
+            entries: list[tuple[bytes, bytes]] = []
             for key, term in sorted((term.encode(), term) for term in postings):
                 if packed := postings[term]:
-                    writer._tindex.add(field_id + key, _write_postings(writer._postfile, packed))
+                    block, entry = _encode_postings(packed, offset)
+                    blocks.append(block)
+                    entries.append((field_id + key, entry))
+                    offset += len(block)
+            writer._postfile.write(b"".join(blocks))
+            _add_entries(writer._tindex, entries)
             writer.finish_field()
         writer.close()
         self._beside(self.newsegment.segment_id(), self.batch)
 
 
-def _write_postings(file: Any, packed: list[int]) -> bytes:
-    """Write a term's only block and return its entry for the term index.
+def _encode_postings(packed: array[int], offset: int) -> tuple[bytes, bytes]:
+    """Return a term's only block, which will stand at an offset, and its entry for the term index.
 
     Steps and counts are pickled as tuples when few and as arrays when many: an array costs
     60 bytes more and is then read without making a Python number of each element.
     """
     ids = [posting >> COUNT_BITS for posting in packed]
     counts = [posting & MAX_COUNT for posting in packed]
-    steps = [ids[0], *map(operator.sub, ids[1:], ids)]
-    most = max(counts)
+    first, last, most = ids[0], ids[-1], max(counts)
+    steps = [first, *map(operator.sub, ids[1:], ids)]
     few = len(ids) < 16
     weights = None if most == 1 else tuple(map(float, counts)) if few else array("f", counts)
     data = dumps((tuple(steps) if few else array("I", steps), weights, None), 2)
-    info = dumps((len(ids), ids[-1], float(most), 0, 0, 0), 2)
-    offset = file.tell()
-    file.write(WHOOSH3_HEADER_MAGIC + pack_int(-len(info) - len(data)) + info + data)
-    entry = W3TermInfo(float(sum(counts)), len(ids), 1, 1, float(most), ids[0], ids[-1])
-    entry.set_extent(offset, file.tell() - offset)
-    return entry.to_bytes()  # type: ignore[no-any-return]
+    info = dumps((len(ids), last, float(most), 0, 0, 0), 2)
+    block = WHOOSH3_HEADER_MAGIC + pack_int(-len(info) - len(data)) + info + data
+    # As `W3TermInfo.to_bytes`: the postings are not in the entry, the shortest and longest field
+    # count one term, and then where the block is.
+    facts = W3TermInfo._struct.pack(0, sum(counts), len(ids), _ONE, _ONE, most, first, last)
+    return block, facts + pack_long(offset) + pack_int(len(block))
+
+
+def _add_entries(table: Any, entries: list[tuple[bytes, bytes]]) -> None:
+    """Add entries in the order of their keys, as the table's own `add` does one by one."""
+    position = table.dbfile.tell()
+    parts: list[bytes] = []
+    for key, value in entries:
+        table.index.append(position)
+        hashed = table.hashfn(key)
+        table.buckets[hashed & 255].append((hashed, position))
+        part = _KEY_SIZES.pack(len(key), len(value)) + key + value
+        parts.append(part)
+        position += len(part)
+        table.lastkey = key
+    table.dbfile.write(b"".join(parts))
 
 
 class _PlainCodec(W3Codec):  # type: ignore[misc]

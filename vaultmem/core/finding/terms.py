@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -79,7 +80,20 @@ class _Numbers(dict[str, int]):
         return number
 
 
+class _Compounds(dict[str, tuple[str, ...]]):
+    """Further terms of each piece of text seen so far; forgets when large."""
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if len(self) > 200_000:
+            self.clear()
+        found = tuple(_split_compound(piece))
+        if len(piece) <= _LONGEST_PIECE:
+            self[piece] = found
+        return found
+
+
 _stems = _Stems()
+_compounds = _Compounds()
 _numbers = _Numbers()
 
 
@@ -148,23 +162,24 @@ def list_compounds(text: str) -> list[str]:
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts.
     """
-    found: list[str] = []
-    for piece in text.split():
-        bare = piece.strip(_EDGES)
-        if len(bare) > _LONGEST_PIECE:
-            continue
-        if bare.isalnum():
-            if bare.islower() or bare[1:].islower() or bare.isdigit():
-                continue
-        elif _JOINT.search(bare):
-            for match in _COMPOUND.finditer(_fold(bare)):
-                found.extend(_name_compound(match[0]))
-        if _CAMEL.search(bare):
-            for word in _compile(r"[\W_]+").split(bare):
-                if len(word) <= MAX_TERM_LENGTH and _CAMEL.search(word):
-                    parts = (_stems[part.lower()] for part in _HUMP.findall(word))
-                    found.extend(part for part in parts if len(part) > 1)
-    return found
+    return list(chain.from_iterable(map(_compounds.__getitem__, text.split())))
+
+
+def _split_compound(piece: str) -> Iterator[str]:
+    bare = piece.strip(_EDGES)
+    if len(bare) > _LONGEST_PIECE:
+        return
+    if bare.isalnum():
+        if bare.islower() or bare[1:].islower() or bare.isdigit():
+            return
+    elif _JOINT.search(bare):
+        for match in _COMPOUND.finditer(_fold(bare)):
+            yield from _name_compound(match[0])
+    if _CAMEL.search(bare):
+        for word in _compile(r"[\W_]+").split(bare):
+            if len(word) <= MAX_TERM_LENGTH and _CAMEL.search(word):
+                parts = (_stems[part.lower()] for part in _HUMP.findall(word))
+                yield from (part for part in parts if len(part) > 1)
 
 
 def _name_compound(text: str) -> Iterator[str]:

@@ -31,6 +31,9 @@ MANY = 600
 _CHUNK = 100
 _MAX_HELPERS = 3
 
+#: So many chunks are kept at most that were read before their turn.
+_MAX_WAITING = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -56,14 +59,39 @@ def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[str, Outcome]]
     with contextlib.ExitStack() as stack:
         pool = [stack.enter_context(_Helper(root)) for _ in range(helpers)]
         # Chunks with bytes fill the pipes: no second one while a result may wait to be taken.
-        ahead = helpers * (2 if jobs[0].data is None else 1)
-        for number, chunk in enumerate(chunks[:ahead]):
-            pool[number % helpers].send(chunk)
-        for number, chunk in enumerate(chunks):
-            outcomes = pool[number % helpers].receive(chunk)
-            if number + ahead < len(chunks):
-                pool[number % helpers].send(chunks[number + ahead])
+        ahead = 2 if jobs[0].data is None else 1
+        for chunk, outcomes in _share_out(root, pool, chunks, ahead):
             yield from zip((job.path for job in chunk), outcomes, strict=True)
+
+
+def _share_out(
+    root: Path, pool: Sequence[_Helper], chunks: Sequence[Sequence[Job]], ahead: int
+) -> Iterator[tuple[Sequence[Job], list[Outcome]]]:
+    """Yield each chunk with what was read; who would have to wait for a helper reads the next."""
+    unsent = iter(range(len(chunks)))
+    owners: dict[int, _Helper] = {}
+    finished: dict[int, list[Outcome]] = {}
+
+    def send(helper: _Helper) -> None:
+        if (number := next(unsent, None)) is not None:
+            owners[number] = helper
+            helper.send(chunks[number])
+
+    for helper in [*pool] * ahead:
+        send(helper)
+    for number, chunk in enumerate(chunks):
+        while number not in finished:
+            helper = owners[number]
+            if helper.is_ready() or len(finished) == _MAX_WAITING:
+                mine = None
+            else:
+                mine = next(unsent, None)
+            if mine is None:
+                finished[number] = helper.receive(chunk)
+                send(helper)
+            else:
+                finished[mine] = [_read_note(root, job) for job in chunks[mine]]
+        yield chunk, finished.pop(number)
 
 
 def _read_note(root: Path, job: Job) -> Outcome:
@@ -126,6 +154,14 @@ class _Helper:
             self._process.stdin.flush()
         except OSError:
             self._give_up()
+
+    def is_ready(self) -> bool:
+        """Tell whether there is something to receive, or never will be."""
+        import select
+
+        if self._process is None or self._process.stdout is None:
+            return True
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def receive(self, chunk: Sequence[Job]) -> list[Outcome]:
         """Return what it read of the chunk that was sent first."""
