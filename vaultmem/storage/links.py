@@ -68,6 +68,15 @@ class LinkStore:
         marks = ", ".join("?" * len(properties))
         return self._read(f"WHERE property <> '' AND property IN ({marks})", properties)
 
+    def targets_in(self, name: str, documents: Iterable[int]) -> dict[int, list[str]]:
+        """Return what these documents link to in the property of this name."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        found: dict[int, list[str]] = {}
+        sql = f"SELECT document, path FROM links WHERE property = ? AND document IN ({listed})"
+        for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
+            found.setdefault(document, []).append(path)
+        return found
+
     def aliases(self) -> dict[int, list[str]]:
         """Return the aliases of all documents of all views."""
         return self._read_aliases("")

@@ -12,12 +12,8 @@ from vaultmem.vault import Vault
 
 def name_replaced(vault: Vault, hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits with the names that their notes give under `supersedes`."""
-    links = LinkStore(vault.state).links({hit.record.document for hit in hits})
-    names = {
-        document: tuple(link.path for link in found if link.property == "supersedes")
-        for document, found in links.items()
-    }
-    return [
-        replace(hit, replaces=names[hit.record.document]) if names.get(hit.record.document) else hit
-        for hit in hits
-    ]
+    documents = {hit.record.document for hit in hits}
+    names = LinkStore(vault.state).targets_in("supersedes", documents)
+    if not names:
+        return list(hits)
+    return [replace(hit, replaces=tuple(names.get(hit.record.document, ()))) for hit in hits]
