@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Set
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
@@ -24,11 +25,11 @@ from vaultmem.storage.files import (
     remove_file,
     replace_file,
 )
-from vaultmem.storage.git.checkout import find_differences, find_sizes, set_executable
-from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.moves import Move, Moves, read_moves, write_moves
-from vaultmem.storage.git.tree_builder import is_refused_name
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.commits import TreeEntry
+    from vaultmem.storage.git.moves import Move, Moves
 
 _INTENT = "move.json"
 _REGULAR = frozenset({"100644", "100755"})
@@ -41,6 +42,9 @@ def find_moves(vault: Vault, old: str, new: str) -> Moves:
     Raises:
         RefusedError: it is not all regular files of the vault, small enough for it.
     """
+    from vaultmem.storage.git.checkout import find_differences
+    from vaultmem.storage.git.tree_builder import is_refused_name
+
     prefix = vault.history.prefix
     moves = {}
     for path, before, after in find_differences(vault.history, old, new):
@@ -65,6 +69,8 @@ def move_files(vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None 
     Raises:
         ConflictError: a file is not as committed; nothing was changed.
     """
+    from vaultmem.storage.git.moves import write_moves
+
     _check_unchanged(vault, moves)
     new = contents or {}
     contents = {**_read_contents(vault, moves, new), **new}
@@ -90,6 +96,8 @@ def undo_move(vault: Vault) -> None:
     """
     if not is_interrupted(vault):
         return
+    from vaultmem.storage.git.moves import read_moves
+
     with vault.lock():
         found = read_moves(vault.state_folder / _INTENT)
         if found is None:
@@ -126,6 +134,8 @@ def _removals_first(
 
 def _check_sizes(vault: Vault, moves: Moves) -> None:
     """Refuse what is larger than any file that vaultmem reads."""
+    from vaultmem.storage.git.checkout import find_sizes
+
     blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
     for blob, size in find_sizes(vault.history, blobs):
         if size > MAX_FILE_BYTES:
@@ -195,6 +205,8 @@ def _move_file(
     after: TreeEntry | None,
     contents: Mapping[str, bytes],
 ) -> None:
+    from vaultmem.storage.git.checkout import set_executable
+
     if after is None:
         if before is not None:
             remove_file(root, path, before.blob)
@@ -240,6 +252,8 @@ def _remove_temporaries(vault: Vault, moves: Moves, new: Mapping[str, bytes]) ->
     left = [file for folder in folders for file in find_temporaries(vault.root, folder)]
     if not left:
         return
+    from vaultmem.storage.git.checkout import find_sizes
+
     blobs = {entry.blob for pair in moves.values() for entry in pair if entry is not None}
     kept = [blob for blob, _ in find_sizes(vault.history, sorted(blobs - new.keys()))]
     whole = [*new.values(), *(data for _, data in vault.history.objects.read_all(kept))]

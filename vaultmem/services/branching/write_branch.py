@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.paths import fold_name
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.committing.commit import draft_event
-from vaultmem.services.committing.divide import Event
 from vaultmem.services.committing.pending import find_leaks
 from vaultmem.services.finding.look import look_at
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import File, RefMovedError, TreeEntry
 from vaultmem.storage.git.places import FOLDER, REGULAR, list_places
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.committing.divide import Event
 
 _ATTEMPTS = 30
 _NEW = "100644"

@@ -75,9 +75,11 @@ def check_note(vault: Vault, note: Note) -> None:
     """Allow a note to be promoted.
 
     Raises:
-        RefusedError: its state does not allow it, or it looks like a credential.
+        RefusedError: its state or a pin does not allow it, or it looks like a credential.
     """
     check_promotion(str(note.path), note.state)
+    if note.pinned and note.state is not State.ACTIVE and not vault.is_person:
+        raise RefusedError(f"{note.path}: pinned, so only a person promotes it")
     leaks = () if vault.config.allows_secrets(str(note.path)) else find_secrets(note.text)
     for leak in leaks:
         raise RefusedError(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.compare import Likeness, is_brief
 from vaultmem.core.similarity.confirm import Saying, confirm_note
@@ -22,6 +21,10 @@ from vaultmem.services.curating.similar import (
 )
 from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.notes.sections import Section
 
 #: States in which a note takes in what is said again.
 _OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})

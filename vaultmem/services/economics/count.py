@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from vaultmem.core.finding.hit import Hit
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import VaultError
-from vaultmem.storage.signals import Call, SignalStore, append, is_large
+from vaultmem.storage.signal_log import Call, append, is_large
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack import Pack
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
@@ -41,5 +44,7 @@ def _count(
     sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
     size = append(vault.state_folder, call, sections)
     if is_large(size):
+        from vaultmem.storage.signals import SignalStore
+
         with contextlib.suppress(VaultError, OSError):
             SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])

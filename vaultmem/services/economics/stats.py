@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
+from vaultmem.storage.signal_log import Call
+from vaultmem.storage.signals import Account, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
 #: Names that are listed of the most recalled notes, of failed questions and so on.

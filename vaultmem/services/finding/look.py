@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
@@ -12,10 +13,12 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.indexing import Batch, Progress
 from vaultmem.services.notes.reading import Job, read_notes
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.views import Source, View
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.refs import Target
 
 #: Documents a batch, as they are read from git; what an interruption loses at most.
 _BATCH_SIZE = 5_000

@@ -83,7 +83,7 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
     visible = NoteFilter()
     records = [
         record
-        for record in vault.view.records("d.pinned = 1")
+        for record in vault.view.pinned()
         if visible.admits(record.kind, record.state, record.tags, record.context, True)
     ]
     records.sort(

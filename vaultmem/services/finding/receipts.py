@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import vaultmem
 from vaultmem.core.blob import blob_id
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.receipt import (
     Receipt,
     digest_text,
@@ -23,6 +23,9 @@ from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.finding.texts import read_text
 from vaultmem.vault import Vault
 
+if TYPE_CHECKING:
+    from vaultmem.core.packs.pack import Pack
+
 
 def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
     """Record a pack that was just made of this vault; durable when this returns."""
@@ -30,7 +33,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
     shown, unshown = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(
-        id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+        id=f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}",
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
         vault=str(vault.root),

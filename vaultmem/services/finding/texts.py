@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file, read_known
-from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.objects import ObjectReader
 
 
 def read_text(vault: Vault, path: str, blob: str) -> str | None:

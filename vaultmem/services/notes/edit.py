@@ -45,6 +45,7 @@ def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) 
             blob = blob_id(data)
             if blob == note.blob:
                 return blob
+            _keep_pinned(vault, note, data)
             commit_earlier(vault, {str(path): note.blob})
             vault.journal.record(str(path), blob, vault.author, time.time())
             try:
@@ -58,13 +59,21 @@ def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) 
     raise AssertionError("unreachable")
 
 
+def _keep_pinned(vault: Vault, note: Note, data: bytes) -> None:
+    """Let nobody but a person unpin a note: what is pinned, machines do not move."""
+    if note.pinned and not vault.is_person and not parse_note(note.path, data).pinned:
+        raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
+
+
 def _edit_on_branch(
     vault: Vault, branch: str, path: PurePosixPath, change: Callable[[Note], str]
 ) -> str:
     blobs = []
 
     def edit(seen: Vault) -> dict[str, bytes | None]:
-        data = change(read_note(seen, path)).encode("utf-8")
+        note = read_note(seen, path)
+        data = change(note).encode("utf-8")
+        _keep_pinned(vault, note, data)
         blobs.append(blob_id(data))
         return {str(path): data}
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.sections import Section
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.links.names import fold
-from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
 from vaultmem.core.similarity.lists import link_to
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
@@ -27,7 +27,6 @@ from vaultmem.services.curating.known import (
     take_in,
 )
 from vaultmem.services.curating.nearby import Nearby, describe_similar
-from vaultmem.services.curating.similar import SimilarNote
 from vaultmem.services.finding.look import find_branch
 from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.memory import (
@@ -41,6 +40,10 @@ from vaultmem.services.notes.memory import (
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import create_file
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.services.curating.similar import SimilarNote
 
 __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
 

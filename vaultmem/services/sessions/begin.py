@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import remove_property
 from vaultmem.core.paths import fold_name
 from vaultmem.core.sessions.session import Edge, Relation, Session, SessionFacts
@@ -44,6 +43,9 @@ from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.storage.files import create_file
 from vaultmem.storage.processes import find_owner, find_process
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ def _choose_id(vault: Vault, new: NewSession, environ: Mapping[str, str]) -> str
 
 
 def _make_id(new: NewSession) -> str:
-    return make_session_id(new.started or datetime.now(), secrets.token_hex(2))
+    return make_session_id(new.started or datetime.now(), os.urandom(2).hex())
 
 
 def _take_open(vault: Vault, session: str, workspace: Path, pid: int | None) -> Begun:

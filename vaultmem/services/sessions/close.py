@@ -83,8 +83,12 @@ def close_session(
     return Closed(session, report, done)
 
 
-def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:
+def commit_close(
+    vault: Vault, session: Session, summary: str = "", others: tuple[str, ...] = ()
+) -> CommitReport:
     """Commit a session that has ended, with all that it wrote, and forget that it was open here.
+
+    `others` are notes of sessions that are about to be committed by themselves.
 
     Raises:
         RefusedError, PendingError: as for `commit_event`.
@@ -100,7 +104,8 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
             body.insert(1, f"agent {author.agent}")
         lines = tuple(filter(None, body))
         paths = find_own(find_pending(vault), session, author)
-        event = Event("session-close", "session-close", author, lines, "checkpoint", only=paths)
+        name = "session-close"
+        event = Event(name, name, author, lines, "checkpoint", only=paths, without=others)
         try:
             report = commit_event(vault, event)
         except PendingError:  # The event waits by itself.

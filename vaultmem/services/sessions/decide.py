@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
-from vaultmem.core.sessions.session import Session
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.notes.memory import Memory, choose_title
@@ -18,6 +17,10 @@ from vaultmem.services.notes.remember import Remembered, remember
 from vaultmem.services.sessions.read import find_path
 from vaultmem.services.sessions.write import act_in, edit_session
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.sessions.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
-from vaultmem.core.sessions.session import Session
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.memory import Memory
@@ -19,6 +18,10 @@ from vaultmem.services.sessions.write import act_in
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import create_file
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.sessions.session import Session
 
 MEMORY = PurePosixPath("MEMORY.md")
 LEARNED = "Learned"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import parse_note_path
-from vaultmem.core.sessions.session import Session, SessionFacts
 from vaultmem.core.sessions.session_id import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -17,6 +17,9 @@ from vaultmem.services.sync import sync_vault
 from vaultmem.storage.session_table import SessionTable
 from vaultmem.storage.transcripts import Transcripts
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Session, SessionFacts
 
 
 def get_session(vault: Vault, name: str) -> Session:

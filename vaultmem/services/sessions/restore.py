@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.lifecycle import HIDDEN_STATES
-from vaultmem.core.notes.note import Note
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.chain import walk_chain
 from vaultmem.core.sessions.restore_material import (
@@ -17,7 +17,6 @@ from vaultmem.core.sessions.restore_material import (
 )
 from vaultmem.core.sessions.restore_text import Restore, render_restore
 from vaultmem.core.sessions.session import Decision, Session
-from vaultmem.core.sessions.turns import Turn
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.notes.read import read_note, resolve_address
@@ -28,6 +27,10 @@ from vaultmem.services.sessions.trace_files import trace_files
 from vaultmem.services.sessions.windows import read_last_turns
 from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.sessions.turns import Turn
 
 #: Sessions before the one that is restored, at most, and how far away.
 _MAX_EARLIER = 24

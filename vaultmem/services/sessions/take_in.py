@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.sessions.agent_lines import AgentLine, parse_agent_line
 from vaultmem.core.sessions.session_id import map_session_id
-from vaultmem.core.sessions.turns import Turn
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.sessions.windows import add_turns
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.turns import Turn
 
 #: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
 MAX_LINE = 8 * 1024 * 1024

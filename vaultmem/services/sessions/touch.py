@@ -6,9 +6,9 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import set_property
 from vaultmem.core.sessions.session import Session, TouchedFile, format_touched
 from vaultmem.core.sessions.session_note import parse_session
@@ -18,6 +18,9 @@ from vaultmem.services.sessions.read import find_path
 from vaultmem.services.sessions.write import edit_session
 from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
 
 #: Files that a note lists; with many more it would not be read as properties.
 MAX_TOUCHED = 400

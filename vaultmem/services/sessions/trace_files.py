@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.values import parse_moment
 from vaultmem.core.plain_text import one_line
 from vaultmem.core.sessions.restore_material import FileFate
-from vaultmem.core.sessions.session import Session
 from vaultmem.errors import VaultError
 from vaultmem.services.sessions.touch import place_of, short_blob
 from vaultmem.storage.git.file_log import (
@@ -17,6 +17,9 @@ from vaultmem.storage.git.file_log import (
     list_file_commits,
     open_repository,
 )
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Session
 
 #: Files that git is asked about; of more, the disk alone tells.
 _MAX_FILES = 1_000

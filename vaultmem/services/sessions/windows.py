@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import set_property
 from vaultmem.core.sessions.session import Session, Window, format_window
 from vaultmem.core.sessions.session_note import parse_session
@@ -15,6 +15,9 @@ from vaultmem.services.sessions.read import find_path, open_transcripts
 from vaultmem.services.sessions.write import edit_session
 from vaultmem.storage.git.exclude import add_excludes, find_not_ignored
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
 
 #: Turns that are written at once while many are added.
 _BATCH = 200

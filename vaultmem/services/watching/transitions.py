@@ -16,15 +16,14 @@ from pathlib import PurePosixPath
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import is_note_name
+from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.committing.by_hand import Edited, make_promotion, read_edited, read_status
+from vaultmem.services.committing.by_hand import Edited, make_promotion, read_edited
 from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.committing.commit import CommitReport, commit_event
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import find_pending
+from vaultmem.services.sessions.close import commit_close
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.journal import Author
 from vaultmem.storage.unfinished import Unfinished
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
@@ -108,25 +107,10 @@ def _close(vault: Vault, note: Note, sessions: tuple[str, ...]) -> CommitReport:
 
     `sessions` are the notes of all sessions that are to be closed.
     """
-    session = note.session or note.path.stem
-    agent = note.agent or vault.author.agent
-    authors = find_pending(vault).authors.items()
-    own = [path for path, who in authors if who and who.session == session]
-    section = note.find_section("Summary")
-    text = note.section_text(section) if section else note.body.strip()
-    summary = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    said = {"session": session, "agent": agent, "status": read_status(note)}
-    body = (*(f"{name} {value}" for name, value in said.items() if value), summary)
-    event = Event(
-        "session-close",
-        "session-close",
-        Author(agent, session),
-        tuple(filter(None, body)),
-        "checkpoint",
-        only=(str(note.path), *own),
-        without=sessions,
-    )
-    return commit_event(vault, event)
+    session = parse_session(note)
+    lines = (line.strip() for line in note.body.splitlines())
+    said = session.summary or next(filter(None, lines), "")
+    return commit_close(vault, session, said, sessions)
 
 
 def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:
