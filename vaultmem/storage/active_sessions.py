@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -91,7 +90,7 @@ class ActiveSessions:
 
     def _write(self, record: ActiveSession) -> None:
         file = self.file_of(record.id)
-        temporary = file.with_name(f".{secrets.token_hex(6)}.tmp")
+        temporary = file.with_name(f".{os.urandom(6).hex()}.tmp")
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

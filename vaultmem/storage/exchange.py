@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -36,6 +35,8 @@ def exchange_files(first: Path, second: Path) -> None:
 
 def _exchange(first: bytes, second: bytes) -> int:
     """Return 0 or the system's error number."""
+    import ctypes
+
     try:
         library = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "darwin":

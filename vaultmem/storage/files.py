@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -136,7 +135,7 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
     if blob_id(read_file(root, path)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
     target = root / path
-    aside = target.with_name(_TEMPORARY.format(secrets.token_hex(6)))
+    aside = target.with_name(_TEMPORARY.format(os.urandom(6).hex()))
     try:
         os.rename(target, aside)
     except OSError as error:
@@ -210,7 +209,7 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
 
 def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path:
     """Write a new hidden file, durably; `mode` is that of the file whose place it takes."""
-    temporary = folder / _TEMPORARY.format(secrets.token_hex(6))
+    temporary = folder / _TEMPORARY.format(os.urandom(6).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o644)
@@ -247,7 +246,7 @@ def _keep_foreign_bytes(
 
 def _conflict_name(target: Path) -> Path:
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
-    name = f"{target.stem}.conflict-{stamp}-{secrets.token_hex(2)}{target.suffix}"
+    name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
     return target.with_name(name)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.links.link import Link, LinkKind
 from vaultmem.core.paths import NOT_NOTES
 from vaultmem.storage.state import State
 
 if TYPE_CHECKING:
+    from vaultmem.core.links.link import Link
     from vaultmem.core.notes.analysis import AnalysedNote
 
 _COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
@@ -100,6 +100,8 @@ class LinkStore:
         return found
 
     def _read(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[Link]]:
+        from vaultmem.core.links.link import Link, LinkKind
+
         sql = f"SELECT document, {_COLUMNS} FROM links {where} ORDER BY document, number"
         found: dict[int, list[Link]] = {}
         for row in self._state.query(sql, values):

@@ -79,6 +79,8 @@ def _merge_many(
         count = (packed & np.uint64(MAX_COUNT)).astype(np.uint32)
         counts.append((np.minimum(count, _MAX_SHORT) if shift else count) << np.uint32(shift))
     place, count = np.concatenate(places), np.concatenate(counts)
+    places.clear()
+    counts.clear()
     order = np.argsort(place, kind="stable")
     place, count = place[order], count[order]
     first = np.flatnonzero(np.diff(place, prepend=~place[:1]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +29,7 @@ class ReceiptStore:
             VaultError: the disk did not take it.
         """
         file = self._folder / f"{name}.json"
-        temporary = self._folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        temporary = self._folder / f".{name}.{os.urandom(4).hex()}.tmp"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

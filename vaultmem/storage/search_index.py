@@ -160,7 +160,7 @@ class SearchIndex:
             raise FileNotFoundError(name)
         with contextlib.suppress(OSError):
             self._put_arrays(name, batch)
-        return SegmentArrays(encode_batch(batch))
+        return SegmentArrays(b"".join(encode_batch(batch)))
 
     def _find_beside(self, name: str) -> Callable[[str, int], bytes]:
         """Return what gives the texts beside a segment, empty where they are lost."""

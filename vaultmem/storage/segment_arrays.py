@@ -21,14 +21,14 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from vaultmem.core.finding.place import PLACE_FORMAT
 from vaultmem.storage.postings import merge_postings
-from vaultmem.storage.segment_batch import BESIDE, BYTES_COLUMNS, NUMBER_COLUMNS, SegmentBatch
+from vaultmem.storage.segment_batch import BESIDE, BYTES_COLUMNS, SegmentBatch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ class SegmentArrays:
     def is_whole(self) -> bool:
         """Tell whether each byte is as it was written."""
         body = memoryview(self._data)[_HEAD_BYTES:]
-        return bool(_check(body, self._places) == self._crc)
+        return bool(crc32(json.dumps(self._places).encode(), crc32(body)) == self._crc)
 
     def numbers(self, name: str) -> memoryview:
         """Return an array of numbers without numpy."""
@@ -160,33 +160,35 @@ class SegmentArrays:
         return self._data[base + starts[number] : base + starts[number + 1]]
 
 
-def encode_batch(batch: SegmentBatch) -> bytes:
-    """Return a batch as the bytes of a file."""
-    arrays: dict[str, array[int] | bytes] = {name: batch.numbers[name] for name in NUMBER_COLUMNS}
-    for name in BYTES_COLUMNS:
-        values = batch.bytes[name]
-        arrays[f"{name}_start"] = _starts(len(value) // 4 for value in values)
-        arrays[name] = b"".join(values)
-    for name in BESIDE:
-        arrays[f"{name}_start"] = _starts(map(len, batch.beside[name]))
-        arrays[name] = b"".join(batch.beside[name])
-    arrays |= _encode_postings(batch)
+def encode_batch(batch: SegmentBatch) -> list[bytes]:
+    """Return a batch as the bytes of a file, in parts that follow one another."""
     places: dict[str, tuple[int, int]] = {}
-    parts: list[bytes] = []
+    parts = [b""]
     offset = _HEAD_BYTES
-    for name, numbers in arrays.items():
+    check = 0
+    for name, numbers in _list_arrays(batch):
         data = numbers if isinstance(numbers, bytes) else numbers.tobytes()
         places[name] = (offset, len(data) if name in _BYTES else len(data) // 4)
         data += bytes(-len(data) % 8)
+        check = crc32(data, check)
         parts.append(data)
         offset += len(data)
-    body = b"".join(parts)
-    head = {"format": _FORMAT, "size": offset, "crc": _check(body, places), "arrays": places}
-    return json.dumps(head).encode().ljust(_HEAD_BYTES) + body
+    crc = crc32(json.dumps(places).encode(), check)
+    head = {"format": _FORMAT, "size": offset, "crc": crc, "arrays": places}
+    parts[0] = json.dumps(head).encode().ljust(_HEAD_BYTES)
+    return parts
 
 
-def _check(body: bytes | memoryview, places: object) -> int:
-    return crc32(json.dumps(places).encode(), crc32(body))
+def _list_arrays(batch: SegmentBatch) -> Iterator[tuple[str, array[int] | bytes]]:
+    yield from batch.numbers.items()
+    yield from _encode_postings(batch).items()
+    for name in BYTES_COLUMNS:
+        values = batch.bytes[name]
+        yield f"{name}_start", _starts(len(value) // 4 for value in values)
+        yield name, b"".join(values)
+    for name in BESIDE:
+        yield f"{name}_start", _starts(map(len, batch.beside[name]))
+        yield name, b"".join(batch.beside[name])
 
 
 def _encode_postings(batch: SegmentBatch) -> dict[str, array[int] | bytes]:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def write_list(folder: Path, index_format: str, generation: int, names: list[str
     if described[0] == index_format:
         marks = {name: mark_file(folder / f"{name}{SUFFIX}") for name in names}
         listed = {"generation": generation, "index": described, "segments": marks}
-        put_file(folder, _NAME, json.dumps(listed).encode())
+        put_file(folder, _NAME, [json.dumps(listed).encode()])
 
 
 def mark_file(file: Path) -> list[int] | None:
@@ -72,10 +73,11 @@ def folder_time(folder: Path) -> int:
         return 0
 
 
-def put_file(folder: Path, name: str, data: bytes) -> None:
+def put_file(folder: Path, name: str, parts: Iterable[bytes]) -> None:
     """Write a file of the index whole; what somebody has open stays as it was."""
     temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}"
-    temporary.write_bytes(data)
+    with temporary.open("wb") as file:
+        file.writelines(parts)
     os.replace(temporary, folder / name)
 
 

@@ -1,8 +1,8 @@
 """What was asked and what came of it: recall signals and the account of tokens.
 
-Each recall and pack appends one line to a file beside the database (`append`): no lock, no wait,
-nothing to fail. `SignalStore` takes those lines into the tables of the state database when somebody
-asks, or when the file has grown past 1 MiB. Nothing of this is ever written into a note.
+Each recall and pack appends one line to a file beside the database (`signal_log.append`): no lock,
+no wait, nothing to fail. `SignalStore` takes those lines into the tables of the state database when
+somebody asks, or when the file has grown past 1 MiB. Nothing of this is ever written into a note.
 
 For programs that weigh memories (frequency, relevance, recency, diversity of questions):
 
@@ -21,42 +21,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vaultmem.storage.signal_log import LOG, Call
 from vaultmem.storage.state import State
 
 #: Calls that are kept with their signals.
 MAX_CALLS = 10_000
 
-#: Sections that are kept of a call.
-MAX_SECTIONS = 50
-
-_LOG = "calls.log"
 _FOLDING = "calls.folding"
-_LARGE = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
-
-    `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
-    is -1 where nobody counted it.
-    """
-
-    at: float
-    kind: str
-    query: str
-    agent: str
-    session: str
-    sent: int
-    flat: int
-    found: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +73,6 @@ class Account:
     last: float
 
 
-def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]]) -> int:
-    """Note down a call with its sections (path, heading, score); return the file's size.
-
-    A failure to write is no failure of the command: then 0 is returned.
-    """
-    kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
-    name = f"{time.time_ns():x}{secrets.token_hex(3)}"
-    values = (call.at, call.kind, call.query, call.agent, call.session, call.sent, call.flat)
-    line = json.dumps([name, *values, call.found, kept]) + "\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(folder / _LOG, flags, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-            return os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return 0
-
-
-def is_large(size: int) -> bool:
-    """Tell whether the lines should be taken into the database now."""
-    return size > _LARGE
-
-
 class SignalStore:
     """The state database's tables of calls; `folder` is where the lines are."""
 
@@ -135,7 +85,7 @@ class SignalStore:
 
         Each line is taken in once, whatever interrupts it.
         """
-        log, folding = self._folder / _LOG, self._folder / _FOLDING
+        log, folding = self._folder / LOG, self._folder / _FOLDING
         if not folding.exists():
             try:
                 os.replace(log, folding)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.storage.segment_arrays import SegmentArrays
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from vaultmem.storage.segment_arrays import SegmentArrays
 
 #: Where a field's count stands in a packed one: bits to shift, and the largest count.
 _PLACES = {"body": (0, 0xFFFF), "tags": (16, 0xFF), "title": (24, 0xFF)}

@@ -98,6 +98,8 @@ class State:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state.sqlite3"
         self._connection: sqlite3.Connection | None = None
+        #: What was found out by long queries, each beside the key for which it holds.
+        self.kept: dict[str, tuple[object, Any]] = {}
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT."""
@@ -163,6 +165,7 @@ class State:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
+        self.kept.clear()
         connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
         try:
             os.chmod(self._path, 0o600)

@@ -8,7 +8,6 @@ takes their place.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -156,7 +155,7 @@ class Transcripts:
         """Drop the oldest lines until half of the limit is free, and keep their digest."""
         file = self._file(session)
         dropped, place = self._find_cut(session)
-        temporary = file.with_name(f".{secrets.token_hex(6)}.tmp")
+        temporary = file.with_name(f".{os.urandom(6).hex()}.tmp")
         try:
             with open(temporary, "xb") as out, open(file, "rb") as old:
                 out.write(encode_dropped(dropped))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,7 +49,7 @@ class TrustStore:
 
     def _write(self, trusted: bool, notes: dict[str, str]) -> None:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(f".{secrets.token_hex(4)}.tmp")
+        temporary = self._file.with_suffix(f".{os.urandom(4).hex()}.tmp")
         content = {"trusted": trusted, "notes": notes}
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, sort_keys=True)

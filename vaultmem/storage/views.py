@@ -104,6 +104,12 @@ class View:
         sql = f"{_RECORD} {self._joined} {clause} ORDER BY d.path, d.blob"
         return [_read_record(row) for row in self._state.query(sql, values)]
 
+    def pinned(self) -> list[NoteRecord]:
+        """Return the pinned notes in the order of their paths."""
+        found = self._keep("pinned", f"SELECT d.id {self._joined} WHERE d.pinned = 1")
+        records = self.records_of(row[0] for row in found).values()
+        return sorted(records, key=lambda record: (record.path, record.blob))
+
     def changed_at(self, path: str) -> float | None:
         """Return when a file, be it a note or not, came to be as it is; None if it is unknown.
 
@@ -159,7 +165,7 @@ class View:
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of all of them."""
         sql = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
-        notes, tokens = self._state.query(sql)[0]
+        notes, tokens = self._keep("totals", sql)[0]
         return int(notes), int(tokens)
 
     def sources_of(self, document: int) -> tuple[str, ...]:
@@ -170,6 +176,14 @@ class View:
             if self._state.query(sql, (document,)):
                 names.append(source.name)
         return tuple(names)
+
+    def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
+        """Return rows about the documents alone, from memory while the view holds the same."""
+        key = self.key()
+        found = self._state.kept.get(name)
+        if found is None or found[0] != key:
+            found = self._state.kept[name] = (key, self._state.query(sql))
+        return list(found[1])
 
     @cached_property
     def _relation(self) -> str:

@@ -12,7 +12,8 @@ line of "-" is no answer. The socket is its owner's alone (mode 0600).
 from __future__ import annotations
 
 import os
-import sys
+
+from vaultmem.storage.user_folders import find_user_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +33,19 @@ _MAX_HEAD = 100
 def socket_path(root: str) -> str:
     """Return where the watcher of a vault (its real path) listens: beside the vault's state."""
     key = _digest(os.fsencode(root))[:32]
-    return os.path.join(_state_home(), "vaultmem", "vaults", key, "watch.sock")
+    return os.path.join(find_user_folder("state"), "vaults", key, "watch.sock")
+
+
+def has_socket(root: str) -> bool:
+    """Tell whether a watcher may be there; one that was killed leaves its socket behind."""
+    return os.name == "posix" and os.path.exists(socket_path(root))
 
 
 def ask_watcher(root: str, version: str, words: Sequence[str]) -> tuple[int, bytes, bytes] | None:
     """Return a watcher's exit code and two streams; None where there is no whole answer."""
-    path = socket_path(root)
-    if os.name != "posix" or not os.path.exists(path):
+    if not has_socket(root):
         return None
+    path = socket_path(root)
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     question = b"\0".join(map(os.fsencode, (version, root, *words)))
@@ -110,11 +116,3 @@ def _digest(data: bytes) -> str:
         except ImportError:
             continue
     raise ImportError("no SHA-256")
-
-
-def _state_home() -> str:
-    """Return the user's state folder as platformdirs has it, without importing that."""
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Application Support")
-    named = os.environ.get("XDG_STATE_HOME", "")
-    return named if named.strip() else os.path.expanduser("~/.local/state")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.history import History
-from vaultmem.storage.git.moves import Moves
 from vaultmem.storage.git.trees import EMPTY_TREE, RAW
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.history import History
+    from vaultmem.storage.git.moves import Moves
 
 
 def find_differences(

@@ -11,15 +11,18 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import Draft, RefMovedError, TreeEntry, format_commit
 from vaultmem.storage.git.object_pack import ObjectPack
-from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
-from vaultmem.storage.git.runner import GitRunner
-from vaultmem.storage.git.settings import Settings
 from vaultmem.storage.git.tree_builder import TreeBuilder
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.objects import ObjectReader
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.storage.git.settings import Settings
 
 #: The tree without files, which git knows without having it.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.files import sync_folder
-from vaultmem.storage.git.history import History
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.history import History
 
 
 def find_not_ignored(history: History, lines: Sequence[str]) -> list[str]:

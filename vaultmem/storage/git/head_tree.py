@@ -8,11 +8,14 @@ made of git's own trees.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.history import History
 from vaultmem.storage.state import State
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.history import History
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS head_files (

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
-from vaultmem.storage.git.runner import GitRunner
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.git.runner import GitRunner
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
 
 #: Ids asked for before the first answer is read; their names fit any pipe's buffer.
 _AHEAD = 500

@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.runner import GitRunner
-from vaultmem.storage.git.settings import Settings
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.commits import TreeEntry
+    from vaultmem.storage.git.runner import GitRunner
+    from vaultmem.storage.git.settings import Settings
 
 #: Removes an entry from an index.
 _NOTHING = "0 0000000000000000000000000000000000000000"

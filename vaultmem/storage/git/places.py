@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.history import History
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.history import History
 
 #: A folder's mode, as git prints it.
 FOLDER = "040000"

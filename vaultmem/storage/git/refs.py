@@ -6,10 +6,13 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vaultmem.core.moments import is_moment, parse_day_or_moment
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.storage.git.runner import GitRunner
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}")
 _MAX_NAME = 250

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -115,32 +116,41 @@ class GitRunner:
     @cached_property
     def _git(self) -> Git:
         with _clean_environment():
-            from git import Git
-
-            return Git(str(self.work_tree))
+            return _import_git()(str(self.work_tree))
 
 
 def make_repository(root: Path) -> None:
     """Make an empty repository on branch main, without anybody's templates or hooks."""
     with _clean_environment():
-        from git import Git
-
-        Git(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
+        _import_git()(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 
 def find_refusal(work_tree: Path) -> str:
     """Return why git would not work in a folder that it finds by itself, empty if it would."""
     with _clean_environment():
-        from git import Git
-
-        status, _, err = Git(str(work_tree)).execute(
+        status, _, err = _import_git()(str(work_tree)).execute(
             ["git", "rev-parse", "--git-dir"],
             with_extended_output=True,
             with_exceptions=False,
             env={"LC_ALL": "C"},
         )
     return _first_complaint(str(err)) or f"status {status}" if status else ""
+
+
+def _import_git() -> type[Git]:
+    """Import GitPython, which looks for git as it is imported.
+
+    Raises:
+        VaultError: there is no git.
+    """
+    try:
+        from git import Git
+    except ImportError:
+        if shutil.which("git") is None:
+            raise VaultError("git: not found; install it, or put it on $PATH") from None
+        raise
+    return Git
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:

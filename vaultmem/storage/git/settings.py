@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vaultmem.storage.git.commits import Identity
-from vaultmem.storage.git.runner import GitRunner
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
 
 _WANTED = r"^(user\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
 

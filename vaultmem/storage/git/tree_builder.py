@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
 from vaultmem.storage.git.object_pack import ObjectPack, object_id
-from vaultmem.storage.git.objects import ObjectReader
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.objects import ObjectReader
 
 #: Entries of one folder by name: mode and the 20 bytes of the id.
 Folder = dict[bytes, tuple[bytes, bytes]]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from vaultmem.core.changing.file_changes import FileChange
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.history import History
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.history import History
 
 #: The tree without files, which git knows without having it.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
