@@ -68,11 +68,10 @@ class LinkStore:
         marks = ", ".join("?" * len(properties))
         return self._read(f"WHERE property <> '' AND property IN ({marks})", properties)
 
-    def targets_in(self, name: str, documents: Iterable[int]) -> dict[int, list[str]]:
-        """Return what these documents link to in the property of this name."""
-        listed = ", ".join(str(int(document)) for document in documents)
+    def targets_in(self, name: str) -> dict[int, list[str]]:
+        """Return what documents of all views link to in the property of this name."""
         found: dict[int, list[str]] = {}
-        sql = f"SELECT document, path FROM links WHERE property = ? AND document IN ({listed})"
+        sql = "SELECT document, path FROM links WHERE property <> '' AND property = ?"
         for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
             found.setdefault(document, []).append(path)
         return found

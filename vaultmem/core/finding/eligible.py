@@ -41,8 +41,8 @@ class EligibleRows:
     recency: Floats
     state_weight: Floats
     neighbours: NDArray[np.int32] | None
-    #: What whoever reads wants to keep of single rows.
-    known: dict[int, Any] = field(default_factory=dict)
+    #: What whoever asks wants to keep for the next question, by name, each by row or by term.
+    kept: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
 
 def make_eligible(

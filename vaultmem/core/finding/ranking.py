@@ -90,13 +90,19 @@ def weigh_query(
     }
 
 
-def score_term(
-    postings: Postings, weight: float, eligible: EligibleRows, weights: RankingWeights
-) -> Share:
+def weigh_share(share: Share, weight: float) -> Share:
+    """Return a term's part where the term counts `weight` times."""
+    if weight == 1:
+        return share
+    scores = share.scores * np.float32(weight)
+    return Share(share.idf * weight, share.rows, share.packed, scores)
+
+
+def score_term(postings: Postings, eligible: EligibleRows, weights: RankingWeights) -> Share:
     """Score the sections that have a term; those that are not eligible score 0."""
     rows, packed = postings
     found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
-    idf = weight * math.log1p((eligible.count - found + 0.5) / (found + 0.5))
+    idf = math.log1p((eligible.count - found + 0.5) / (found + 0.5))
     scores = (packed & 0xFFFF).astype(np.float32)
     if weights.body != 1:
         scores *= weights.body

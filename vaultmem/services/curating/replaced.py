@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vaultmem.core.finding.hit import Hit
@@ -10,10 +10,16 @@ from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 
-def name_replaced(vault: Vault, hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits with the names that their notes give under `supersedes`."""
-    documents = {hit.record.document for hit in hits}
-    names = LinkStore(vault.state).targets_in("supersedes", documents)
-    if not names:
-        return list(hits)
-    return [replace(hit, replaces=tuple(names.get(hit.record.document, ()))) for hit in hits]
+def list_replaced(vault: Vault) -> dict[int, list[str]]:
+    """Return by document the names that a note gives under `supersedes`, of all views."""
+    return LinkStore(vault.state).targets_in("supersedes")
+
+
+def name_replaced(hits: Sequence[Hit], replaced: Mapping[int, Sequence[str]]) -> list[Hit]:
+    """Return the hits with the names of the notes that theirs replaced."""
+    return [
+        replace(hit, replaces=tuple(replaced[hit.record.document]))
+        if hit.record.document in replaced
+        else hit
+        for hit in hits
+    ]

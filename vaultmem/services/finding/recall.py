@@ -12,7 +12,7 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.section_terms import FIELDS
 from vaultmem.core.finding.terms import number_terms, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.curating.replaced import name_replaced
+from vaultmem.services.curating.replaced import list_replaced, name_replaced
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.texts import read_sections
 from vaultmem.vault import Vault
@@ -42,6 +42,9 @@ _FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, Tru
 #: Rows whose note and section are kept for the next question.
 _KEPT_PLACES = 4_096
 
+#: Terms whose part is kept for the next question.
+_KEPT_TERMS = 8_192
+
 
 class Ranked(NamedTuple):
     """A ranking, what each term gave to which row, and what could be found."""
@@ -61,7 +64,11 @@ def recall(vault: Vault, query: RecallQuery, dense: DenseScorer | None = None) -
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
     ranked = rank_sections(vault, snapshot, query, dense)
-    return name_replaced(vault, _make_hits(vault, snapshot, ranked, query.limit))
+    hits = _make_hits(vault, snapshot, ranked, query.limit)
+    kept = ranked.eligible.kept
+    if "replaced" not in kept:
+        kept["replaced"] = list_replaced(vault)
+    return name_replaced(hits, kept["replaced"])
 
 
 def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
@@ -79,7 +86,7 @@ def rank_sections(
     eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
     asked = rules.weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
     shares = {
-        term: rules.score_term(snapshot.term(term), weight, eligible, WEIGHTS)
+        term: rules.weigh_share(_score_term(snapshot, term, eligible), weight)
         for term, weight in asked.items()
     }
     parts = list(shares.values())
@@ -107,6 +114,20 @@ def rank_sections(
     ordinals = snapshot.column("ordinal")[found.rows]
     ordered = rules.order_rows(found, eligible, ordinals, query.limit + _SPARE)
     return Ranked(ordered, shares, eligible)
+
+
+def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:
+    """Return a term's part, kept for the next question that has the term."""
+    from vaultmem.core.finding.ranking import score_term
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    kept = eligible.kept.setdefault("terms", {})
+    if term not in kept:
+        if len(kept) >= _KEPT_TERMS:
+            kept.clear()
+        kept[term] = score_term(snapshot.term(term), eligible, WEIGHTS)
+    found: Share = kept[term]
+    return found
 
 
 def _read_sequences(snapshot: Snapshot, rows: NDArray[np.int64]) -> Sequences:
@@ -174,7 +195,7 @@ def _find_places(
     vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: list[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row; the database is asked where the index cannot tell."""
-    found = eligible.known
+    found: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
     if len(found) > _KEPT_PLACES:
         found.clear()
     lost = {}

@@ -71,8 +71,8 @@ class GitRunner:
             VaultError: git ended with another status than those in `fine`, and `check` is set.
         """
         with _clean_environment(), _as_stream(stdin) as stream:
-            status, out, err = self._git.execute(
-                _command(arguments if folder is None else ("-C", str(folder), *arguments)),
+            status, out, err = self._execute(
+                arguments if folder is None else ("-C", str(folder), *arguments),
                 istream=stream,
                 with_extended_output=True,
                 with_exceptions=False,
@@ -94,9 +94,17 @@ class GitRunner:
     def start(self, *arguments: str) -> Any:
         """Start git and return its process, with pipes to and from it."""
         with _clean_environment():
-            return self._git.execute(
-                _command(arguments), istream=PIPE, as_process=True, env=self._environment
-            )
+            return self._execute(arguments, istream=PIPE, as_process=True, env=self._environment)
+
+    def _execute(self, arguments: tuple[str, ...], **options: Any) -> Any:
+        git = self._git
+        from git.exc import GitCommandNotFound
+
+        try:
+            return git.execute(_command(arguments), **options)
+        except GitCommandNotFound:
+            _need_git()
+            raise
 
     @cached_property
     def _environment(self) -> dict[str, str]:
@@ -147,10 +155,14 @@ def _import_git() -> type[Git]:
     try:
         from git import Git
     except ImportError:
-        if shutil.which("git") is None:
-            raise VaultError("git: not found; install it, or put it on $PATH") from None
+        _need_git()
         raise
     return Git
+
+
+def _need_git() -> None:
+    if shutil.which("git") is None:
+        raise VaultError("git: not found; install it, or put it on $PATH") from None
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:
