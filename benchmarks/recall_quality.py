@@ -1,6 +1,7 @@
 """Measure how good the answers are, beside plain Whoosh, SQLite FTS5 and counting words.
 
-    python benchmarks/recall_quality.py FOLDER [--tasks NAME ...] [--only-vaultmem] [--json FILE]
+    python benchmarks/recall_quality.py FOLDER [--tasks NAME ...] [--only-vaultmem]
+        [--models static onnx endpoint] [--json FILE]
 
 FOLDER holds one folder a task:
 
@@ -23,12 +24,17 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from baselines import Fts5, PlainWhoosh, list_notes
 from measure import isolate
+
+if TYPE_CHECKING:
+    from vaultmem.services.embedding.score import DenseScorer
+    from vaultmem.vault import Vault
 
 #: Notes that are asked for: later ones are dropped afterwards.
 DEPTH = 12
@@ -45,18 +51,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="vaultmem-quality-") as scratch:
         isolate(Path(scratch))
         for name in names:
-            results[name] = measure_task(given.folder / name, Path(scratch), given.only_vaultmem)
+            results[name] = measure_task(given.folder / name, Path(scratch), given)
             print_task(name, results[name])
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def measure_task(task: Path, scratch: Path, only_vaultmem: bool) -> dict[str, Any]:
+def measure_task(task: Path, scratch: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Ask each engine all questions of a task; the values are per question."""
     queries = _read_lines(task / "queries.jsonl")
     order = {note["id"]: note["seq"] for note in _read_lines(task / "notes.jsonl")}
-    engines = {"vaultmem": open_vaultmem}
-    if not only_vaultmem:
+    engines: dict[str, Callable[[Path, Path], Ask]] = {"vaultmem": open_vaultmem}
+    engines |= {f"with {model}": partial(open_vaultmem, model=model) for model in given.models}
+    if not given.only_vaultmem:
         engines |= {"plain Whoosh": open_whoosh, "SQLite FTS5": open_fts5, "word count": open_count}
     values: dict[str, list[list[float]]] = {name: [] for name in engines}
     seconds = dict.fromkeys(engines, 0.0)
@@ -91,8 +98,8 @@ def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
     return [sum(gains) / len(relevant), found / ideal]
 
 
-def open_vaultmem(folder: Path, _: Path) -> Ask:
-    """Index a vault and return what asks it."""
+def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
+    """Index a vault and return what asks it, by words alone or with a model beside them."""
     from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
     from vaultmem.services.finding.recall import recall
     from vaultmem.services.sync import sync_vault
@@ -100,12 +107,26 @@ def open_vaultmem(folder: Path, _: Path) -> Ask:
 
     vault = open_vault(folder)
     sync_vault(vault)
+    dense = _open_scorer(vault, model) if model else None
 
     def ask(query: str, depth: int) -> list[str]:
-        hits = recall(vault, parse_query(query[:MAX_QUERY_CHARS], depth))
+        hits = recall(vault, parse_query(query[:MAX_QUERY_CHARS], depth), dense)
+        if dense is not None and dense.problem:
+            raise SystemExit(dense.problem)
         return list(dict.fromkeys(Path(hit.record.path).stem for hit in hits))
 
     return ask
+
+
+def _open_scorer(vault: Vault, model: str) -> DenseScorer:
+    """Give every section its vectors; that takes its time and is not counted."""
+    from vaultmem.services.embedding.embed import embed_sections
+    from vaultmem.services.embedding.meaning import open_meaning
+    from vaultmem.services.embedding.score import DenseScorer
+
+    meaning = open_meaning(vault, model)
+    embed_sections(vault, meaning)
+    return DenseScorer(vault, meaning)
 
 
 def open_whoosh(folder: Path, scratch: Path) -> Ask:
@@ -182,6 +203,13 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="the folder of tasks")
     parser.add_argument("--tasks", nargs="+", metavar="NAME", help="only these tasks")
     parser.add_argument("--only-vaultmem", action="store_true", help="ask no other engine")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="ask with these models too",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     return parser.parse_args()
 
