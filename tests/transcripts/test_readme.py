@@ -25,6 +25,15 @@ def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
         assert steady(written) == steady(printed)
 
 
+def test_what_the_readme_shows_of_the_watcher_is_in_its_page() -> None:
+    """The page's session is real: another test makes it."""
+    page = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    panes = re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(panes) == 2
+    for pane in panes:
+        assert f"```console\n{pane}" in page
+
+
 def test_every_command_is_named_in_the_readme() -> None:
     from vaultmem.cli.app import build_commands
     from vaultmem.cli.commands import HOMES
