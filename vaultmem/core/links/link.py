@@ -116,6 +116,8 @@ def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str =
     path, mark, subpath = target.partition("#")
     if not path.strip() and not (mark and subpath.strip()):
         return None
+    if "](" in path:  # Obsidian takes what stands in these brackets for a markdown link.
+        return None
     start = match.start(1) + len(path) - len(path.lstrip())
     stripped = path.strip()
     place = (start, start + len(stripped), 0, before == "!", name, is_hidden)
