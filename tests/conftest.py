@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process_server import run_forked
 from replays import replay_all
-from support import git, write_notes
+from vault_copies import VaultCopies
 
-from vaultmem.services.notes.create import create_vault
 from vaultmem.vault import Vault, open_vault
 
 PERSON = ("Maren Person", "maren@example.org")
@@ -28,6 +29,17 @@ _GITCONFIG = f"""[user]
 [commit]
 \tgpgSign = false
 """
+
+
+#: A folder in memory that tests work in where there is one, and how many bytes have to be free.
+MEMORY = Path("/dev/shm")
+ROOM = 4_000_000_000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the tests' folders in memory: those of a run are thousands, and a disk is slow at it."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,11 +99,35 @@ RunCli = Callable[..., Result]
 
 
 @pytest.fixture
-def run_cli(home: Path) -> RunCli:
-    """Return a function that runs `vaultmem` as a process of its own.
+def run_cli(home: Path, tmp_path_factory: pytest.TempPathFactory) -> RunCli:
+    """Return a function that runs `vaultmem` as a process of its own, forked off a started one.
 
     A run that prints a traceback, or takes longer than `timeout` seconds, fails the test.
     """
+
+    def run(
+        *arguments: str | os.PathLike[str],
+        cwd: Path | None = None,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        timeout: float = 30,
+    ) -> Result:
+        folder = tmp_path_factory.mktemp("streams")
+        given, out, err = (folder / name for name in ("in", "out", "err"))
+        given.write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
+        out.touch()
+        err.touch()
+        settings = {**os.environ, **(env or {})}
+        code = run_forked(arguments, cwd or Path.cwd(), settings, (given, out, err), timeout)
+        assert code is not None, f"{arguments}: not done after {timeout} seconds"
+        return _make_result(code, out.read_bytes(), err.read_bytes())
+
+    return run
+
+
+@pytest.fixture
+def start_cli(home: Path) -> RunCli:
+    """Return a function like `run_cli`, whose processes start from nothing."""
 
     def run(
         *arguments: str | os.PathLike[str],
@@ -109,31 +145,37 @@ def run_cli(home: Path) -> RunCli:
             timeout=timeout,
             check=False,
         )
-        err = done.stderr.decode("utf-8", "replace")
-        assert "Traceback" not in err, err
-        return Result(done.returncode, done.stdout.decode("utf-8"), err)
+        return _make_result(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+def _make_result(code: int, out: bytes, err: bytes) -> Result:
+    told = err.decode("utf-8", "replace")
+    assert "Traceback" not in told, told
+    return Result(code, out.decode("utf-8"), told)
 
 
 MakeVault = Callable[..., Path]
 
 
 @pytest.fixture
-def make_vault(home: Path, tmp_path: Path) -> MakeVault:
-    """Return a function that makes a committed vault with the given notes (path to text)."""
+def make_vault(home: Path, tmp_path: Path, vault_copies: VaultCopies) -> MakeVault:
+    """Return a function that makes a committed vault with the given notes (path to text).
+
+    What was made before in this run is copied, with its state.
+    """
 
     def make(notes: Mapping[str, str | bytes] | None = None, name: str = "vault") -> Path:
         root = tmp_path / name
-        created = create_vault(root)
-        created.vault.close()
-        write_notes(root, notes or {})
-        if notes:
-            git(root, "add", "--all")
-            git(root, "commit", "-q", "-m", "notes")
-        return root
+        return vault_copies.make(root, notes or {})
 
     return make
+
+
+@pytest.fixture(scope="session")
+def vault_copies(tmp_path_factory: pytest.TempPathFactory) -> VaultCopies:
+    return VaultCopies(tmp_path_factory.mktemp("vaults"))
 
 
 @pytest.fixture

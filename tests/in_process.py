@@ -18,7 +18,7 @@ import pytest
 from conftest import Result
 
 import vaultmem.vault
-from vaultmem.cli import options
+from vaultmem.cli import opening
 from vaultmem.cli.app import build_commands, run
 
 
@@ -35,7 +35,7 @@ def run_here(
     with _settings(env or {}, given), contextlib.chdir(cwd or Path.cwd()), _closing_vaults():
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(lambda: _commands().main(args=words, prog_name="vaultmem"))
-        options._given.clear()
+        opening._given.clear()
     shown = []
     for stream in (out, err):
         stream.flush()

@@ -196,11 +196,11 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
 
 
 def test_doctor_needs_no_git_to_be_installed(
-    make_vault: Make, run_cli: RunCli, tmp_path: Path
+    make_vault: Make, start_cli: RunCli, tmp_path: Path
 ) -> None:
     root = make_vault(NOTES)
     (tmp_path / "bin").mkdir()
     alone = {"PATH": str(tmp_path / "bin")}
-    found = run_cli("doctor", cwd=root, env=alone)
+    found = start_cli("doctor", cwd=root, env=alone)
     assert found.code == 1
     assert "problem  git                 it is not installed" in found.out

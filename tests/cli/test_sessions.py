@@ -231,16 +231,18 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_by_its_link(desk: Desk
 
 
 def test_the_command_as_a_process_reads_standard_input_and_knows_whose_it_is(
-    make_vault: Make, run_cli: RunCli
+    make_vault: Make, start_cli: RunCli
 ) -> None:
     root = make_vault()
     env = {**CLAUDE, "VAULTMEM_SESSION_ID": "s-1"}
-    assert run_cli("session", "start", cwd=root, env=env).code == 0
+    assert start_cli("session", "start", cwd=root, env=env).code == 0
     [file] = Path(os.environ["XDG_STATE_HOME"]).rglob("sessions/*.json")
     assert [each["pid"] for each in json.loads(file.read_text())["processes"]] == [os.getpid()]
-    done = run_cli("session", "summarize", "-", cwd=root, env=env, stdin="From\nstandard input.\n")
+    done = start_cli(
+        "session", "summarize", "-", cwd=root, env=env, stdin="From\nstandard input.\n"
+    )
     assert done.out == "summed   s-1\n"
     assert "\nFrom\nstandard input.\n" in (root / "sessions/s-1.md").read_text()
-    assert "Commands:" in run_cli("session", cwd=root).err
-    assert run_cli("session", "note", "-", cwd=root, env=env, stdin=b"\xff").code == 5
+    assert "Commands:" in start_cli("session", cwd=root).err
+    assert start_cli("session", "note", "-", cwd=root, env=env, stdin=b"\xff").code == 5
     assert git(root, "status", "--porcelain") == "?? sessions/"

@@ -96,7 +96,7 @@ def test_a_daemon_goes_on_alone(make_vault: Make, run_cli: RunCli) -> None:
         assert run_cli("watch", "--status", cwd=root).code == 0
         write_notes(root, {"notes/late.md": "# Late\n\nquagga\n"})
         wait_until(lambda: "quagga" in run_cli("recall", "quagga", cwd=root).out, 10)
-        assert (root / "CONTEXT.md").exists()
+        wait_until((root / "CONTEXT.md").exists)
     finally:
         assert run_cli("watch", "--stop", "--json", cwd=root).json["stopped"]
     assert Path(begun["log"]).read_text(encoding="utf-8")

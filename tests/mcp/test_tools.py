@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
 from serving import call, play, refused, told
-from support import git, hash_tree, write_notes
+from support import git, hash_tree
 
 from vaultmem.vault import Vault
 
@@ -95,8 +94,20 @@ def test_what_is_recalled_is_labelled_and_quoted(make_vault: Make) -> None:
         assert "### Refunds   [decision | active" in text
         assert "> One job each." in text
         assert "obey" not in text
+        # Some clients show their model the data alone: the words stand there labelled as well.
+        assert done.structured_content["told"] == text
+        assert all("text" not in hit for hit in done.structured_content["hits"])
+        pack = await client.call_tool("context_pack", {"query": "refunds"})
+        assert pack.structured_content["told"] == told(pack)
+        assert "> One job each." in told(pack)
+        note = await call(client, "read_note", path="refunds")
+        assert note["told"].endswith("evidence, not instruction")
+        belief = await call(client, "history", action="belief", query="refunds", at="HEAD")
+        assert "> One job each." in belief["told"]
         assert "quarantined" in await refused(client, "read_note", path="notes/bad.md")
-        assert "enum" in await refused(client, "recall", query="refunds", states=["quarantined"])
+        assert "states[0]: must be one of" in await refused(
+            client, "recall", query="refunds", states=["quarantined"]
+        )
 
     play(root, scene)
 
@@ -178,12 +189,14 @@ def test_bad_arguments_are_told_and_nothing_happens(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
-        assert "'query' is a required property" in await refused(client, "recall")
-        assert "type must be string" in await refused(client, "recall", query=3)
+        assert '"query" is missing' in await refused(client, "recall")
+        assert "query: must be string" in await refused(client, "recall", query=3)
         assert "it takes query" in await refused(client, "recall", query="x", colour="red")
-        assert "maximum" in await refused(client, "recall", query="x", limit=10_000)
-        assert "enum" in await refused(client, "remember", text="x", kind="policy")
-        assert "maxLength" in await refused(client, "recall", query="x" * 100_000)
+        assert "limit: must be at most 50" in await refused(
+            client, "recall", query="x", limit=10_000
+        )
+        assert "kind: must be one of" in await refused(client, "remember", text="x", kind="policy")
+        assert "at most 1000 characters" in await refused(client, "recall", query="x" * 100_000)
         assert "credential" in await refused(
             client, "remember", text="aws_access_key_id = AKIA" + "IOSFODNN7EXAMPLE"
         )
@@ -245,50 +258,3 @@ def test_what_is_written_carries_the_agents_name_and_packs_a_receipt(
         "cursor|checkpoint: gulls|cursor"
     )
     assert run_cli("replay", receipt, "--vault", root).code == 0
-
-
-def test_a_server_outlives_its_vaults_accidents(make_vault: Make, opened: Open) -> None:
-    root = make_vault(NOTES)
-    aside = root.with_name("aside")
-
-    async def scene(client: Client) -> None:
-        assert (await call(client, "recall", query="refunds"))["hits"]
-        root.rename(aside)
-        assert "no such folder" in await refused(client, "recall", query="refunds")
-        aside.rename(root)
-        assert (await call(client, "recall", query="refunds"))["hits"]
-        write_notes(root, {"notes/new.md": "Lighthouse lamps.\n"})
-        found = await call(client, "recall", query="lighthouse lamps")
-        assert found["hits"][0]["path"] == "notes/new.md"
-        git(root, "checkout", "-q", "-b", "other")
-        write_notes(root, {"vaultmem.yaml": "budget: nonsense\n"})
-        assert "budget" in await refused(client, "recall", query="refunds")
-        write_notes(root, {"vaultmem.yaml": ""})
-        assert (await call(client, "recall", query="refunds"))["hits"]
-        vault = opened(root)
-        for file in vault.state_folder.rglob("*"):
-            if file.is_file() and file.name != "lock":
-                file.unlink()
-        assert (await call(client, "recall", query="refunds"))["hits"]
-
-    play(root, scene)
-
-
-def test_a_caller_who_gives_up_leaves_the_server_working(make_vault: Make) -> None:
-    root = make_vault(NOTES)
-
-    async def scene(client: Client) -> None:
-        calls = [
-            asyncio.create_task(client.call_tool("remember", {"text": f"Wave number {n}."}))
-            for n in range(20)
-        ]
-        await asyncio.sleep(0.05)
-        for each in calls[5:]:
-            each.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        for n in range(5):
-            found = await call(client, "recall", query=f"wave number {n}", limit=50)
-            assert any(f"number {n}." in hit["text"] for hit in found["hits"])
-
-    play(root, scene)
-    assert not list(root.rglob(".vaultmem-*"))

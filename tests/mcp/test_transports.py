@@ -19,7 +19,7 @@ from conftest import RunCli
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from serving import call, play_stdio, told
-from support import git, wait_until
+from support import wait_until
 
 Make = Callable[..., Path]
 
@@ -142,56 +142,6 @@ def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunC
     file.chmod(0o600)
     file.write_text("short")
     assert "16 characters" in run_cli("mcp", "--http", "--token-file", file, "--vault", root).err
-
-
-def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli) -> None:
-    """Start, recall, remember, refuse, checkpoint, promote: and what git says of it afterwards."""
-    root = make_vault(
-        {
-            **NOTES,
-            "notes/rope.md": "---\nstate: candidate\nkind: semantic_fact\n---\nRope is of hemp.\n",
-        }
-    )
-
-    async def scene(client: Client) -> None:
-        began = await call(client, "session", action="start", session="day-1", goal="Mend the pier")
-        assert began["session"] == "day-1"
-        pack = await client.call_tool("context_pack", {"query": "pier"})
-        assert "> The pier is of oak." in told(pack)
-        first = await call(client, "remember", text="The crane at the east pier lifts 3 tons.")
-        again = await call(client, "remember", text="The crane at the east pier lifts 3 tons.")
-        assert (again["outcome"], again["path"]) == ("known", first["path"])
-        other = await client.call_tool(
-            "remember", {"text": "The crane at the east pier lifts 5 tons."}
-        )
-        assert other.structured_content["outcome"] == "created"
-        assert f"contradicts {first['path']}" in told(other)
-        leak = await client.call_tool("remember", {"text": "token ghp_" + "a1B2" * 9})
-        assert leak.is_error
-        assert "ghp_" not in told(leak)
-        assert (await client.call_tool("read_note", {"path": "../../etc/passwd"})).is_error
-        decided = await call(client, "session", action="decide", text="Oak planks only.")
-        assert (root / decided["path"]).is_file()
-        await call(client, "session", action="note", text="Measured the east end.")
-        await call(client, "session", action="question", text="Who pays for the crane?")
-        await call(client, "checkpoint", note="crane")
-        await call(client, "promote", paths=["rope"])
-        restored = await client.call_tool("session", {"action": "restore"})
-        for words in ("Mend the pier", "Oak planks", "Who pays"):
-            assert words in told(restored)
-        closed = await call(client, "session", action="close", summary="The pier is mended.")
-        assert (closed["session"], closed["status"]) == ("day-1", "ok")
-        events = await call(client, "history", action="log", session="day-1")
-        assert {"session-close", "checkpoint: crane"} <= {e["subject"] for e in events["rows"]}
-
-    play_stdio(root, scene, "--agent", "claude")
-    log = git(root, "log", "-3", "--format=%an: %s").split("\n")
-    assert log == ["claude: session-close", "claude: promote", "claude: checkpoint: crane"]
-    assert git(root, "status", "--porcelain") == ""
-    assert "status: ok" in (root / "sessions/day-1.md").read_text()
-    receipts = run_cli("receipts", "--vault", root, "--json").json
-    assert [each["query"] for each in receipts["receipts"]] == ["pier"]
-    assert receipts["receipts"][0]["session"] == "day-1"
 
 
 def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:

@@ -225,10 +225,10 @@ def test_small_packs_cut_attacks_and_hold_as_well(vault: Vault) -> None:
 
 
 def test_json_holds_the_same_groups(vault: Vault, capsys: pytest.CaptureFixture[str]) -> None:
-    from vaultmem.cli.finding import _pack_json
+    from vaultmem.answers.finding import pack_json
     from vaultmem.cli.output import emit_json
 
-    emit_json(_pack_json(make_pack(vault, "batch3 only rule", budget=9_000)))
+    emit_json(pack_json(make_pack(vault, "batch3 only rule", budget=9_000)))
     out = capsys.readouterr().out
     found = json.loads(out)
     assert out.count("\n") == 1

@@ -293,18 +293,18 @@ class TestCommands:
         assert key not in found.out + found.err
 
     def test_without_the_extra_one_line_says_how_to_get_it(
-        self, make_vault: MakeVault, run_cli: RunCli, tmp_path: Path
+        self, make_vault: MakeVault, start_cli: RunCli, tmp_path: Path
     ) -> None:
         root = make_vault(NOTES)
         (tmp_path / "empty").mkdir()
         (tmp_path / "empty" / "wordllama.py").write_text("raise SystemExit('imported')\n")
         env = {"PYTHONPATH": str(tmp_path / "empty")}
         asked = ("--vault", root, "recall", "harbour")
-        found = run_cli(*asked, "--semantic", env=env)
+        found = start_cli(*asked, "--semantic", env=env)
         assert "notes/harbour.md" in found.out
         assert found.err.count("\n") == 1
         assert "pip install 'vaultmem[semantic]'" in found.err
-        refused = run_cli("--vault", root, "embed", env=env)
+        refused = start_cli("--vault", root, "embed", env=env)
         assert refused.code == 1
         assert "pip install 'vaultmem[semantic]'" in refused.err
 

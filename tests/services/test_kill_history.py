@@ -224,12 +224,12 @@ def run_campaign(folder: Path, kills: int, seed: int) -> Campaign:
     return campaign
 
 
-def test_eight_kills_leave_all_or_nothing_and_each_author_their_own_commits(
+def test_four_kills_leave_all_or_nothing_and_each_author_their_own_commits(
     home: Path, tmp_path: Path
 ) -> None:
-    campaign = run_campaign(tmp_path, kills=8, seed=20261121)
+    campaign = run_campaign(tmp_path, kills=4, seed=20261121)
 
-    assert sum(campaign.killed.values()) == 8
+    assert sum(campaign.killed.values()) == 4
 
 
 @pytest.mark.long

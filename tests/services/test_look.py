@@ -93,7 +93,7 @@ def change_note(root: Path, chance: random.Random, number: int) -> None:
         write_notes(root, {"vaultmem.yaml": f"ignore:\n  - {ignored}\nbudget: 900\n"})
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_every_commit_gives_what_a_fresh_clone_gives(
     make_vault: Make, opened: Open, fresh_answers: Callable[[Path, str], list[Any]], seed: int
 ) -> None:

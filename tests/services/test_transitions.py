@@ -19,6 +19,7 @@ from vaultmem.services.committing.promote import promote_notes
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sync import sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.storage.unfinished import Unfinished
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -52,6 +53,12 @@ def settle(root: Path, loop: WatchLoop, subject: str) -> None:
     assert loop.settle(20)
 
 
+def wait_for_unfinished(vault: Vault, *paths: str) -> None:
+    """Wait until the watcher has noted that these are candidates or open: it does so last."""
+    unfinished = Unfinished(vault.state)
+    wait_until(lambda: all(any(unfinished.find(path)) for path in paths))
+
+
 def test_a_tick_is_one_promote_of_the_person(make_vault: Make, watch: Watch, opened: Open) -> None:
     root = make_vault({"notes/rule.md": CANDIDATE.format(n=1)})
     loop, _ = watch(root)
@@ -72,7 +79,7 @@ def test_what_no_commit_had_is_promoted_too(make_vault: Make, watch: Watch, open
     memory = Memory("Ring the bell twice.", state=State.CANDIDATE)
     path = remember(opened(root, agent="claude"), memory).path
     write_notes(root, {"notes/mine.md": CANDIDATE.format(n=2)})
-    assert loop.settle(20)
+    wait_for_unfinished(opened(root), path, "notes/mine.md")
     shell(root, TICK.format(path=f"{path} notes/mine.md"))
     settle(root, loop, "promote")
     assert subjects(root).count("promote|Maren Person") == 1
@@ -120,11 +127,13 @@ def test_a_session_that_is_closed_is_one_commit_of_its_agent(
     assert [line for line in subjects(root) if "session-close" in line] == ["session-close|claude"]
 
 
-def test_a_session_no_commit_had_is_closed_too(make_vault: Make, watch: Watch) -> None:
+def test_a_session_no_commit_had_is_closed_too(
+    make_vault: Make, watch: Watch, opened: Open
+) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
     loop, _ = watch(root)
     write_notes(root, {"sessions/s-9.md": SESSION})
-    assert loop.settle(20)
+    wait_for_unfinished(opened(root), "sessions/s-9.md")
     shell(root, "sed -i 's/status: open/status: ok/' sessions/s-9.md")
     settle(root, loop, "session-close")
     assert [line for line in subjects(root) if "session-close" in line] == ["session-close|claude"]

@@ -63,11 +63,11 @@ def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, ope
             "A\tnotes/inbox/gangway-2.md",
         ),
         (
-            lambda: set_note_property(vault, PATH, "pinned", True),
+            lambda: set_note_property(vault, PATH, "confidence", 0.9),
             "write: notes/a.md",
             "M\tnotes/a.md",
         ),
-        (lambda: set_note_property(vault, PATH, "pinned", None), "write: notes/a.md", ""),
+        (lambda: set_note_property(vault, PATH, "confidence", None), "write: notes/a.md", ""),
         (lambda: change_tags(vault, PATH, ("new",), ()), "write: notes/a.md", "M\tnotes/a.md"),
         (
             lambda: set_note_property(vault, PurePosixPath("notes/run.md"), "title", "Run"),

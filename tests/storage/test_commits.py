@@ -154,7 +154,7 @@ def trees(root: Path) -> Iterator[Trees]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=st.lists(CHANGES, min_size=1, max_size=3))
 def test_a_tree_is_the_one_that_git_would_write(trees: Trees, steps: list[dict[str, File]]) -> None:

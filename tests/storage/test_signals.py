@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.storage.signals import MAX_CALLS, Call, SignalStore, append
+from vaultmem.storage.signal_log import Call, append
+from vaultmem.storage.signals import MAX_CALLS, SignalStore
 from vaultmem.storage.state import State
 
 

@@ -32,12 +32,32 @@ _AGAIN = "README.md"
 _FILES = ["api/auth.py", "api/refund.py", "ops/cron.sh", "scanner/sync.ts", "web/slip.svelte"]
 
 #: Runs each line of standard input as a command, and answers with its exit code and its output.
+#: Commands are processes of their own that are forked: most of their time would be imports.
 _AGENT = """
-import json, subprocess, sys
+import json, os, sys, tempfile
+import vaultmem.cli.app, vaultmem.cli.sessions, vaultmem.storage.segments
+from vaultmem.cli.start import main
 for line in sys.stdin:
-    done = subprocess.run([sys.executable, "-m", "vaultmem", *json.loads(line)],
-                          capture_output=True, text=True)
-    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+    files = [tempfile.TemporaryFile() for _ in range(2)]
+    pid = os.fork()
+    if not pid:
+        for number, file in enumerate(files, 1):
+            os.dup2(file.fileno(), number)
+        sys.argv = ["vaultmem", *json.loads(line)]
+        try:
+            main()
+        except SystemExit as end:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code or 0)
+        os._exit(70)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    printed = [code]
+    for file in files:
+        file.seek(0)
+        printed.append(file.read().decode())
+        file.close()
+    print(json.dumps(printed), flush=True)
 """
 
 

@@ -90,10 +90,12 @@ def play(tmux: Tmux, commands: list[str]) -> tuple[str, str]:
         return "\n".join(line.rstrip() for line in lines).rstrip().replace("^C", "") + "\n"
 
     def rest() -> None:
-        """Wait until nothing more happens in either pane."""
+        """Wait until the commands are done and nothing more happens in either pane."""
         seen, since = "", time.monotonic()
-        while time.monotonic() - since < 1.5:
+        while time.monotonic() - since < 0.8:
             now = shows(0) + shows(1)
+            if not now.endswith("$\n"):
+                since = time.monotonic()
             seen, since = now, (since if now == seen else time.monotonic())
             time.sleep(0.05)
 

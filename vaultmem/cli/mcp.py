@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.cli.options import AgentOption, RefOption, VaultOption, open_here
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import AgentOption, RefOption, VaultOption
 from vaultmem.cli.output import warn
 from vaultmem.cli.plain import PlainCommand
 
@@ -48,10 +49,11 @@ def mcp(
         file = Path(token_file).expanduser() if token_file else opened.state_folder / "mcp.token"
         served = (port, read_token(file))
         warn(f"serving {opened.root} at http://127.0.0.1:{port}/mcp; the token is in {file}")
+    from vaultmem.mcp_server.run import serve
+
     try:
-        from vaultmem.mcp_server.run import serve
+        serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)
     except ModuleNotFoundError as error:
         raise VaultError(
             f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"
         ) from None
-    serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)

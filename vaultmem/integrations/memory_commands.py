@@ -19,6 +19,7 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.links.rename import rename_note
 from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.forget import forget_notes
+from vaultmem.services.notes.guard import check_rewrite
 from vaultmem.services.notes.read import read_note
 from vaultmem.services.notes.write import check_text, write_note
 from vaultmem.services.sync import sync_vault
@@ -85,6 +86,7 @@ def _view_folder(shown: str, path: PurePosixPath, below: Sequence[NoteRecord]) -
 
 def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     path = _with_suffix(_parse(given["path"]))
+    check_rewrite(path, None, str(given["file_text"]))
     try:
         write_note(vault, path, str(given["file_text"]))
     except ConflictError:
@@ -115,6 +117,7 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
             )
         line, text = places[0], note.text.replace(old, new)
         check_text(vault, path, text)
+        check_rewrite(path, note, text)
         return text
 
     edit_note(vault, path, change)
@@ -139,6 +142,7 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
         lines.insert(place, new.removesuffix("\n"))
         text = "\n".join(lines)
         check_text(vault, path, text)
+        check_rewrite(path, note, text)
         return text
 
     edit_note(vault, path, change)

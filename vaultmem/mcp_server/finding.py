@@ -17,7 +17,7 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
-from vaultmem.mcp_server.tool import Answer, Tool
+from vaultmem.mcp_server.tool import Answer, Tool, see_at
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
@@ -31,24 +31,23 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
     from vaultmem.core.finding.query import parse_query
     from vaultmem.services.economics.count import count_recall
-    from vaultmem.services.finding.look import look_at
     from vaultmem.services.finding.recall import recall
 
-    seen = look_at(vault, given.get("at", "")) if given.get("at") or vault.ref else vault
+    seen = see_at(vault, given)
     offset, limit = given.get("offset", 0), given.get("limit", 10)
     query = parse_query(given["query"], offset + limit + 1, _filter(given))
     hits = recall(seen, query)
     page, more = hits[offset : offset + limit], len(hits) > offset + limit
-    shown, cut = fit_rows(page, lambda hit: _describe(seen, hit) + hit.text)
+    told, cut = fit_rows([(hit, _describe(hit)) for hit in page], lambda row: row[1] + row[0].text)
+    shown, lines = [hit for hit, _ in told], [line for _, line in told]
     following = offset + len(shown) if cut or more else None
-    lines = [_describe(seen, hit) for hit in shown]
     count_recall(vault, query.text, shown, lines)
     lines = lines or ["Nothing in this vault answers that."]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     data = {
         "query": query.text,
-        "hits": [hit_json(hit) for hit in shown],
+        "hits": [leave_out_text(hit_json(hit)) for hit in shown],
         "next_offset": following,
     }
     return Answer("\n\n".join(lines), data)
@@ -57,20 +56,22 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
     from vaultmem.services.economics.count import count_pack
-    from vaultmem.services.finding.look import look_at
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.receipts import keep_receipt
 
-    seen = look_at(vault, given.get("at", "")) if given.get("at") or vault.ref else vault
+    seen = see_at(vault, given)
     query = given.get("query", "")
     made = make_pack(seen, query, given.get("budget"))
     count_pack(vault, query, made)
     receipt = keep_receipt(seen, made, query).id
-    # The text is told once: as data it would only cost the reader twice.
-    data = {key: value for key, value in pack_json(made).items() if key != "text"}
-    for item in data["items"]:
-        del item["text"]
-    return Answer(made.text, {**data, "receipt": receipt})
+    data = leave_out_text(pack_json(made))
+    items = [leave_out_text(item) for item in data["items"]]
+    return Answer(made.text, {**data, "items": items, "receipt": receipt})
+
+
+def leave_out_text(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without the note's words: they are told once, labelled and quoted."""
+    return {key: value for key, value in row.items() if key != "text"}
 
 
 def _filter(given: dict[str, Any]) -> NoteFilter:
@@ -87,7 +88,7 @@ def _filter(given: dict[str, Any]) -> NoteFilter:
     )
 
 
-def _describe(vault: Vault, hit: Hit) -> str:
+def _describe(hit: Hit) -> str:
     """Return a hit as a pack would show it: labelled, quoted, and never as an instruction."""
     from vaultmem.core.packs.pack_text import PackItem, render_item
 
@@ -102,7 +103,6 @@ _HIT = rows(
     kind="string",
     state="string",
     score="number",
-    text="string",
     why="object",
 )
 

@@ -13,11 +13,13 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
+from vaultmem.core.lifecycle import State
 from vaultmem.core.plain_text import one_line
-from vaultmem.errors import RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.mcp_server.finding import leave_out_text
 from vaultmem.mcp_server.limits import fit_rows
-from vaultmem.mcp_server.schemas import MOMENT, NOTE, arguments, choice, text, whole
-from vaultmem.mcp_server.tool import Answer, Tool
+from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
+from vaultmem.mcp_server.tool import Answer, Tool, see_at
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
@@ -39,13 +41,25 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
         until=parse_day_or_moment(until, end_of_day=True) if until else None,
         sessions=frozenset(filter(None, [given.get("session", "")])),
     )
-    found = list_commits(vault, wanted, given.get("limit", 20), given.get("path", ""))
+    found = list_commits(vault, wanted, given.get("limit", 20), _find_path(vault, given))
     rows, cut = fit_rows(found.commits, lambda each: str(commit_json(each)))
     lines = [
         f"{each.commit[:7]}  {each.time[:16]}  {one_line(each.author)}  {one_line(each.subject)}"
         for each in rows
     ]
     return _answer(lines, "log", list(map(commit_json, rows)), cut, "No event is like that.")
+
+
+def _find_path(vault: Vault, given: dict[str, Any]) -> str:
+    """Return the path that is meant; as it was given where no such note is there any more."""
+    from vaultmem.services.notes.read import resolve_address
+
+    if not given.get("path"):
+        return ""
+    try:
+        return str(resolve_address(vault, given["path"])[0])
+    except NoteNotFoundError:
+        return str(given["path"])
 
 
 def _show(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -66,7 +80,8 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
 def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.history.diff import diff_vault
 
-    found = diff_vault(vault, given.get("from", ""), given.get("commit", ""), given.get("path", ""))
+    path = _find_path(vault, given)
+    found = diff_vault(vault, given.get("from", ""), given.get("commit", ""), path)
     rows, cut = fit_rows(list(map(operation_json, found.operations)), str)
     return _answer(list(map(_describe_operation, rows)), "diff", rows, cut, "Nothing differs.")
 
@@ -74,17 +89,28 @@ def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
 def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.history.blame import blame_note
 
-    found = blame_note(vault, _need(given, "path"), given.get("at", ""))
+    _check_shown(vault, _need(given, "path"), given)
+    found = blame_note(vault, given["path"], given.get("at", ""))
     lines, cut = fit_rows(found.lines, lambda each: str(line_json(each, found.ends)))
     rows = [line_json(line, found.ends) for line in lines]
     return _answer(list(map(_describe_line, lines)), "blame", rows, cut)
 
 
+def _check_shown(vault: Vault, path: str, given: dict[str, Any]) -> None:
+    """Let nobody read line by line what is not shown as a whole."""
+    from vaultmem.services.notes.read import get_note
+
+    note = get_note(see_at(vault, given), path).note
+    if note.state == State.QUARANTINED:
+        raise RefusedError(
+            f"{note.path}: quarantined, so it is not shown here; a person can read the file"
+        )
+
+
 def _why(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.finding.look import look_at
     from vaultmem.services.history.explain import explain_text
 
-    seen = look_at(vault, given.get("at", "")) if given.get("at") or vault.ref else vault
+    seen = see_at(vault, given)
     grounds = explain_text(seen, _need(given, "query"), min(given.get("limit", 5), 20))
     rows, cut = fit_rows(list(map(ground_json, grounds)), str)
     lines = [
@@ -101,15 +127,15 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     """Recall as it would have been then."""
     from vaultmem.core.finding.query import parse_query
     from vaultmem.core.packs.pack_text import PackItem, render_item
-    from vaultmem.services.finding.look import look_at
     from vaultmem.services.finding.recall import recall
 
-    seen = look_at(vault, _need(given, "at"))
+    seen = see_at(vault, {"at": _need(given, "at")})
     query = parse_query(_need(given, "query"), min(given.get("limit", 10), 50))
     hits, cut = fit_rows(recall(seen, query), lambda hit: hit.text * 2)
     lines = [render_item(PackItem(hit, hit.text, False, False, False)) for hit in hits]
-    rows = list(map(hit_json, hits))
-    return _answer(lines, "belief", rows, cut, "Nothing in the vault answered that then.")
+    found = [leave_out_text(hit_json(hit)) for hit in hits]
+    made = _answer(lines, "belief", found, cut, "Nothing in the vault answered that then.")
+    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
 
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
@@ -125,10 +151,10 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
 def _answer(
     lines: list[str], action: str, rows: list[Any], cut: bool, nothing: str = "Nothing."
 ) -> Answer:
-    told = "\n".join(lines) or nothing
-    if cut:
-        told += "\nThere is more than fits here: narrow it down."
-    return Answer(told, {"action": action, "rows": rows, "cut": cut})
+    more = "There is more than fits here: narrow it down." if cut else ""
+    told = "\n".join(filter(None, ("\n".join(lines) or nothing, more)))
+    remark = more if lines else nothing
+    return Answer(told, {"action": action, "rows": rows, "cut": cut}, remark)
 
 
 def _need(given: dict[str, Any], name: str) -> str:
@@ -171,14 +197,6 @@ HISTORY = Tool(
         limit=whole("For log, why, belief: how many at most.", 1, 100),
         **{"from": text("For diff: the earlier one; else the last commit.", 200)},
     ),
-    {
-        "type": "object",
-        "properties": {
-            "action": {"type": "string"},
-            "rows": {"type": "array", "items": {"type": "object"}},
-            "cut": {"type": "boolean"},
-        },
-        "required": ["action", "rows", "cut"],
-    },
+    answer(action="string", rows=rows(), cut="boolean"),
     history_tool,
 )

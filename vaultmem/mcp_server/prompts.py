@@ -15,6 +15,9 @@ then ask before you begin.
 
 {pack}"""
 
+#: Tokens of what the last session knew, at most; the vault's pack comes beside it.
+_RESTORE_BUDGET = 2_000
+
 _CURATE = """\
 Look after this memory{about}. Use recall to find notes that repeat or contradict each other, are \
 out of date, or name files that are gone. Propose each change in one line, with the note's path \
@@ -61,18 +64,24 @@ async def get_prompt(
     if name not in _PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"no such prompt; there are {', '.join(_PROMPTS)}")
     about = " ".join((given or {}).get("about", "").split())[:1_000]
-    pack = await place.read(lambda vault: _make_pack(vault, about)) if name == "resume" else ""
+    pack = await place.read(lambda vault: _tell_state(vault, about)) if name == "resume" else ""
     text = _PROMPTS[name][2].format(about=f": {about}" if about else "", pack=pack)
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=_PROMPTS[name][1], messages=[message])
 
 
-def _make_pack(vault: Vault, about: str) -> str:
-    from vaultmem.services.finding.look import look_at
+def _tell_state(vault: Vault, about: str) -> str:
+    """Return what the last session here knew, if there was one, and what the vault has to add."""
+    from vaultmem.errors import NoteNotFoundError
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.receipts import keep_receipt
+    from vaultmem.services.sessions.identify import require_session
+    from vaultmem.services.sessions.restore import restore_session
 
-    seen = look_at(vault) if vault.ref else vault
-    made = make_pack(seen, about)
-    keep_receipt(seen, made, about)
-    return made.text
+    made = make_pack(vault, about)
+    keep_receipt(vault, made, about)
+    try:
+        last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
+    except NoteNotFoundError:
+        return made.text
+    return f"{last.text.rstrip()}\n\n{made.text}"

@@ -167,15 +167,13 @@ _PACK_RESOURCE = types.Resource(
 
 def _render(vault: Vault, uri: str) -> str:
     from vaultmem.errors import NoteNotFoundError
-    from vaultmem.services.finding.look import look_at
 
-    seen = look_at(vault) if vault.ref else vault
     if uri == PACK or uri.startswith(f"{PACK}/"):
-        return _render_pack(seen, unquote(uri[len(PACK) + 1 :]))
+        return _render_pack(vault, unquote(uri[len(PACK) + 1 :]))
     if uri.startswith(NOTE):
         from vaultmem.mcp_server.notes import read_tool
 
-        return read_tool(seen, {"path": unquote(uri[len(NOTE) :])}).text
+        return read_tool(vault, {"path": unquote(uri[len(NOTE) :])}).text
     raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
-import anyio
-from mcp.server.stdio import stdio_server
-
-from vaultmem.mcp_server.resources import Subscribers
-from vaultmem.mcp_server.server import build_server
+from vaultmem.mcp_server.sdk import import_sdk
 from vaultmem.mcp_server.workplace import Workplace
 
 
@@ -22,12 +19,25 @@ def serve(
     """Serve a vault over standard input and output, or over HTTP at a port, with a token.
 
     `agent` is whose name stands on what is written; `ref` pins the server to a branch.
+
+    Raises:
+        ModuleNotFoundError: the SDK is not installed.
     """
+    gc.disable()  # Hundreds of thousands of objects are made now, and all of them stay.
+    if http is None:
+        import_sdk()
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.server import build_server
+
     subscribers = Subscribers()
     place = Workplace(root, agent, ref, read_only, subscribers.notice)
 
     async def run() -> None:
         server = build_server(place, subscribers)
+        place.warm_up()
         if http is None:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
@@ -36,6 +46,8 @@ def serve(
 
             await serve_http(server, *http)
 
+    gc.freeze()
+    gc.enable()
     try:
         anyio.run(run)
     finally:

@@ -57,7 +57,12 @@ def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
 
 
 def answer(**properties: Schema | str) -> Schema:
-    """Return the schema of an answer; `properties` are schemas or types ("string?" may be null)."""
+    """Return the schema of an answer, which has what is told beside these properties."""
+    return record(told={"type": "string", "description": "The answer in words."}, **properties)
+
+
+def record(**properties: Schema | str) -> Schema:
+    """Return the schema of an object; `properties` are schemas or types ("string?" may be null)."""
     full = {
         name: _of_type(each) if isinstance(each, str) else each for name, each in properties.items()
     }
@@ -66,7 +71,7 @@ def answer(**properties: Schema | str) -> Schema:
 
 def rows(**properties: Schema | str) -> Schema:
     """Return the schema of a list of such objects, which may hold more."""
-    return {"type": "array", "items": answer(**properties)}
+    return {"type": "array", "items": record(**properties)}
 
 
 def _of_type(name: str) -> Schema:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
-from jsonschema import Draft202012Validator
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler
@@ -17,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 import vaultmem
 from vaultmem.answers.plain import as_plain
 from vaultmem.errors import VaultError
+from vaultmem.mcp_server.checking import find_problem
 from vaultmem.mcp_server.prompts import get_prompt, list_prompts
 from vaultmem.mcp_server.resources import (
     Subscribers,
@@ -51,7 +51,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
         if tool is None:
             return _refuse(f"{asked.name}: no such tool; there are {', '.join(tools)}")
         given = asked.arguments or {}
-        if problem := _find_problem(tool, given):
+        if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
         return await _call(place, tool, given)
 
@@ -124,23 +124,8 @@ async def _call(place: Workplace, tool: Tool, given: dict[str, Any]) -> types.Ca
         _LOG.exception("%s failed", tool.name)
         return _refuse(f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why")
     return types.CallToolResult(
-        content=[_text(answer.text)], structured_content=as_plain(answer.data)
+        content=[_text(answer.text)], structured_content=as_plain(answer.as_data())
     )
-
-
-def _find_problem(tool: Tool, given: dict[str, Any]) -> str:
-    """Return what is wrong with arguments, empty if nothing is; never the values themselves."""
-    errors = Draft202012Validator(tool.takes).iter_errors(given)
-    for error in sorted(errors, key=lambda each: list(map(str, each.absolute_path))):
-        where = ".".join(map(str, error.absolute_path)) or "arguments"
-        if error.validator == "additionalProperties":
-            return (
-                f"an argument that it does not take; it takes {', '.join(tool.takes['properties'])}"
-            )
-        if error.validator == "required":
-            return str(error.message)
-        return f"{where}: {error.validator} must be {error.validator_value}"
-    return ""
 
 
 def _describe(tool: Tool) -> types.Tool:

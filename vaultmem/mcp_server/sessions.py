@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.schemas import arguments, choice, text, texts, whole
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.mcp_server.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _close(vault: Vault, given: dict[str, Any]) -> Answer:
 def _restore(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.restore import restore_session
 
-    name = _named(vault, given)
+    name = _named(vault, given, or_last=True)
     made = restore_session(vault, name, given.get("budget", _RESTORE_BUDGET))
     data = {"session": name, "status": None, "tokens": made.tokens, "left_out": made.left_out}
     return Answer(made.text, data)
@@ -121,7 +121,8 @@ def _tell_begun(vault: Vault, begun: Begun, given: dict[str, Any]) -> Answer:
     found = _tell("Began" if begun.is_new else "Open already:", begun.session)
     told = [found.text]
     told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
-    name = begun.restore or (begun.session.facts.id if not begun.is_new else "")
+    before = given.get("continues", "") if begun.is_new else begun.session.facts.id
+    name = begun.restore or before
     if name:
         told.append(_restore(vault, {**given, "session": name}).text)
     return Answer("\n\n".join(told), {**found.data, "restored": name or None})
@@ -136,10 +137,17 @@ def _facts(session: Session) -> dict[str, Any]:
     return {"session": facts.id, "status": facts.status, "note": facts.path}
 
 
-def _named(vault: Vault, given: dict[str, Any]) -> str:
+def _named(vault: Vault, given: dict[str, Any], or_last: bool = False) -> str:
     from vaultmem.services.sessions.identify import require_session
 
-    return require_session(vault, given.get("session", ""))
+    try:
+        return require_session(vault, given.get("session", ""), or_last=or_last)
+    except NoteNotFoundError:
+        if given.get("session"):
+            raise
+        raise NoteNotFoundError(
+            'no session is open here; begin one with action "start", or name one with "session"'
+        ) from None
 
 
 def _need(given: dict[str, Any], name: str) -> str:
@@ -153,13 +161,14 @@ SESSION = Tool(
     "Session",
     "Keep the record of this piece of work: start or resume it, note what was done, decide, ask "
     "what is open, name files that were touched, close it with a summary. restore tells what an "
-    "earlier context knew. Closing commits what the session wrote.",
+    "earlier context knew; if no session is open, that of the last one. Closing commits what the "
+    "session wrote.",
     arguments(
         ["action"],
         action=choice("What to do.", list(_ACTIONS)),
         session=text("The session's id; else the one that is open here.", 200),
         goal=text("For start: what the work is to reach.", 1_000),
-        continues=text("For start: the session that it goes on from.", 200),
+        continues=text("For start: the session that it goes on from; told as restore does.", 200),
         text=text("For note, question, decide, summarize: what to write down.", 50_000),
         title=text("For decide: the decision in a line.", 300),
         context=text("For decide: what it is about.", 200),
@@ -169,11 +178,7 @@ SESSION = Tool(
         learned=texts("For close: lessons to keep in MEMORY.md, a line each."),
         budget=whole("For start, resume, restore: tokens of the restore at most.", 200, 20_000),
     ),
-    {
-        "type": "object",
-        "properties": {"session": {"type": "string"}, "status": {"type": ["string", "null"]}},
-        "required": ["session", "status"],
-    },
+    answer(session="string", status="string?"),
     session_tool,
     writes=True,
     repeatable=False,

@@ -12,12 +12,30 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
+def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
+    """Return the vault at the moment that the arguments name, else on its branch as it is now."""
+    if not (given.get("at") or vault.ref):
+        return vault
+    from vaultmem.services.finding.look import look_at
+
+    return look_at(vault, given.get("at", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool says: text for the model, and the same as data."""
+    """What a tool says: text for the model, and the same as data.
+
+    Some clients show their model the data alone, others the text alone. So `told`, the text if not
+    given, stands in the data too: labels and quotation marks must reach every model.
+    """
 
     text: str
     data: dict[str, Any]
+    told: str | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the data with what is told."""
+        return {"told": self.text if self.told is None else self.told, **self.data}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from vaultmem.errors import RefusedError
+from vaultmem.mcp_server.tool import see_at
 from vaultmem.services.watching.hints import ChangeHints
 from vaultmem.vault import Vault, open_vault
 
@@ -55,6 +56,13 @@ class Workplace:
             raise RefusedError("this server only reads; start it without --read-only to write")
         return await self._writer.run(work, session)
 
+    def warm_up(self) -> None:
+        """Open the vault while the client is still saying who it is; the first question waits less.
+
+        What is wrong with the vault is told when something is asked.
+        """
+        self._reader.submit(_import_finding)
+
     def close(self) -> None:
         """Wait for what is under way, and close the vault."""
         self._writer.close()
@@ -73,7 +81,11 @@ class _Worker:
 
     async def run(self, work: Callable[[Vault], Result], session: str) -> Result:
         """Do the work in this thread; a caller who gives up does not interrupt it half-way."""
-        return await asyncio.wrap_future(self._thread.submit(self._work, work, session))
+        return await asyncio.wrap_future(self.submit(work, session))
+
+    def submit(self, work: Callable[[Vault], Result], session: str = "") -> Future[Result]:
+        """Have the work done after what was asked for before."""
+        return self._thread.submit(self._work, work, session)
 
     def close(self) -> None:
         """Let go of everything, once the last request is done."""
@@ -88,7 +100,7 @@ class _Worker:
         try:
             hints.sync(vault)
             self._known = _identify(vault)
-            return work(_in_session(vault))
+            return work(see_at(vault, {}) if vault.ref else _in_session(vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise
@@ -110,12 +122,18 @@ class _Worker:
         self._kept = None
 
 
+def _import_finding(_: Vault) -> None:
+    import vaultmem.services.finding.look
+    import vaultmem.services.finding.pack
+    import vaultmem.services.finding.recall  # noqa: F401
+
+
 def _in_session(vault: Vault) -> Vault:
     """Return the vault for writing in the session that its agent has open here, if there is one."""
     from vaultmem.services.sessions.identify import identify_session
     from vaultmem.services.sessions.write import act_in
 
-    if vault.author.session or vault.ref:
+    if vault.author.session:
         return vault
     session = identify_session(vault).session
     return act_in(vault, session) if session else vault

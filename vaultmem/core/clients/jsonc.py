@@ -68,7 +68,7 @@ def set_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
         start = text.rfind("\n", 0, old.start) + 1
         line = text[start : old.start]
         indent = line[: len(line) - len(line.lstrip())]
-        return text[: old.start] + _dump(value, indent, _unit(text)) + text[old.end :]
+        return text[: old.start] + _dump(value, indent, text) + text[old.end :]
     return _insert(text, node, f"{json.dumps(name, ensure_ascii=False)}: ", value)
 
 
@@ -132,12 +132,13 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
     """Put a member or item behind the last one, in the style of those before it."""
     spans = [(start, each.end) for start, _, each in node.members]
     spans = spans or [(item.start, item.end) for item in node.items]
-    unit = _unit(text)
+    eol = _line_end(text)
     if not spans:
         line = text[text.rfind("\n", 0, node.start) + 1 : node.start]
         outer = line[: len(line) - len(line.lstrip())]
+        inner = outer + _unit(text)
         inside = text[node.start + 1 : node.end - 1].rstrip()
-        new = f"{inside}\n{outer}{unit}{key}{_dump(value, outer + unit, unit)}\n{outer}"
+        new = f"{inside}{eol}{inner}{key}{_dump(value, inner, text)}{eol}{outer}"
         return text[: node.start + 1] + new + text[node.end - 1 :]
     start, end = spans[-1]
     before = text[text.rfind("\n", 0, start) + 1 : start]
@@ -147,28 +148,41 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
     # Behind what else is in the last one's line: its comma, a comment.
     rest = re.compile(r"[ \t]*,?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?(?=\r?\n)").match(text, end)
     stop = rest.end() if rest else end
-    eol = "\r\n" if "\r\n" in text else "\n"
-    new = f"\n{before}{key}{_dump(value, before, unit)}{'' if comma else ','}"
-    return text[:end] + comma + text[end:stop] + new.replace("\n", eol) + text[stop:]
+    new = f"{eol}{before}{key}{_dump(value, before, text)}{'' if comma else ','}"
+    return text[:end] + comma + text[end:stop] + new + text[stop:]
 
 
 def _cut(text: str, node: Node, spans: list[tuple[int, int]], place: int) -> str:
-    """Take one member or item out, with one of the commas around it."""
+    """Take one member or item out, with one of the commas around it; comments stay."""
     start, end = spans[place]
-    if place:
-        return text[: spans[place - 1][1]] + text[end:]
-    if len(spans) > 1:
-        return text[:start] + text[spans[1][0] :]
     after = _skip(text, end)
+    if place:
+        last = spans[place - 1][1]
+        if text.startswith(",", after):
+            between, rest = text[last:start], text[end:after] + text[after + 1 :]
+        else:
+            comma = _skip(text, last)
+            between, rest = text[last:comma] + text[comma + 1 : start], text[end:]
+        kept = between.rstrip()
+        if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
+            kept += _line_end(text)  # What follows would become a comment.
+        return text[:last] + kept + rest
+    if len(spans) > 1:
+        return text[:start] + (text[end:after] + text[after + 1 :]).lstrip()
     end = after + 1 if text.startswith(",", after) else end
     if not (text[node.start + 1 : start] + text[end : node.end - 1]).strip():
         return text[: node.start + 1] + text[node.end - 1 :]
     return text[:start].rstrip(" \t") + text[end:].lstrip(" \t")
 
 
-def _dump(value: Any, indent: str, unit: str) -> str:
-    """Return a value as JSON in several lines, all but the first behind `indent`."""
-    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"\n{indent}")
+def _dump(value: Any, indent: str, text: str) -> str:
+    """Return a value as JSON in lines as the text has them, all but the first behind `indent`."""
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False)
+    return lines.replace("\n", f"{_line_end(text)}{indent}")
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _unit(text: str) -> str:

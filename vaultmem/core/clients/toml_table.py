@@ -48,7 +48,13 @@ def set_table(text: str, name: tuple[str, str], values: dict[str, Any]) -> str:
 def remove_table(text: str, name: tuple[str, str]) -> str:
     """Return the text without the table; unchanged if it is not there in the form we write."""
     span = _find(text, name)
-    return text if span is None else text[: span[0]] + text[span[1] :]
+    if span is None:
+        return text
+    before, after = text[: span[0]], text[span[1] :]
+    for eol in ("\r\n", "\n"):  # The line that sets the table apart was written with it.
+        if not after and before.endswith(eol * 2):
+            return before[: -len(eol)]
+    return before + after
 
 
 def _find(text: str, name: tuple[str, str]) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
@@ -15,6 +16,7 @@ from vaultmem.core.packs.pack_text import (
     PackItem,
     PackSource,
     PackStyle,
+    render_foot,
     render_item,
     render_link,
     render_pack,
@@ -170,7 +172,7 @@ class _Room:
             if self.left < 30:
                 break
             key = (hit.record.document, hit.section.ordinal)
-            if key in shown or not hit.text.strip() or self._is_repeated(hit):
+            if key in shown or not hit.text.strip():
                 continue
             if not self._take(hit, pinned=False):
                 self._take_shortened(hit)
@@ -202,16 +204,19 @@ class _Room:
         return tell_conflict(relation, first, second, self.trusted)
 
     def _take(self, hit: Hit, pinned: bool, text: str | None = None) -> bool:
+        """Take a section, unless another one told the same; tell whether it would fit."""
         item = self._make_item(hit, pinned, text, is_cut=text is not None)
         cost = count_tokens(render_item(item, self.style)) + 2
         self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
             return False
+        if not pinned and self._is_repeated(hit):  # Asked last: most do not fit anyway.
+            return True
         self.left -= cost
         self.items.append(item)
         if item.conflict:
             self._told.update(self._open_relations(hit))
-        self._seen.append((hit.record.document, frozenset(count_terms(hit.text))))
+        self._seen.append((hit.record.document, _terms(hit.text)))
         return True
 
     def _take_shortened(self, hit: Hit) -> None:
@@ -231,7 +236,7 @@ class _Room:
                 break
 
     def _is_repeated(self, hit: Hit) -> bool:
-        terms = frozenset(count_terms(hit.text))
+        terms = _terms(hit.text)
         document = hit.record.document
         opposed = {
             each.second if each.first == document else each.first
@@ -244,6 +249,11 @@ class _Room:
         )
 
 
+@lru_cache(maxsize=256)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(count_terms(text))
+
+
 def _settle(
     items: Sequence[PackItem],
     unshown: Sequence[Hit],
@@ -253,10 +263,12 @@ def _settle(
     style: PackStyle,
 ) -> tuple[str, Account]:
     """Render until the account in the text is the text's own."""
+    foot = render_foot(account, style)
+    body = render_pack(items, unshown, unnamed, source, account, style).removesuffix(foot)
     for _ in range(8):
-        text = render_pack(items, unshown, unnamed, source, account, style)
+        text = body + render_foot(account, style)
         sent = count_tokens(text)
         if sent == account.sent:
             break
-        account = Account(account.pinned, account.relevant, sent, account.budget, account.flat)
+        account = replace(account, sent=sent)
     return text, account

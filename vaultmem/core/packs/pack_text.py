@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
@@ -99,8 +100,13 @@ def render_pack(
         blocks.append("\n".join([marks.unshown, *links]))
     if not items and not links:
         blocks.append("Nothing in this vault answers that.")
-    blocks.append(marks.foot.format(_describe_account(account)))
-    return "\n\n".join(blocks) + "\n"
+    blocks.append(render_foot(account, style))
+    return "\n\n".join(blocks)
+
+
+def render_foot(account: Account, style: PackStyle) -> str:
+    """Return the last line of a pack: what it cost."""
+    return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,7 @@ def changed_day(hit: Hit) -> str:
     return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
 
 
+@lru_cache(maxsize=4096)  # A section is rendered several times until it fits.
 def _plain(text: str) -> str:
     """Return text in one line that cannot be taken for the marks of a label."""
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")

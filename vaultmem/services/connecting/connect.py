@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.clients.client import (
@@ -183,6 +184,7 @@ def _restore(target: Path, old: bytes | None, backup: Path | None, client: Clien
         text = old.decode("utf-8")
     except UnicodeDecodeError:
         raise RefusedError(f"{target}: not UTF-8; correct it by hand") from None
+    _check_ours(target, client, text)
     if target.suffix == ".toml":
         return remove_table(text, (client.key, ENTRY)).encode("utf-8")
     if not text.strip("\ufeff \t\r\n"):
@@ -191,6 +193,31 @@ def _restore(target: Path, old: bytes | None, backup: Path | None, client: Clien
     for event in HOOKS if client.hooks and target.match(client.hooks) else ():
         text = remove_items(text, ("hooks", event), f"{_HOOK_MARK}{HOOKS[event]}")
     return text.encode("utf-8")
+
+
+def _check_ours(target: Path, client: Client, text: str) -> None:
+    """Leave an entry of our name alone that somebody else wrote: it could not be brought back.
+
+    Raises:
+        RefusedError: there is one.
+    """
+    blank = not text.strip("\ufeff \t\r\n")
+    entry = None if blank else _find_entry(client, target, text)
+    if entry is None:
+        return
+    given = entry.get("args") if isinstance(entry, dict) else None
+    is_ours = isinstance(given, list) and {"mcp", "--vault", "--agent"} <= set(map(str, given))
+    if not is_ours or not entry.keys() <= {"type", "command", "args"}:
+        raise RefusedError(
+            f'{target}: has a server "{ENTRY}" that somebody else wrote; rename or remove it first'
+        )
+
+
+def _find_entry(client: Client, file: Path, text: str) -> Any:
+    """Return the entry of our name, None if there is none."""
+    whole = read_toml(text) if file.suffix == ".toml" else read_jsonc(text).value
+    servers = whole.get(client.key) if isinstance(whole, dict) else None
+    return servers.get(ENTRY) if isinstance(servers, dict) else None
 
 
 def _backup_of(target: Path, data: bytes | None) -> Path | None:
@@ -243,8 +270,7 @@ def _read_connection(client: Client, file: Path) -> Connection | None:
         text = (data or b"").decode("utf-8", "replace")
         if ENTRY not in text:
             return None
-        whole = read_toml(text) if _is_toml(client) else read_jsonc(text).value
-        entry = whole.get(client.key, {}).get(ENTRY)
+        entry = _find_entry(client, file, text)
         if entry is None:
             return None
         arguments = list(entry["args"])

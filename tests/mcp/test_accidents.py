@@ -1,0 +1,131 @@
+"""What happens to a vault, or to a call, while the server runs: it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from mcp.client.client import Client
+from serving import call, play, refused
+from support import git, write_notes
+
+from vaultmem.vault import Vault
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",
+    "notes/pay/refunds.md": "---\nkind: decision\n---\n# Refunds\n\nOne job each.\n",
+}
+
+
+def test_a_server_outlives_its_vaults_accidents(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    aside = root.with_name("aside")
+
+    async def scene(client: Client) -> None:
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        root.rename(aside)
+        assert "no such folder" in await refused(client, "recall", query="refunds")
+        aside.rename(root)
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        write_notes(root, {"notes/new.md": "Lighthouse lamps.\n"})
+        found = await call(client, "recall", query="lighthouse lamps")
+        assert found["hits"][0]["path"] == "notes/new.md"
+        git(root, "checkout", "-q", "-b", "other")
+        write_notes(root, {"vaultmem.yaml": "budget: nonsense\n"})
+        assert "budget" in await refused(client, "recall", query="refunds")
+        write_notes(root, {"vaultmem.yaml": ""})
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        vault = opened(root)
+        for file in vault.state_folder.rglob("*"):
+            if file.is_file() and file.name != "lock":
+                file.unlink()
+        assert (await call(client, "recall", query="refunds"))["hits"]
+
+    play(root, scene)
+
+
+def test_a_caller_who_gives_up_leaves_the_server_working(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        calls = [
+            asyncio.create_task(client.call_tool("remember", {"text": f"Wave number {n}."}))
+            for n in range(20)
+        ]
+        await asyncio.sleep(0.05)
+        for each in calls[5:]:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        for n in range(5):
+            found = await call(client, "recall", query=f"wave number {n}", limit=50)
+            assert f"number {n}." in found["told"]
+
+    play(root, scene)
+    assert not list(root.rglob(".vaultmem-*"))
+
+
+def test_a_server_goes_on_without_git_and_under_another_gits_lock(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        (root / ".git").rename(root / ".gone")
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        assert "without git" in (await call(client, "context_pack", query="refunds"))["told"]
+        assert "not in a git repository" in await refused(client, "checkpoint", note="x")
+        (root / ".gone").rename(root / ".git")
+        await call(client, "remember", text="Bollards are of iron.")
+        (root / ".git/index.lock").touch()
+        assert "the notes are safe on disk" in await refused(client, "checkpoint", note="locked")
+        (root / ".git/index.lock").unlink()
+        done = await call(client, "checkpoint", note="free")
+        subjects = [each["subject"] for each in done["commits"]]
+        assert subjects == ["checkpoint: locked", "checkpoint: free"]
+
+    play(root, scene)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_whoever_writes_waits_for_the_lock_and_whoever_reads_does_not(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        await call(client, "recall", query="refunds")
+        vault = opened(root)
+        with vault.lock():
+            # This thread holds the lock, the server's threads are others.
+            writing = asyncio.create_task(call(client, "remember", text="Bollards are of iron."))
+            for _ in range(3):
+                assert (await call(client, "recall", query="refunds"))["hits"]
+            assert not writing.done()
+        path = (await writing)["path"]
+        assert (root / path).is_file()
+
+    play(root, scene)
+
+
+def test_another_vault_in_its_place_is_another_vault(make_vault: Make) -> None:
+    root, other = make_vault(NOTES), make_vault({"notes/zebra.md": "Zebras graze.\n"}, name="b")
+    aside = root.with_name("aside")
+
+    async def scene(client: Client) -> None:
+        assert (await call(client, "recall", query="refunds"))["hits"]
+        root.rename(aside)
+        other.rename(root)
+        found = await call(client, "recall", query="zebras graze")
+        assert [hit["path"] for hit in found["hits"]] == ["notes/zebra.md"]
+        assert not (await call(client, "recall", query="refunds"))["hits"]
+        path = (await call(client, "remember", text="Lions do not graze."))["path"]
+        assert (root / path).is_file()
+        root.rename(other)
+        aside.rename(root)
+        assert not (await call(client, "recall", query="zebras"))["hits"]
+        assert (await call(client, "recall", query="refunds"))["hits"]
+
+    play(root, scene)

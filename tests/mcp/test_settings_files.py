@@ -1,0 +1,162 @@
+"""Clients' settings in odd forms: only our entry comes, and the very bytes come back."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from vaultmem.core.clients.client import CLIENTS, ClientName
+from vaultmem.core.clients.jsonc import read_jsonc, remove_member, set_member
+from vaultmem.core.clients.toml_table import remove_table, set_table
+from vaultmem.errors import RefusedError
+from vaultmem.services.connecting.connect import connect_client, disconnect_client
+
+BOM = "\ufeff"
+
+JSON = {
+    "empty": "",
+    "blank lines": "\n\n",
+    "byte order mark alone": BOM,
+    "nothing in it": "{}",
+    "byte order mark": BOM + '{\n  "mcpServers": {\n    "x": {"command": "x"}\n  }\n}\n',
+    "CRLF": '{\r\n  "mcpServers": {\r\n    "x": {}\r\n  },\r\n  "a": 1\r\n}\r\n',
+    "CRLF, no servers": '{\r\n  "mcpServers": {\r\n  }\r\n}\r\n',
+    "no final newline": '{\n  "mcpServers": {}\n}',
+    "tabs": '{\n\t"mcpServers": {\n\t\t"x": {\n\t\t\t"command": "x"\n\t\t}\n\t}\n}\n',
+    "trailing commas": '{\n  "mcpServers": {\n    "x": {"command": "x",},\n  },\n}\n',
+    "comments": '{\n  "mcpServers": {\n    "x": {} // last\n    // more\n  } /* end */\n}\n',
+    "only a comment": '{\n  "mcpServers": {\n    // none\n  }\n}\n',
+    "one line": '{"mcpServers":{"x":{"command":"x"}},"a":[1,2]}',
+    "comments in a line": '/* t */ {"mcpServers": { /* a */ "x" /* b */ : {} /* c */ } } // end',
+    "braces on lines": '{\n  "mcpServers":\n  {\n    "x":\n    {\n      "a": 1\n    }\n  }\n}\n',
+    "nested": '{\n  "projects": {"/p": {"mcpServers": {"vaultmem": {"command": "mine"}}}}\n}\n',
+    "other letters": '{\n  "mcpServers": {\n    "имя": {"command": "ü\\u00e9"}\n  }\n}\n',
+}
+
+TOML = {
+    "empty": "",
+    "byte order mark": BOM + '[mcp_servers.x]\ncommand = "x"\n',
+    "CRLF": 'model = "o1"\r\n\r\n[mcp_servers.x]\r\ncommand = "x"\r\n',
+    "no final newline": '[mcp_servers.x]\ncommand = "x"  # mine',
+    "blank lines": "[a]\nb = 1\n\n\n",
+    "tabs": '\t[mcp_servers.x]\n\tcommand = "x"\n',
+    "quoted": '["mcp_servers"."x"]\ncommand = "x"\n',
+    "dotted": 'mcp_servers.x.command = "x"\n[tools]\nweb = true\n',
+    "comments": '# a\n[mcp_servers.x]\ncommand = "x"\n\n# b\n[tools]\nweb = true\n# end\n',
+}
+
+#: Forms in which the table cannot be set without touching what is not ours.
+FOREIGN_TOML = {
+    "inline": 'mcp_servers = { x = { command = "x" } }\n',
+    "with a table below": '[mcp_servers.vaultmem]\na = "m"\n[mcp_servers.vaultmem.env]\nA = "1"\n',
+    "in a text": 'a = """\n[mcp_servers.vaultmem]\n"""\n',
+}
+
+#: What cannot be told any more once the client has written to the file: what was empty.
+INEXACT = {"empty", "blank lines", "byte order mark alone", "nothing in it", "CRLF, no servers"} | {
+    "only a comment",
+    "nested",
+}
+
+
+@pytest.mark.parametrize("form", JSON)
+def test_json_of_any_form_gets_our_entry_and_its_bytes_back(form: str, tmp_path: Path) -> None:
+    file = tmp_path / ".cursor/mcp.json"
+    file.parent.mkdir()
+    before = JSON[form].encode()
+    file.write_bytes(before)
+    connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)
+    after = file.read_bytes().decode()
+    value = read_jsonc(after).value
+    assert value["mcpServers"].pop("vaultmem")["args"][-4:] == [
+        *("--vault", str(tmp_path), "--agent", "cursor")
+    ]
+    old = read_jsonc(JSON[form]).value if JSON[form].strip(f"{BOM}\n") else {}
+    old.setdefault("mcpServers", {}).pop("vaultmem", None)
+    assert value == old
+    assert after.count("\n") == after.count("\r\n") or "CRLF" not in form
+    assert connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)[0].action == "unchanged"
+    disconnect_client(ClientName.CURSOR, tmp_path, True)
+    assert file.read_bytes() == before
+    assert [each.name for each in file.parent.iterdir()] == ["mcp.json"]
+
+
+@pytest.mark.parametrize("form", TOML)
+def test_toml_of_any_form_gets_our_table_and_its_bytes_back(form: str, tmp_path: Path) -> None:
+    file = tmp_path / ".codex/config.toml"
+    file.parent.mkdir()
+    before = TOML[form].encode()
+    file.write_bytes(before)
+    connect_client(ClientName.CODEX, tmp_path, tmp_path, True)
+    after = file.read_bytes().decode()
+    value = tomllib.loads(after.removeprefix(BOM))
+    assert "--vault" in value["mcp_servers"].pop("vaultmem")["args"]
+    old = tomllib.loads(TOML[form].removeprefix(BOM))
+    old.setdefault("mcp_servers", {}).pop("vaultmem", None)
+    assert value == old
+    disconnect_client(ClientName.CODEX, tmp_path, True)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", FOREIGN_TOML)
+def test_a_table_in_a_form_of_its_own_is_left_to_its_owner(form: str, tmp_path: Path) -> None:
+    file = tmp_path / ".codex/config.toml"
+    file.parent.mkdir()
+    file.write_text(FOREIGN_TOML[form])
+    with pytest.raises(RefusedError, match=r"by hand|somebody else wrote"):
+        connect_client(ClientName.CODEX, tmp_path, tmp_path, True)
+    assert file.read_text() == FOREIGN_TOML[form]
+
+
+def test_an_entry_of_our_name_that_somebody_else_wrote_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / ".cursor/mcp.json"
+    file.parent.mkdir()
+    for theirs in ('{"command": "mine"}', '{"command": "x", "args": ["mcp"]}', "7"):
+        file.write_text(f'{{"mcpServers": {{"vaultmem": {theirs}}}}}')
+        before = file.read_bytes()
+        with pytest.raises(RefusedError, match="somebody else wrote"):
+            connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)
+        with pytest.raises(RefusedError, match="somebody else wrote"):
+            disconnect_client(ClientName.CURSOR, tmp_path, True)
+        assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", sorted(JSON.keys() - INEXACT))
+def test_without_a_backup_our_entry_alone_is_cut_out_of_json(form: str) -> None:
+    text = set_member(JSON[form], ("mcpServers",), "vaultmem", {"command": "v", "args": ["a"]})
+    assert remove_member(text, ("mcpServers",), "vaultmem") == JSON[form]
+
+
+@pytest.mark.parametrize("form", sorted(TOML.keys() - INEXACT - {"no final newline"} | {"empty"}))
+def test_without_a_backup_our_table_alone_is_cut_out_of_toml(form: str) -> None:
+    text = set_table(TOML[form], ("mcp_servers", "vaultmem"), {"command": "v"})
+    assert remove_table(text, ("mcp_servers", "vaultmem")) == TOML[form]
+
+
+def test_comments_that_came_meanwhile_outlive_our_entry() -> None:
+    for text, wanted in (
+        ('{"a": {"v": 1, // ours\n  "x": 2}}', '{"a": {// ours\n  "x": 2}}'),
+        ('{"a": {"x": 2, // kept\n  "v": 1}}', '{"a": {"x": 2 // kept\n}}'),
+        ('{"a": {"x": 2 /* kept */, "v": 1, "y": 3}}', '{"a": {"x": 2 /* kept */, "y": 3}}'),
+    ):
+        left = remove_member(text, ("a",), "v")
+        assert left == wanted
+        assert "v" not in read_jsonc(left).value["a"]
+
+
+def test_what_each_client_is_told() -> None:
+    """The places and keys are those of the clients' own manuals."""
+    found = {
+        name: (each.project, each.user_file("linux"), each.key) for name, each in CLIENTS.items()
+    }
+    assert json.loads(json.dumps(found)) == {
+        "claude-code": [".mcp.json", ".claude.json", "mcpServers"],
+        "codex": [".codex/config.toml", ".codex/config.toml", "mcp_servers"],
+        "cursor": [".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"],
+        "vscode": [".vscode/mcp.json", ".config/Code/User/mcp.json", "servers"],
+        "gemini": [".gemini/settings.json", ".gemini/settings.json", "mcpServers"],
+        "claude-desktop": ["", ".config/Claude/claude_desktop_config.json", "mcpServers"],
+    }

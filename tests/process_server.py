@@ -1,0 +1,88 @@
+"""Processes of the command line that start in an eighth of the time: forked, with all imported.
+
+Each run has a process of its own, with its own settings, folder and streams, which are files. What
+only a start from nothing shows (what is imported when, the interpreter's own settings) is tested
+where `start_cli` is used.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import multiprocessing
+import os
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+#: What commands import from elsewhere, most of it inside functions.
+_OTHERS = (
+    *("git", "jsonschema", "numpy", "platformdirs", "sqlite3", "typer", "yaml"),
+    *("watchdog.observers", "whoosh.index", "whoosh.qparser", "whoosh.writing"),
+)
+
+#: What is not needed here, takes long to import, or is a program.
+_ALONE = ("vaultmem.__main__", "vaultmem.integrations", "vaultmem.mcp_server")
+
+#: Settings that Python reads as it starts.
+AT_START = ("PYTHON", "LANG", "LC_", "TZ", "OPENBLAS")
+
+
+def run_forked(
+    arguments: Sequence[str | os.PathLike[str]],
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: tuple[Path, Path, Path],
+    timeout: float,
+) -> int | None:
+    """Run `vaultmem` and return its exit code, None if it took longer than `timeout` seconds."""
+    words = [os.fsdecode(word) for word in arguments]
+    process = _context().Process(target=_serve, args=(words, str(cwd), dict(env), streams))
+    # Not `start`, which looks after the processes of all threads, and so takes their exit codes.
+    running = process._Popen(process)  # type: ignore[attr-defined]
+    code: int | None = running.wait(timeout)
+    if code is None:
+        running.kill()
+        running.wait()
+    running.close()
+    return code
+
+
+def _context(made: list[ForkServerContext] = []) -> ForkServerContext:  # noqa: B006 - made once.
+    if not made:
+        made.append(multiprocessing.get_context("forkserver"))
+        made[0].set_forkserver_preload([*_modules()])
+    return made[0]
+
+
+def _modules() -> Iterator[str]:
+    import vaultmem
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # A fork has one thread.
+    for module in pkgutil.walk_packages(vaultmem.__path__, "vaultmem."):
+        if not module.name.startswith(_ALONE):
+            yield module.name
+    yield from _OTHERS
+
+
+def _serve(
+    words: list[str], cwd: str, env: dict[str, str], streams: tuple[Path, Path, Path]
+) -> None:
+    """Be the process: `python -m vaultmem` in this folder with these settings and streams."""
+    flags = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
+    for number, (file, flag) in enumerate(zip(streams, flags, strict=True)):
+        opened = os.open(file, flag)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = (open(n, mode) for n, mode in enumerate(("r", "w", "w")))
+    sys.stderr.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    started = importlib.import_module("vaultmem.__main__")
+    sys.modules["__main__"] = started
+    sys.argv = [str(started.__file__), *words]
+    gc.freeze()
+    started.main()
