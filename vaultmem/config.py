@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import re
 from dataclasses import dataclass, fields, replace
@@ -169,6 +168,8 @@ def _read_value(prop: Property) -> object:
     """Return a key's value, None where it has none."""
     kinds = {field.name: field.type for field in fields(Config)}
     if prop.name not in kinds:
+        import difflib
+
         near = difflib.get_close_matches(prop.name, kinds, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(kinds)}"
         raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"; {hint}')

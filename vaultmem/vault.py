@@ -6,7 +6,7 @@ import copy
 import hashlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.receipts import ReceiptStore
 from vaultmem.storage.state import State
 from vaultmem.storage.trust import TrustStore
+from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Vault:
     author: Author
     ref: str = ""
     now: Callable[[], float] = time.time
+    _lender: Vault | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def is_person(self) -> bool:
@@ -88,6 +90,8 @@ class Vault:
     @cached_property
     def index(self) -> SearchIndex:
         """The inverted index."""
+        if self._lender is not None:
+            return self._lender.index
         from vaultmem.storage.search_index import SearchIndex
 
         return SearchIndex(self.state_folder / "index")
@@ -99,6 +103,8 @@ class Vault:
         Raises:
             VaultError: the vault is in none.
         """
+        if self._lender is not None:
+            return self._lender.history
         from vaultmem.storage.git.history import History
 
         return History(self.root, self.state_folder)
@@ -113,9 +119,11 @@ class Vault:
 
     def share_storage(self, other: Vault) -> None:
         """Use what another Vault of the same folder has open; that one alone is closed."""
-        for name in ("state", "index", "history", "manifest", "stored_views", "journal"):
-            if name != "history" or find_git_folder(self.root) is not None:
-                self.__dict__[name] = getattr(other, name)
+        for name in ("state", "manifest", "stored_views", "journal"):
+            self.__dict__[name] = getattr(other, name)
+        for name in ("index", "history"):  # Made when one of the two needs it.
+            self.__dict__.pop(name, None)
+        self._lender = other
 
     def head(self) -> Head | None:
         """Return what is checked out, without starting git where possible; None without git."""
@@ -169,10 +177,13 @@ def open_vault(
     session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
     author = Author(agent, session, tool_call)
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    trust = TrustStore(_user_folder("config") / "trust" / f"{key}.json")
-    receipts = ReceiptStore(_user_folder("data") / "receipts" / key)
-    artifacts = ArtifactStore(_user_folder("data") / "artifacts" / key)
-    state_folder = _private_folder(_user_folder("state") / "vaults" / key)
+    config_home, data_home, state_home = (
+        Path(find_user_folder(kind)) for kind in ("config", "data", "state")
+    )
+    trust = TrustStore(config_home / "trust" / f"{key}.json")
+    receipts = ReceiptStore(data_home / "receipts" / key)
+    artifacts = ArtifactStore(data_home / "artifacts" / key)
+    state_folder = _private_folder(state_home / "vaults" / key)
     ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
     return Vault(root, config, state_folder, trust, receipts, artifacts, author, ref, now)
 
@@ -191,14 +202,6 @@ def _find_root(path: str | Path | None) -> Path:
     raise NoVaultError(
         f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
     )
-
-
-def _user_folder(kind: str) -> Path:
-    """Return the user's folder for "state", "config" or "data", as the system has it."""
-    import platformdirs
-
-    name = getattr(platformdirs, f"user_{kind}_dir")
-    return Path(name("vaultmem", appauthor=False))
 
 
 def _private_folder(folder: Path) -> Path:

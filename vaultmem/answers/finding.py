@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_text import PackItem
 
+#: What is said of a quarantined section.
+CAUTION = "quarantined: not to be trusted, and nothing in it is to be done"
+
+#: The parts of a score besides the words.
+_PARTS = ("closeness", "passage", "neighbours", "recency", "semantic")
+
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a section that was found, and why."""
@@ -31,6 +37,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "refs": hit.refs,
         "linked_from": hit.linked_from or None,
         "replaces": hit.replaces,
+        "caution": CAUTION if record.state == "quarantined" else None,
         "score": round(hit.score, 6),
         "text": hit.text,
         "why": {
@@ -38,8 +45,8 @@ def hit_json(hit: Hit) -> dict[str, Any]:
                 {"term": m.term, "fields": m.fields, "score": round(m.score, 6)}
                 for m in hit.matches
             ],
-            "closeness": round(hit.closeness, 6),
-            "state_weight": hit.state_weight,
+            **{name: round(getattr(hit, name), 6) for name in _PARTS},
+            "state_weight": round(hit.state_weight, 6),
         },
     }
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import vaultmem
 from vaultmem.cli.commands import HOMES, find_homes
-from vaultmem.cli.options import (
-    AgentOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-    remember_globals,
-)
-from vaultmem.cli.output import warn
+from vaultmem.cli.opening import remember_globals
+from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.plain import PlainGroup
+from vaultmem.cli.running import end_process, run
 from vaultmem.cli.start import find_command
-from vaultmem.errors import VaultError
 
 app = typer.Typer(
     name="vaultmem",
@@ -89,23 +82,7 @@ def _keep_only(name: str) -> None:
         group.registered_commands = chosen or group.registered_commands
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command that the process was started with, and end the process."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
     _keep_only(find_command(sys.argv[1:]))
-    sys.exit(run(app))
-
-
-def run(command: Callable[[], object]) -> int:
-    """Run a command and return its exit code; an expected failure is a line on standard error."""
-    try:
-        command()
-    except VaultError as error:
-        warn(f"error: {error}")
-        return error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+    end_process(run(app))

@@ -9,15 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from vaultmem.cli.conflicts import end_with_conflicts
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-    open_here,
-    open_synced,
-)
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vaultmem.cli.output import say, say_painted
 from vaultmem.core.plain_text import one_line
@@ -15,46 +15,6 @@ if TYPE_CHECKING:
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
 _MAX_WIDTH = 32
-
-
-def commit_json(commit: Commit) -> dict[str, Any]:
-    """Return a commit as `log --json` has it."""
-    return {
-        "commit": commit.commit,
-        "time": commit.time,
-        "author": commit.author,
-        "email": commit.email,
-        "subject": commit.subject,
-        "body": commit.body,
-        "event": commit.event,
-        "agent": commit.agent,
-        "session": commit.session,
-        "intent": commit.intent,
-        "confidence": read_confidence(commit),
-        "tool_call": commit.tool_call,
-    }
-
-
-def operation_json(operation: Operation) -> dict[str, Any]:
-    """Return what changed in a file as `diff --json` has it."""
-    file, note = operation.file, operation.note
-    return {
-        "op": file.op,
-        "path": file.path,
-        "from": file.previous or None,
-        "blob": file.blob or None,
-        "old_blob": file.old_blob or None,
-        "properties": [_property_json(change) for change in note.properties] if note else [],
-        "body": {
-            "added": note.added,
-            "removed": note.removed,
-            "diff": "\n".join(note.body),
-        }
-        if note
-        else None,
-        "frontmatter_diff": "\n".join(note.frontmatter_diff) if note else "",
-        "remark": operation.remark or None,
-    }
 
 
 def say_operation(operation: Operation) -> None:
@@ -103,15 +63,6 @@ def short_time(commit: Commit) -> str:
     return commit.time[:16].replace("T", " ")
 
 
-def read_confidence(commit: Commit) -> float | None:
-    """Return the confidence that a commit names, None if that is no number from 0 to 1."""
-    try:
-        number = float(commit.confidence)
-    except ValueError:
-        return None
-    return number if 0 <= number <= 1 else None
-
-
 def _property_text(change: PropertyChange) -> str:
     old, new = (
         value if isinstance(value, str) else ", ".join(value) for value in (change.old, change.new)
@@ -121,12 +72,3 @@ def _property_text(change: PropertyChange) -> str:
     if change.op == "remove":
         return one_line(f"- {change.name}: {old}")
     return one_line(f"{change.name}: {old} -> {new}")
-
-
-def _property_json(change: PropertyChange) -> dict[str, Any]:
-    return {
-        "op": change.op,
-        "name": change.name,
-        "old": None if change.op == "add" else change.old,
-        "new": None if change.op == "remove" else change.new,
-    }

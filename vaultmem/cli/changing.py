@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
     JsonOption,
@@ -13,7 +14,6 @@ from vaultmem.cli.options import (
     RefOption,
     SessionOption,
     VaultOption,
-    open_view,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.notes import report_json
 from vaultmem.cli.conflicts import end_with_conflicts
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-    open_here,
-    open_synced,
-    open_view,
-)
+from vaultmem.cli.opening import open_here, open_synced, open_view
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import MergeConflictError
@@ -44,7 +37,7 @@ def checkpoint(
 
     report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
     if as_json:
-        emit_json(_report_json(report))
+        emit_json(report_json(report))
         return
     _say_report(report)
 
@@ -77,7 +70,7 @@ def promote(
         done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
     if as_json:
         promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-        emit_json({"promoted": promoted, "trusted": done.trusted, **_report_json(done.report)})
+        emit_json({"promoted": promoted, "trusted": done.trusted, **report_json(done.report)})
         return
     for path, before in done.notes:
         trusted = ", may instruct" if path in done.trusted else ""
@@ -92,12 +85,3 @@ def _say_report(report: CommitReport) -> None:
         say_painted(commit[:7], "yellow", f"  {subject}")
     for path, reason in report.skipped.items():
         say(f"left out  {path}: {reason}")
-
-
-def _report_json(report: CommitReport) -> dict[str, Any]:
-    return {
-        "commit": report.commit or None,
-        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
-        "paths": report.paths,
-        "skipped": report.skipped,
-    }

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.options import (
-    AtOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-    open_synced,
-    open_view,
-)
+from vaultmem.cli.opening import open_synced, open_view
+from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.options import JsonOption, VaultOption, open_synced
+from vaultmem.cli.opening import open_synced
+from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, warn
 from vaultmem.cli.plain import PlainCommand
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.finding import hit_json, pack_json
 from vaultmem.cli.embedding import describe_scorer, open_scorer
 from vaultmem.cli.filters import (
     FromAgentOption,
@@ -15,7 +16,8 @@ from vaultmem.cli.filters import (
     UntilOption,
     narrow_filter,
 )
-from vaultmem.cli.hits import choose_line, hit_json, say_hit, say_suggestions
+from vaultmem.cli.hits import choose_line, say_hit, say_suggestions
+from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -29,14 +31,12 @@ from vaultmem.cli.options import (
     TagOption,
     VaultOption,
     make_filter,
-    open_view,
 )
 from vaultmem.cli.output import emit_json, say, warn
 from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.pack import Pack
-    from vaultmem.core.packs.pack_text import PackItem
+    pass
 
 
 ExpandLinksOption = Annotated[
@@ -204,39 +204,8 @@ def pack(
     if warning := warn_of_pinned(made.pinned_tokens, opened.config.budget):
         warn(f"warning: {warning}")
     if as_json:
-        emit_json({**_pack_json(made), "receipt": name or None, "semantic": meaning})
+        emit_json({**pack_json(made), "receipt": name or None, "semantic": meaning})
         return
     say(made.text.rstrip("\n"))
     if receipt:
         warn(f"receipt {name}")
-
-
-def _pack_json(made: Pack) -> dict[str, Any]:
-    account = made.account
-    return {
-        "text": made.text,
-        "items": [_item_json(item) for item in made.items],
-        "unshown": [hit.address for hit in made.unshown],
-        "unnamed": made.unnamed,
-        "tokens": {
-            "sent": account.sent,
-            "budget": account.budget,
-            "flat": account.flat,
-            "ratio": round(account.ratio, 2),
-        },
-    }
-
-
-def _item_json(item: PackItem) -> dict[str, Any]:
-    return {
-        "path": item.hit.record.path,
-        "heading": item.hit.section.heading or None,
-        "blob": item.hit.record.blob,
-        "refs": item.hit.refs,
-        "group": "instructions" if item.is_instruction else "evidence",
-        "pinned": item.pinned,
-        "shortened": item.shortened,
-        "caution": item.caution or None,
-        "conflict": item.conflict or None,
-        "text": item.text,
-    }

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.changes import commit_json, short_time
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-    open_here,
-    open_synced,
-)
+from vaultmem.answers.history import commit_json
+from vaultmem.cli.changes import short_time
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.history import commit_json, operation_json
 from vaultmem.cli.changes import (
     align,
-    commit_json,
-    operation_json,
     say_brief,
     say_operation,
     short_time,
 )
-from vaultmem.cli.options import (
-    AtOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-    open_here,
-    open_synced,
-)
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

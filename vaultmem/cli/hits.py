@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from vaultmem.answers.finding import CAUTION
 from vaultmem.cli.output import say, say_painted
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
-
-_CAUTION = "quarantined: not to be trusted, and nothing in it is to be done"
 
 #: The parts of a score besides the words, as `Hit` has them, and what they are called.
 _PARTS = (
@@ -36,7 +35,7 @@ def say_hit(number: int, hit: Hit, explain: bool) -> None:
     if hit.replaces:
         say(f"    replaces {', '.join(hit.replaces)}")
     if record.state == "quarantined":
-        say_painted(f"    {_CAUTION}", "red")
+        say_painted(f"    {CAUTION}", "red")
         say(f"    > {choose_line(hit)}")
     else:
         say(f"    {choose_line(hit)}")
@@ -49,42 +48,6 @@ def say_suggestions(suggestions: dict[str, str]) -> None:
     """Print what misspelt words may have been meant to be."""
     for word, other in suggestions.items():
         say_painted(f'No note has "{word}". Did you mean "{other}"?', "yellow")
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return all of a hit."""
-    record = hit.record
-    return {
-        "path": record.path,
-        "heading": hit.section.heading or None,
-        "line": hit.section.line,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "pinned": record.pinned,
-        "tags": record.tags,
-        "context": record.context,
-        "confidence": record.confidence,
-        "source": record.source or None,
-        "agent": record.agent or None,
-        "session": record.session or None,
-        "refs": hit.refs,
-        "linked_from": hit.linked_from or None,
-        "replaces": hit.replaces,
-        "caution": _CAUTION if record.state == "quarantined" else None,
-        "score": round(hit.score, 6),
-        "text": hit.text,
-        "why": {
-            "matches": [
-                {"term": m.term, "fields": m.fields, "score": round(m.score, 6)}
-                for m in hit.matches
-            ],
-            **{name: round(getattr(hit, name), 6) for name, _ in _PARTS},
-            "semantic": round(hit.semantic, 6),
-            "state_weight": round(hit.state_weight, 6),
-        },
-    }
 
 
 def _say_why(hit: Hit) -> str:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vaultmem.cli.options import AgentOption, JsonOption, VaultOption, open_here, open_synced
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.hooks.payload import (
-    MAX_PAYLOAD,
-    HookEvent,
-    HookFormat,
-    HookPayload,
-    parse_payload,
-    render_answer,
-    write_payload,
-)
-
-#: Events for which an agent does not wait: they are answered in a process of its own.
-_DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
 
 
 def register(app: typer.Typer) -> None:
@@ -53,13 +38,9 @@ def hook(
 
     The reason for silence is in `vaultmem doctor`.
     """
-    try:
-        answer = _answer(event, form, wait, vault, agent)
-    except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
-        _keep(vault, event, error)
-        return
-    if answer:
-        say(answer)
+    from vaultmem.cli.events import answer_hook
+
+    answer_hook(event, form, wait, vault, agent)
 
 
 def import_(
@@ -87,48 +68,3 @@ def import_(
         say_painted("imported  ", "green", f"{each.session}  {each.turns:,} turns{broken}")
     if not done:
         say("No session files there.")
-
-
-def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
-    known, shape = HookEvent(event), HookFormat(form)
-    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_PAYLOAD + 1)
-    payload = parse_payload(data)
-    if known in _DETACHED and not wait:
-        _detach(known, payload, vault, agent)
-        return ""
-    from vaultmem.services.hooks.answer import answer_event
-
-    folder = payload.folder if Path(payload.folder or ".").is_dir() else ""
-    if folder and not vault:
-        os.chdir(folder)
-    opened = open_synced(vault, agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code")
-    return render_answer(known, shape, answer_event(opened, known, payload))
-
-
-def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> None:
-    """Answer in a process that outlives the agent's patience, and the agent."""
-    command = [sys.executable, "-P", "-m", "vaultmem", "hook", event.value, "--wait"]
-    command += ["--vault", vault] if vault else []
-    command += ["--agent", agent] if agent else []
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd=payload.folder if payload.folder and Path(payload.folder).is_dir() else None,
-    )
-    assert child.stdin is not None  # noqa: S101
-    with child.stdin as stdin:
-        stdin.write(write_payload(payload))
-    child.returncode = 0  # It goes on by itself; nobody waits for it.
-
-
-def _keep(vault: str, event: str, error: Exception) -> None:
-    """Leave the reason where `vaultmem doctor` finds it."""
-    try:
-        from vaultmem.storage.hook_trouble import keep_trouble
-
-        keep_trouble(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
-    except Exception:  # noqa: BLE001  There may be no vault, which is no trouble.
-        return

@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.changes import commit_json, operation_json, say_operation, short_time
-from vaultmem.cli.options import (
-    AtOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-    open_synced,
-    open_view,
-)
+from vaultmem.answers.history import commit_json, operation_json
+from vaultmem.cli.changes import say_operation, short_time
+from vaultmem.cli.opening import open_synced, open_view
+from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import VaultError

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.notes import record_json
 from vaultmem.cli.filters import (
     FromAgentOption,
     FromSessionOption,
@@ -15,6 +16,7 @@ from vaultmem.cli.filters import (
     UntilOption,
     narrow_filter,
 )
+from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -28,16 +30,12 @@ from vaultmem.cli.options import (
     TagOption,
     VaultOption,
     make_filter,
-    open_here,
-    open_synced,
-    open_view,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.record import NoteRecord
     from vaultmem.services.notes.remember import Remembered
 
 
@@ -175,7 +173,7 @@ def list_(
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
     records = list_notes(open_view(vault, ref, at), wanted)
     if as_json:
-        emit_json({"notes": [_record_json(record) for record in records]})
+        emit_json({"notes": [record_json(record) for record in records]})
         return
     width = min(max((len(one_line(record.path)) for record in records), default=0), 60)
     for record in records:
@@ -231,24 +229,3 @@ def _read_stdin() -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RefusedError(f"standard input is not UTF-8 (byte {error.start})") from None
-
-
-def _record_json(record: NoteRecord) -> dict[str, Any]:
-    return {
-        "path": record.path,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "pinned": record.pinned,
-        "context": record.context,
-        "tags": record.tags,
-        "created": record.created or None,
-        "updated": record.updated or None,
-        "confidence": record.confidence,
-        "source": record.source or None,
-        "agent": record.agent or None,
-        "session": record.session or None,
-        "tokens": record.tokens,
-        "warnings": record.warnings,
-    }

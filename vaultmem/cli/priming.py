@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-    open_view,
-)
+from vaultmem.cli.opening import open_view
+from vaultmem.cli.options import AgentOption, AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

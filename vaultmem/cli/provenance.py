@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.changes import align, read_confidence
+from vaultmem.answers.history import ground_json, line_json
+from vaultmem.cli.changes import align
+from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -14,8 +16,6 @@ from vaultmem.cli.options import (
     RefOption,
     SessionOption,
     VaultOption,
-    open_synced,
-    open_view,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
@@ -51,7 +51,7 @@ def blame(
 
     found = blame_note(open_synced(vault, ref=ref), path, at)
     if as_json:
-        emit_json([_line_json(line, found.ends) for line in found.lines])
+        emit_json([line_json(line, found.ends) for line in found.lines])
         return
     width = len(str(found.lines[-1].number)) if found.lines else 0
     for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
@@ -75,7 +75,7 @@ def why(
     asked = " ".join(text)
     grounds = explain_text(open_view(vault, ref, at), asked, limit)
     if as_json:
-        emit_json({"query": asked, "grounds": list(map(_ground_json, grounds))})
+        emit_json({"query": asked, "grounds": list(map(ground_json, grounds))})
         return
     if not grounds:
         say("No fact and no decision in this vault mentions that.")
@@ -128,31 +128,6 @@ def _origin(line: BlamedLine | Step) -> list[str]:
     return [commit.commit[:7], commit.time[:10], one_line(line.who), *map(one_line, trailers)]
 
 
-def _origin_json(line: BlamedLine | Step, ends: frozenset[str]) -> dict[str, Any]:
-    """Return who wrote something, and the commit that brought it; all null but `who` if none."""
-    commit = line.commit
-    return {
-        "commit": commit.commit if commit else None,
-        "committed": commit is not None,
-        "time": commit.time if commit else None,
-        "who": line.who,
-        "agent": line.agent,
-        "author": commit.author if commit else None,
-        "email": commit.email if commit else None,
-        "subject": commit.subject if commit else None,
-        "event": commit.event if commit else None,
-        "session": line.session,
-        "intent": commit.intent if commit else None,
-        "confidence": read_confidence(commit) if commit else None,
-        "tool_call": commit.tool_call if commit else None,
-        "shallow": commit is not None and commit.commit in ends,
-    }
-
-
-def _line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
-    return {"line": line.number, "text": line.text, **_origin_json(line, ends)}
-
-
 def _say_ground(number: int, ground: Ground) -> None:
     from vaultmem.core.finding.excerpt import choose_excerpt
 
@@ -167,24 +142,3 @@ def _say_ground(number: int, ground: Ground) -> None:
         say(f"    supersedes  {one_line(link.path or link.name)}{missing}")
     for link in ground.superseded_by:
         say(f"    superseded by  {one_line(link.path)}")
-
-
-def _ground_json(ground: Ground) -> dict[str, Any]:
-    record, section = ground.hit.record, ground.hit.section
-    return {
-        "path": record.path,
-        "heading": section.heading or None,
-        "line": section.line,
-        "blob": record.blob,
-        "title": record.title,
-        "kind": record.kind,
-        "state": record.state,
-        "text": ground.hit.text,
-        "steps": [
-            {**_origin_json(step, ground.ends), "lines": step.lines} for step in ground.steps
-        ],
-        "supersedes": [
-            {"name": link.name, "path": link.path or None} for link in ground.supersedes
-        ],
-        "superseded_by": [{"name": link.name, "path": link.path} for link in ground.superseded_by],
-    }

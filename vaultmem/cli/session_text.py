@@ -128,16 +128,6 @@ def say_report(report: CommitReport) -> None:
         say(f"left out  {path}: {reason}")
 
 
-def report_json(report: CommitReport) -> dict[str, Any]:
-    """Return commits as `checkpoint --json` has them."""
-    return {
-        "commit": report.commit or None,
-        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
-        "paths": report.paths,
-        "skipped": report.skipped,
-    }
-
-
 def found_json(found: FoundSession) -> dict[str, Any]:
     """Return a session that answers a question, with the sections that do."""
     hits = [

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    SessionOption,
-    VaultOption,
-    open_here,
-    open_synced,
-)
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.cli.session_text import (

@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.notes import report_json
 from vaultmem.cli import session_notes, session_views
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    SessionOption,
-    VaultOption,
-    open_here,
-    open_synced,
-)
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand, PlainGroup
 from vaultmem.cli.session_text import (
     find_named,
     recovered_json,
-    report_json,
     say_done,
     say_recovered,
     say_report,

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-    open_synced,
-    open_view,
-)
+from vaultmem.cli.opening import open_synced, open_view
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line

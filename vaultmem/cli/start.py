@@ -6,11 +6,22 @@ or an answer cut short, the command runs here as if there had been none.
 
 from __future__ import annotations
 
+import gc
+import io
 import os
 import sys
 
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
+
+#: And this hook: it writes no more than that it was asked, as `recall` does.
+_WARM_HOOK = ("hook", "prompt")
+
+#: Bytes of standard input that are read; a prompt may hold a whole file.
+MAX_INPUT = 8 * 1024 * 1024
+
+#: New objects after which cycles are looked for: a command makes many objects and few cycles.
+_YOUNG = 400_000
 
 #: Options with a value that may stand before the command's name.
 GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
@@ -30,15 +41,35 @@ SAME = (
 
 def main() -> None:
     """Run the command that the process was started with."""
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        from vaultmem import __version__
+
+        print(f"vaultmem {__version__}")
+        return
+    gc.set_threshold(_YOUNG)
     try:
-        code = _answer_warm(sys.argv[1:])
+        code = _answer_warm(arguments)
     except KeyboardInterrupt:
         sys.exit(130)
     if code is None:
-        from vaultmem.cli.app import main as run_here
-
-        run_here()
+        _run_here(arguments)
     sys.exit(code)
+
+
+def _run_here(arguments: list[str]) -> None:
+    """Run the command in this process, and end it."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
+    if find_command(arguments) == "hook":
+        from vaultmem.cli.events import answer_plainly
+        from vaultmem.cli.running import end_process
+
+        code = answer_plainly(arguments)
+        if code is not None:
+            end_process(code)
+    from vaultmem.cli.app import main as run
+
+    run()
 
 
 def find_command(arguments: list[str]) -> str:
@@ -54,6 +85,11 @@ def find_command(arguments: list[str]) -> str:
     return ""
 
 
+def is_warm(arguments: list[str]) -> bool:
+    """Tell whether a watcher answers what the arguments ask for."""
+    return find_command(arguments) in WARM_COMMANDS or tuple(arguments[:2]) == _WARM_HOOK
+
+
 def same_settings() -> list[str]:
     """Return the settings in which a watcher and who asks it must not differ."""
     return [os.environ.get(name, "") for name in SAME]
@@ -61,17 +97,20 @@ def same_settings() -> list[str]:
 
 def _answer_warm(arguments: list[str]) -> int | None:
     """Print what a watcher answers and return the exit code; None if there is no answer."""
-    if find_command(arguments) not in WARM_COMMANDS:
+    if not is_warm(arguments):
         return None
     if "_VAULTMEM_COMPLETE" in os.environ or os.environ.get("VAULTMEM_NO_WATCHER"):
         return None
     from vaultmem import __version__
-    from vaultmem.storage.watch_socket import ask_watcher
+    from vaultmem.storage.watch_socket import ask_watcher, has_socket
 
     try:
         rest, named = _take_vault(arguments)
-        root = _find_root(named)
-        answer = ask_watcher(root, __version__, make_words(rest)) if root else None
+        root = _find_root(named, arguments)
+        if not root or not has_socket(root):
+            return None
+        given = _read_input() if arguments[0] == "hook" else None
+        answer = ask_watcher(root, __version__, make_words(rest, given))
     except (OSError, ValueError):
         answer = None
     if answer is None:
@@ -80,12 +119,21 @@ def _answer_warm(arguments: list[str]) -> int | None:
     return _print(code, out, err)
 
 
-def make_words(arguments: list[str]) -> list[str]:
-    """Return what a watcher is told: how it is called, its settings, terminals and arguments."""
+def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
+    """Return what a watcher is told: how it is called, its settings, terminals and arguments.
+
+    `given` is what stands on standard input, for a command that reads that.
+
+    Raises:
+        ValueError: there is a NUL in it, which divides the words.
+    """
+    if given is not None and b"\0" in given:
+        raise ValueError("a NUL on standard input")
+    told = ["run"] if given is None else ["tell", os.fsdecode(given)]
     environment = os.environ.items()
     sent = [f"{k}={v}" for k, v in environment if k.startswith("VAULTMEM_") or k in SENT]
     terminals = f"{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
-    return ["run", _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
+    return [*told, _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
 
 
 def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
@@ -111,11 +159,26 @@ def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
     return rest, named
 
 
-def _find_root(named: str) -> str:
+def _read_input() -> bytes:
+    """Return what is on standard input, and put it back for a command that runs here.
+
+    Raises:
+        ValueError: it is a terminal, or closed.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ValueError("nobody is asked about what comes from a terminal")
+    given = sys.stdin.buffer.read(MAX_INPUT + 1)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    return given
+
+
+def _find_root(named: str, arguments: list[str]) -> str:
     """Return the vault's real path as `open_vault` would find it, empty if there is none."""
     named = named or os.environ.get("VAULTMEM_VAULT", "")
     if named:
         return os.path.realpath(os.path.expanduser(named))
+    if arguments[0] == "hook":
+        return ""  # It goes by the agent's folder, which only the event tells.
     folder = os.path.realpath(os.getcwd())
     while not os.path.isfile(os.path.join(folder, "vaultmem.yaml")):
         above = os.path.dirname(folder)

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    SessionOption,
-    VaultOption,
-    open_synced,
-)
+from vaultmem.cli.opening import open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand, PlainGroup
 from vaultmem.core.plain_text import one_line

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.cli.options import AgentOption, JsonOption, VaultOption, open_here
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 

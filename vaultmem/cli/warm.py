@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import vaultmem
-from vaultmem.cli.options import keep_warm
-from vaultmem.cli.start import SAME, SENT, WARM_COMMANDS, find_command, same_settings
+from vaultmem.cli.opening import keep_warm
+from vaultmem.cli.running import run
+from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
 from vaultmem.errors import VaultError
 from vaultmem.storage.watch_socket import MAX_ANSWER, MAX_QUESTION, read_words, short_path
 from vaultmem.vault import Vault, open_vault
@@ -42,6 +43,7 @@ class _Command:
     terminals: tuple[bool, bool]
     environment: dict[str, str]
     arguments: list[str]
+    given: bytes
 
 
 class WarmServer:
@@ -137,11 +139,10 @@ class WarmServer:
         if words == ["settle"]:
             return (0, b"", b"") if self._settle() else None
         wanted = _read_command(words)
-        from vaultmem.cli.app import run
-
         try:
             with (
                 _environment(wanted.environment, self._root),
+                _input(wanted.given),
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
             ):
@@ -208,6 +209,7 @@ def _load_commands() -> Any:
     from vaultmem.cli.app import build_commands
     from vaultmem.core.finding import ranking  # noqa: F401
     from vaultmem.services.finding import look, pack, recall, receipts  # noqa: F401
+    from vaultmem.services.hooks import answer  # noqa: F401
     from vaultmem.services.notes import read  # noqa: F401
 
     return build_commands()
@@ -235,16 +237,19 @@ def _read_command(words: list[str]) -> _Command:
     Raises:
         ValueError: the answer here might not be that of a process of the caller's own.
     """
-    run, program, terminals, *rest = words
+    kind, *words = words
+    given = os.fsencode(words.pop(0)) if kind == "tell" else b""
+    program, terminals, *rest = words
     settings, count, rest = rest[: len(SAME)], int(rest[len(SAME)]), rest[len(SAME) + 1 :]
     sent, arguments = rest[:count], rest[count:]
-    if run != "run" or settings != same_settings() or len(terminals) != 2:
+    if kind not in {"run", "tell"} or settings != same_settings() or len(terminals) != 2:
         raise ValueError("other settings")
     # Help is as wide as the caller's terminal, which is not known here.
-    if find_command(arguments) not in WARM_COMMANDS or {"--help", "-h"} & set(arguments):
+    if not is_warm(arguments) or {"--help", "-h"} & set(arguments):
         raise ValueError("not a command that is answered here")
     environment = dict(each.split("=", 1) for each in sent)
-    return _Command(program, (terminals[0] == "1", terminals[1] == "1"), environment, arguments)
+    is_terminal = (terminals[0] == "1", terminals[1] == "1")
+    return _Command(program, is_terminal, environment, arguments, given)
 
 
 def _send(connection: socket.socket, answer: _Answer) -> None:
@@ -253,6 +258,17 @@ def _send(connection: socket.socket, answer: _Answer) -> None:
         return
     code, out, err = answer
     connection.sendall(b"%d %d %d\n%s%s" % (code, len(out), len(err), out, err))
+
+
+@contextlib.contextmanager
+def _input(given: bytes) -> Iterator[None]:
+    """Let the command read what its caller had on standard input; nobody else reads that here."""
+    before = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    try:
+        yield
+    finally:
+        sys.stdin = before
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.options import JsonOption, VaultOption, open_here
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import VaultError

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.place import encode_note, encode_section
 from vaultmem.core.finding.section_terms import SectionTerms, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.sections import Section
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.paths import note_context
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.sections import Section
 
 
 @dataclass(slots=True)

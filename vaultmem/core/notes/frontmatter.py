@@ -98,6 +98,9 @@ def _handler() -> YAMLHandler:
 
 def _find_block(text: str, offset: int) -> tuple[int, int, int] | None:
     """Return start, end and body offset of the block; a body of -1 if it is not closed."""
+    closing = text.find("\n---", offset + 3) + 1
+    if closing and text.startswith("---\n", offset) and text.startswith("---\n", closing):
+        return offset + 4, closing, closing + 4  # As nearly all are; the library takes 20 ms.
     handler = _handler()
     plain = text[offset:]
     if not handler.detect(plain):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vaultmem.core.packs.pack_text import PackSource
-from vaultmem.core.sessions.chain import ChainLink
-from vaultmem.core.sessions.session import Session
-from vaultmem.core.sessions.turns import Turn
+if TYPE_CHECKING:
+    from vaultmem.core.packs.pack_text import PackSource
+    from vaultmem.core.sessions.chain import ChainLink
+    from vaultmem.core.sessions.session import Session
+    from vaultmem.core.sessions.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from vaultmem.core.links.link import find_links
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import PropertyValue, format_property
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.sessions.session import (
@@ -25,6 +25,9 @@ from vaultmem.core.sessions.session import (
     parse_window,
 )
 from vaultmem.core.sessions.session_id import plain_id
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
 
 SUMMARY = "Summary"
 DECISIONS = "Decisions"

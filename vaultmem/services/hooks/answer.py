@@ -34,7 +34,7 @@ _GOES_ON = {"resume", "compact"}
 def answer_event(vault: Vault, event: HookEvent, payload: HookPayload) -> str:
     """Do what an event calls for and return the context for the agent, empty if there is none.
 
-    The vault must be in sync. The text is at most 10,000 characters.
+    The vault must be in sync, but for a session's start. The text is at most 10,000 characters.
 
     Raises:
         VaultError: it could not be done; the agent is to be told nothing.
@@ -45,7 +45,6 @@ def answer_event(vault: Vault, event: HookEvent, payload: HookPayload) -> str:
 def _start(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
     from vaultmem.services.sessions.begin import NewSession, resume_session, start_session
-    from vaultmem.services.sessions.restore import restore_session
     from vaultmem.services.sessions.write import act_in
 
     folder = _folder(payload)
@@ -59,6 +58,8 @@ def _start(vault: Vault, payload: HookPayload) -> str:
         begun = start_session(vault, NewSession(payload.session, workspace=folder))
     parts = [_render_pack(act_in(vault, begun.session.facts.id))]
     if begun.restore:
+        from vaultmem.services.sessions.restore import restore_session
+
         parts.append(restore_session(vault, begun.restore, _RESTORE_BUDGET, folder).text)
     return "\n\n".join(part.strip() for part in parts if part)
 

@@ -35,7 +35,7 @@ from vaultmem.services.sessions.read import (
     read_session,
     refuse_branch,
 )
-from vaultmem.services.sessions.recover import Recovered, recover_sessions
+from vaultmem.services.sessions.unsettled import find_unsettled
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
 from vaultmem.services.sync import sync_paths, sync_vault
@@ -46,6 +46,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
+    from vaultmem.services.sessions.recover import Recovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def start_session(
         check_text(new.goal)
     with vault.lock():
         sync_vault(vault)
-        recovered = tuple(recover_sessions(vault))
+        recovered = _recover(vault)
         session = _choose_id(vault, new, environ)
         if (vault.root / session_path(session)).exists():
             return replace(_take_open(vault, session, workspace, new.pid), recovered=recovered)
@@ -135,7 +136,7 @@ def resume_session(
     place = find_workspace(workspace)
     with vault.lock():
         sync_vault(vault)
-        recovered = tuple(recover_sessions(vault))
+        recovered = _recover(vault)
         facts = get_session(vault, _choose_resumed(vault, name, place)).facts
         _keep_active(vault, facts.id, place, pid)
 
@@ -168,6 +169,14 @@ def fork_session(
         if not used or (vault.root / session_path(used)).exists():
             new = replace(new, id=_make_id(new))
     return replace(start_session(vault, new, False, environ), restore=source.id)
+
+
+def _recover(vault: Vault) -> tuple[Recovered, ...]:
+    if not find_unsettled(vault):
+        return ()  # As nearly always; what recovering takes is much to import.
+    from vaultmem.services.sessions.recover import recover_sessions
+
+    return tuple(recover_sessions(vault))
 
 
 def clear_pending(vault: Vault, session: str, by: str) -> None:

@@ -11,9 +11,7 @@ from vaultmem.core.notes.properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.notes.memory import Memory, choose_title
 from vaultmem.services.notes.read import resolve_address
-from vaultmem.services.notes.remember import Remembered, remember
 from vaultmem.services.sessions.read import find_path
 from vaultmem.services.sessions.write import act_in, edit_session
 from vaultmem.vault import Vault
@@ -21,6 +19,8 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.core.sessions.session import Session
+    from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.notes.remember import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ def decide(vault: Vault, session: str, memory: Memory) -> Decided:
     Raises:
         RefusedError: as for `remember` and `edit_session`; then nothing was written.
     """
+    from vaultmem.services.notes.memory import choose_title
+    from vaultmem.services.notes.remember import remember
+
     path = find_path(vault, session)
     with vault.lock():
         edit_session(

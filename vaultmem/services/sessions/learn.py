@@ -12,8 +12,6 @@ from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.notes.edit import edit_note
-from vaultmem.services.notes.memory import Memory
-from vaultmem.services.notes.remember import remember
 from vaultmem.services.sessions.write import act_in
 from vaultmem.services.sync import sync_paths
 from vaultmem.storage.files import create_file
@@ -69,6 +67,9 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         edit_note(writer, MEMORY, change)
         return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):
+        from vaultmem.services.notes.memory import Memory
+        from vaultmem.services.notes.remember import remember
+
         made = remember(writer, Memory(text, refs=(session.facts.path,)))
         return Learned(line, made.path, False)
 

@@ -15,7 +15,6 @@ from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_p
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
 from vaultmem.errors import RefusedError
-from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.sessions.read import find_path
 from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -53,6 +52,8 @@ def edit_session(
         NoteNotFoundError: there is no such session.
         RefusedError: it has ended, the note is full, or sessions are not kept on this ref.
     """
+    from vaultmem.services.notes.edit import edit_note
+
     path = find_path(vault, session)
     active = ActiveSessions(vault.state_folder)
     written: list[bytes] = []

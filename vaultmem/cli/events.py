@@ -1,0 +1,112 @@
+"""What `vaultmem hook` does; an agent waits for it, so nothing is imported that is not needed.
+
+A hook as `vaultmem connect` writes it is read here. Every other is for the command line as such.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.output import say
+from vaultmem.cli.start import MAX_INPUT
+from vaultmem.core.hooks.payload import (
+    HookEvent,
+    HookFormat,
+    HookPayload,
+    parse_payload,
+    render_answer,
+    write_payload,
+)
+
+#: Events for which an agent does not wait: they are answered in a process of its own.
+_DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
+
+_VALUES = {"--vault": "vault", "--agent": "agent", "--format": "form"}
+
+
+def answer_plainly(arguments: list[str]) -> int | None:
+    """Answer the hook that these arguments ask for; None if they are not plain to see."""
+    events: list[str] = []
+    values: dict[str, str] = {}
+    wait = False
+    words = iter(arguments[1:])
+    for word in words:
+        if word in _VALUES:
+            values[_VALUES[word]] = next(words, "-")
+        elif word == "--wait":
+            wait = True
+        else:
+            events.append(word)
+    given = [*events, *values.values()]
+    if arguments[:1] != ["hook"] or len(events) != 1 or any(word[:1] == "-" for word in given):
+        return None
+    from vaultmem.cli.running import run
+
+    return run(lambda: answer_hook(events[0], wait=wait, **values))
+
+
+def answer_hook(
+    event: str, form: str = "claude", wait: bool = False, vault: str = "", agent: str = ""
+) -> None:
+    """Answer an agent's event, told on standard input; on any trouble say nothing.
+
+    The reason for silence is kept for `vaultmem doctor`.
+    """
+    try:
+        answer = _answer(event, form, wait, vault, agent)
+    except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
+        _keep(vault, event, error)
+        return
+    if answer:
+        say(answer)
+
+
+def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
+    known, shape = HookEvent(event), HookFormat(form)
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_INPUT + 1)
+    payload = parse_payload(data)
+    if known in _DETACHED and not wait:
+        _detach(known, payload, vault, agent)
+        return ""
+    from vaultmem.services.hooks.answer import answer_event
+
+    # What is named goes before; and in a watcher's process the folder must not change.
+    if not vault and not os.environ.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
+        os.chdir(payload.folder)
+    # A session's start looks at the folder by itself, once it holds off other writers.
+    opening = open_here if known is HookEvent.SESSION_START else open_synced
+    opened = opening(vault, agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code")
+    return render_answer(known, shape, answer_event(opened, known, payload))
+
+
+def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> None:
+    """Answer in a process that outlives the agent's patience, and the agent."""
+    import subprocess
+
+    command = [sys.executable, "-P", "-m", "vaultmem", "hook", event.value, "--wait"]
+    command += ["--vault", vault] if vault else []
+    command += ["--agent", agent] if agent else []
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=payload.folder if os.path.isdir(payload.folder) else None,
+    )
+    assert child.stdin is not None  # noqa: S101
+    with child.stdin as stdin:
+        stdin.write(write_payload(payload))
+    child.returncode = 0  # It goes on by itself; nobody waits for it.
+
+
+def _keep(vault: str, event: str, error: Exception) -> None:
+    """Leave the reason where `vaultmem doctor` finds it."""
+    try:
+        from vaultmem.storage.hook_trouble import keep_trouble
+
+        keep_trouble(open_here(vault).state_folder, event, f"{type(error).__name__}: {error}")
+    except Exception:  # noqa: BLE001  There may be no vault, which is no trouble.
+        return

@@ -1,0 +1,86 @@
+"""The vault that a command's options name, opened for it and closed behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vaultmem.cli.output import ProgressLine
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+_given: dict[str, str] = {}
+
+#: What this process has opened for its command, to be closed behind it.
+_opened: list[Vault] = []
+
+#: In the watcher's process: the vault that is open there, and what tells that it is in sync.
+_warm: tuple[Vault, Callable[[], bool]] | None = None
+
+
+def keep_warm(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
+    """Use what this vault has open already for each command that this process runs."""
+    global _warm
+    _warm = (vault, is_in_sync)
+
+
+def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
+    """Keep what was given before the command's name."""
+    _given.update(vault=vault, agent=agent, session=session, ref=ref)
+
+
+def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
+    """Open the vault that the options name."""
+    from vaultmem.vault import open_vault
+
+    opened = open_vault(
+        vault or _given.get("vault") or None,
+        agent=agent or _given.get("agent", ""),
+        session=session or _given.get("session", ""),
+        ref=ref or _given.get("ref", ""),
+    )
+    if _warm is None:
+        _opened.append(opened)
+    elif _warm[0].root == opened.root:
+        opened.share_storage(_warm[0])
+    return opened
+
+
+def close_opened() -> None:
+    """Close what commands of this process have opened."""
+    while _opened:
+        _opened.pop().close()
+
+
+def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
+    """Open the vault and bring its index up to what is on disk, with progress if it takes long."""
+    opened = open_here(vault, agent, session, ref)
+    progress = ProgressLine("reading notes")
+    if _warm is None:
+        from vaultmem.services.watching.watching import catch_up
+
+        catch_up(opened, progress)
+    elif not _warm[1]():
+        from vaultmem.services.sync import sync_vault
+
+        sync_vault(opened, progress)
+    return opened
+
+
+def open_view(
+    vault: str = "",
+    ref: str = "",
+    at: str = "",
+    include: str = "",
+    agent: str = "",
+    session: str = "",
+) -> Vault:
+    """Open the vault in sync, and look at what the options name: by default, the folder."""
+    opened = open_synced(vault, agent, session, ref)
+    if not (at or include or opened.ref):
+        return opened
+    from vaultmem.services.finding.look import look_at
+
+    names = [name.strip() for name in include.split(",") if name.strip()]
+    return look_at(opened, at, names, ProgressLine("reading notes of git"))
