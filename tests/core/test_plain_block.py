@@ -137,4 +137,9 @@ def test_reading_agrees_with_python_frontmatter(note: Generated) -> None:
     found = {prop.name: without_nulls(prop.value) for prop in matter.properties}
     wanted = {name: without_nulls(flatten(value)) for name, value in post.metadata.items()}
     assert found == wanted
-    assert text[matter.body :].replace("\r\n", "\n").strip() == post.content
+    # The library makes line ends plain more than once, so that \r\r\n is \n to it.
+    assert _with_plain_ends(text[matter.body :]).strip() == _with_plain_ends(post.content)
+
+
+def _with_plain_ends(text: str) -> str:
+    return re.sub(r"\r+\n", "\n", text)
