@@ -19,7 +19,6 @@ The sum is rounded up. `set_tokenizer` puts an exact tokenizer in its place.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 _exact: Callable[[str], int] | None = None
@@ -44,9 +43,8 @@ def estimate_tokens(text: str) -> int:
     if len(data) != len(text):
         more, data = _count_beyond_ascii(data)
         cost += more
-    for table, price in _RUNS:
-        lengths = Counter(map(len, data.translate(table).split()))
-        cost += sum(price(length) * count for length, count in lengths.items())
+    for table, prices in _RUNS:
+        cost += sum(map(prices.__getitem__, map(len, data.translate(table).split())))
     return -(-cost // 100)
 
 
@@ -103,9 +101,23 @@ def _is_mark(code: int) -> bool:
     return 32 < code < 127 and not chr(code).isalnum()
 
 
-#: Bytes of one class, and what a run of so many of them costs.
-_RUNS: tuple[tuple[bytes, Callable[[int], int]], ...] = (
-    (_keep_only(_is_letter), lambda length: 100 + 18 * max(length - 6, 0)),
-    (_keep_only(_is_digit), lambda length: 140 * -(-length // 3)),
-    (_keep_only(_is_mark), lambda length: 55 * min(length, 4) + 25 * max(length - 4, 0)),
+class _Prices(dict[int, int]):
+    """What a run of so many bytes costs, for the lengths seen so far."""
+
+    def __init__(self, price: Callable[[int], int]) -> None:
+        super().__init__()
+        self._price = price
+
+    def __missing__(self, length: int) -> int:
+        price = self._price(length)
+        if length < 1_000:
+            self[length] = price
+        return price
+
+
+#: Bytes of one class, and what runs of them cost.
+_RUNS = (
+    (_keep_only(_is_letter), _Prices(lambda length: 100 + 18 * max(length - 6, 0))),
+    (_keep_only(_is_digit), _Prices(lambda length: 140 * -(-length // 3))),
+    (_keep_only(_is_mark), _Prices(lambda length: 55 * min(length, 4) + 25 * max(length - 4, 0))),
 )
