@@ -79,7 +79,8 @@ class SearchIndex:
 
     def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
         """Add a batch and forget documents; readers see all of it or nothing."""
-        from vaultmem.storage.segments import BatchWriter, absorb_segment, open_segments
+        from vaultmem.storage.segment_writer import BatchWriter
+        from vaultmem.storage.segments import absorb_segment, open_segments
 
         index = self._open()
         readers = open_segments(index._read_toc(), index.storage)
