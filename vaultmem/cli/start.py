@@ -23,6 +23,9 @@ MAX_INPUT = 8 * 1024 * 1024
 #: New objects after which cycles are looked for: a command makes many objects and few cycles.
 _YOUNG = 400_000
 
+#: Commands that run for days: what they make and drop has to go.
+LASTING_COMMANDS = frozenset({"watch", "mcp"})
+
 #: Options with a value that may stand before the command's name.
 GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
 
@@ -47,7 +50,8 @@ def main() -> None:
 
         print(f"vaultmem {__version__}")
         return
-    gc.set_threshold(_YOUNG)
+    if find_command(arguments) not in LASTING_COMMANDS:
+        gc.set_threshold(_YOUNG)
     try:
         code = _answer_warm(arguments)
     except KeyboardInterrupt:
