@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from vaultmem.storage.snapshot import Snapshot
 
@@ -58,21 +60,36 @@ def find_sharing(
         left -= counts[term]
         chosen.append(term)
     whole = 0.0
-    scores: dict[tuple[int, int], float] = {}
+    scores: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for term in chosen:
         weight = math.log1p(snapshot.size / counts[term])
         whole += weight
         for place, numbers in snapshot.find_sections(term):
+            there = scores[place]
             for number in numbers:
-                key = (place, number)
-                scores[key] = scores.get(key, 0.0) + weight
-    best = heapq.nsmallest(limit, scores.items(), key=lambda each: (-each[1], each[0]))
+                there[number] = there.get(number, 0.0) + weight
+    best = _choose_best(scores, limit)
     return Sharing(
-        tuple(snapshot.locate(*key) for key, _ in best),
-        tuple(score / whole for _, score in best),
+        tuple(snapshot.locate(place, number) for _, place, number in best),
+        tuple(-score / whole for score, _, _ in best),
         counts,
         snapshot.size,
     )
+
+
+def _choose_best(
+    scores: Mapping[int, Mapping[int, float]], limit: int
+) -> list[tuple[float, int, int]]:
+    """Return the `limit` best as negative score, place and number, the best first."""
+    largest = heapq.nlargest(limit, chain.from_iterable(each.values() for each in scores.values()))
+    least = largest[-1] if largest else 0.0
+    kept = [
+        (-score, place, number)
+        for place, there in scores.items()
+        for number, score in there.items()
+        if score >= least
+    ]
+    return sorted(kept)[:limit]
 
 
 def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
