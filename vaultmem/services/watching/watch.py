@@ -15,7 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vaultmem.errors import PendingError, VaultError
+from vaultmem.services.committing.commit import CommitReport
 from vaultmem.services.watching.context import render_contexts
+from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.take_in import take_in, take_in_all
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
@@ -62,6 +64,7 @@ class WatchLoop:
         self._problems: set[str] = set()
         self._told: set[str] = set()
         self._examined: Examined = {}
+        self._resting = Rest(vault)
         self._head = self._waits_for = ""
         self._last_look = self._last_full = 0.0
         self.is_watching = False
@@ -84,6 +87,8 @@ class WatchLoop:
                 self._watcher.poll()
                 if hints or self._is_due():
                     self._look(hints or {EVERYTHING})
+                else:
+                    self._rest()
                 if not self._is_mine():
                     raise VaultError(f"{self._vault.state_folder}: removed; start the watcher anew")
         finally:
@@ -181,6 +186,27 @@ class WatchLoop:
             self._tell(Happened("problem", problem))
         self._told = self._problems | ({self._waits_for} & self._told)
 
+    def _rest(self) -> None:
+        """Do what could wait; what fails is told once, until something else does."""
+        self._problems = set()
+        self._try(self._embed)
+        self._try(self._dream)
+        for problem in sorted(self._problems - self._told):
+            self._tell(Happened("problem", problem))
+        self._told |= self._problems
+
+    def _embed(self) -> None:
+        if text := self._resting.embed():
+            self._tell(Happened("embedded", text))
+
+    def _dream(self) -> None:
+        for report in self._resting.dream():
+            self._tell_commits(report)
+
+    def _tell_commits(self, report: CommitReport) -> None:
+        for commit, subject in report.commits:
+            self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
+
     def _try(self, step: Callable[[], None]) -> bool:
         try:
             step()
@@ -208,9 +234,9 @@ class WatchLoop:
             return
         try:
             for report in take_transitions(self._vault, self._examined):
-                for commit, subject in report.commits:
+                for commit, _ in report.commits:
                     self._head = f"{head.branch} {commit}"
-                    self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
+                self._tell_commits(report)
                 if not report.commits:
                     self._tell(Happened("committed", "nothing, for there were no changes"))
         except PendingError as error:

@@ -1,0 +1,78 @@
+"""What a watcher does while nothing happens: it dreams when that is due, and embeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clocks import DAY, Clock, ask, tell
+from embedding_service import EmbeddingService
+from support import git, wait_until
+from watchers import watched
+
+from vaultmem.core.lifecycle import State
+from vaultmem.services.notes.remember import Memory
+from vaultmem.vault import Vault
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
+QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at seven")
+
+
+def recall_for_days(root: Path, opened: Open) -> None:
+    clock = Clock(time.time() - 5 * DAY)
+    vault = opened(root, agent="claude", now=clock)
+    tell(vault, BELL)
+    for question in QUESTIONS:
+        assert ask(vault, question)
+        clock.pass_days(1)
+
+
+def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    recall_for_days(root, opened)
+    (root / "vaultmem.yaml").write_text("dream_every: day\n")
+    with watched(root) as (_, told):
+        wait_until(lambda: any("by dream" in each.text for each in told), 30)
+        wait_until(lambda: "[[notes/inbox/bell]]" in (root / "MEMORY.md").read_text(), 30)
+    assert [each.what for each in told if "by dream" in each.text] == ["committed"]
+    subjects = git(root, "log", "--format=%s").splitlines()
+    assert subjects.count("promote: 1 note, by dream") == 1
+    assert not [each for each in told if each.what == "problem"]
+
+
+def test_a_watcher_does_not_dream_unasked(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    recall_for_days(root, opened)
+    with watched(root) as (_, told):
+        time.sleep(2.5)
+    assert not [each for each in told if "by dream" in each.text]
+
+
+def test_what_cannot_be_is_told_once(make_vault: Make) -> None:
+    root = make_vault()
+    (root / "vaultmem.yaml").write_text("dream_every: hour\n")
+    with watched(root) as (_, told):
+        wait_until(lambda: any(each.what == "problem" for each in told), 30)
+        time.sleep(2.5)
+    assert [each.what for each in told].count("problem") == 1
+
+
+def test_a_watcher_embeds_what_has_no_vectors(
+    make_vault: Make, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "# A\n\nThe gangway is steep.\n"})
+    (root / "vaultmem.yaml").write_text("semantic: endpoint\n")
+    with EmbeddingService() as service:
+        for name, value in service.environment().items():
+            monkeypatch.setenv(name, value)
+        with watched(root) as (_, told):
+            wait_until(lambda: any(each.what == "embedded" for each in told), 30)
+            asked = len(service.requests)
+            time.sleep(2.5)
+        assert len(service.requests) == asked
+    assert [each.what for each in told].count("embedded") == 1

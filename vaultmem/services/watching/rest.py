@@ -1,0 +1,50 @@
+"""What a watcher does while nothing happens: embed what has no vectors, and dream by night."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from vaultmem.services.committing.commit import CommitReport
+from vaultmem.vault import Vault
+
+#: Seconds for which notes are embedded before the watcher listens again.
+_SLICE = 0.5
+
+#: Seconds between two looks at whether a dream is due.
+_MINUTE = 60.0
+
+
+class Rest:
+    """The work of a vault that can wait, done a little at a time."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._next_dream = 0.0
+
+    def embed(self) -> str:
+        """Embed some notes if the vault's settings name a model; tell when the last one is done."""
+        if self._vault.config.semantic == "off":
+            return ""
+        from vaultmem.services.embedding.embed import embed_pending
+
+        done = embed_pending(self._vault, _SLICE)
+        if done is None or not done.added or done.embedded < done.sections:
+            return ""
+        return f"{done.sections:,} sections, with {done.model}"
+
+    def dream(self) -> Iterator[CommitReport]:
+        """Dream if vaultmem.yaml wants it and a night has come; yield what that committed.
+
+        Raises:
+            VaultError: as for `dream_if_due`.
+        """
+        now = time.monotonic()
+        if self._vault.config.dream_every == "never" or now < self._next_dream:
+            return
+        self._next_dream = now + _MINUTE
+        from vaultmem.services.curating.dream import dream_if_due
+
+        found = dream_if_due(self._vault)
+        if found is not None and found.report.commits:
+            yield found.report
