@@ -31,7 +31,7 @@ from vaultmem.storage.segment_batch import (
     TERM_FIELDS,
     SegmentBatch,
 )
-from vaultmem.storage.segments import make_schema, read_postings
+from vaultmem.storage.segments import iter_postings, make_schema
 from vaultmem.storage.snapshot import Snapshot
 
 OpenIndex = Callable[[], SearchIndex]
@@ -268,7 +268,7 @@ def test_the_fast_way_of_reading_is_taken_for_our_own_segments(
     monkeypatch.setattr("vaultmem.storage.segments._read_slowly", refuse)
 
     reader = index.snapshot().readers[0]
-    assert read_postings(reader, "body", "w1") is not None
+    assert any(term == "w1" for _, term, _, _ in iter_postings(reader))
 
 
 def test_whoosh_is_not_even_imported_to_read_our_own_segments(

@@ -17,7 +17,7 @@ from whoosh.codec.whoosh3 import (
 from whoosh.columns import NumericColumn, VarBytesColumn
 from whoosh.fields import COLUMN, TEXT, Schema
 from whoosh.filedb.filestore import FileStorage
-from whoosh.reading import SegmentReader, TermNotFound
+from whoosh.reading import SegmentReader
 
 from vaultmem.storage.segment_batch import (
     BESIDE,
@@ -104,18 +104,6 @@ def read_bytes(reader: Any, name: str) -> list[bytes]:
         raise FileNotFoundError(f"{name}: no such column in this segment")
     column = reader.column_reader(name, VarBytesColumn(), translate=False)
     return [bytes(column[number]) for number in range(reader.doc_count_all())]
-
-
-def read_postings(reader: Any, field: str, term: str) -> tuple[Any, Any] | None:
-    """Return a term's section numbers and counts as two sequences, None if it has none.
-
-    The section numbers are steps: each is the difference to the one before.
-    """
-    try:
-        matcher = reader.postings(field, term.encode())
-    except TermNotFound:
-        return None
-    return _read_matcher(matcher)
 
 
 def _read_matcher(matcher: Any) -> tuple[Any, Any]:
