@@ -101,9 +101,14 @@ def is_conflict_copy(name: str) -> bool:
     return bool(_CONFLICT_COPY.search(name))
 
 
+def fold(text: str) -> str:
+    """Return the form in which names that a link cannot tell apart are the same."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+
+
 def fold_name(path: PurePosixPath) -> str:
     """Return the form in which twins (case, NFC and NFD) have the same name."""
-    return unicodedata.normalize("NFC", str(path)).casefold()
+    return fold(str(path))
 
 
 def slugify(text: str) -> str:

@@ -99,11 +99,14 @@ class LinkStore:
         return found
 
     def _read(self, where: str, values: Sequence[Any] = ()) -> dict[int, list[Link]]:
-        from vaultmem.core.links.link import Link, LinkKind
-
         sql = f"SELECT document, {_COLUMNS} FROM links {where} ORDER BY document, number"
         found: dict[int, list[Link]] = {}
-        for row in self._state.query(sql, values):
+        rows = self._state.query(sql, values)
+        if not rows:
+            return found
+        from vaultmem.core.links.link import Link, LinkKind
+
+        for row in rows:
             place = (row[5], row[6], row[7], bool(row[8]), row[9], bool(row[10]))
             link = Link(LinkKind(row[1]), row[2], row[3], row[4], *place)
             found.setdefault(row[0], []).append(link)

@@ -12,7 +12,7 @@ from itertools import chain
 from vaultmem.storage.snapshot import Snapshot
 
 #: Postings that one look-up reads; the rarest terms come first, so it does not grow with a vault.
-_BUDGET = 20_000
+_BUDGET = 10_000
 
 #: Terms that one look-up reads: more of a long text say no more.
 _TERMS = 16

@@ -17,10 +17,10 @@ observed on Obsidian 1.13 and recorded by the project markdown-vault-mcp.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from vaultmem.core.links.link import Link, LinkKind, encode_destination
+from vaultmem.core.paths import fold
 
 #: A name with one of these cannot be written as a wikilink.
 UNLINKABLE = frozenset("#^[]|")
@@ -102,11 +102,6 @@ def spell(link: Link, target: str, source: str, names: Names) -> str | None:
         if names.resolve(path, source) == target:
             return encode_destination(path) if link.kind is LinkKind.MARKDOWN else path
     return None
-
-
-def fold(text: str) -> str:
-    """Return the form in which names that a link cannot tell apart are the same."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
 
 
 def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | None:

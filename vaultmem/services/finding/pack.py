@@ -13,7 +13,6 @@ from vaultmem.core.paths import PINNED_FILES
 from vaultmem.services.finding.recall import name_refs, recall
 from vaultmem.services.finding.remarks import add_remarks
 from vaultmem.services.finding.texts import read_sections
-from vaultmem.services.links.expand import expand_hits
 from vaultmem.services.notes.trust import trusted_documents
 from vaultmem.vault import Vault
 
@@ -47,6 +46,8 @@ def make_pack(
     query = parse_query(text, limit=_CANDIDATES)
     relevant = recall(vault, query, dense) if text.strip() else _recent_sections(vault)
     if expand_links:
+        from vaultmem.services.links.expand import expand_hits
+
         relevant = expand_hits(vault, query, relevant)
     source = pack_source(vault)
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)

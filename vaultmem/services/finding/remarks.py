@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.links.link import Link, LinkKind
-from vaultmem.core.links.names import fold
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import find_caution, is_environment_claim, written_at
 from vaultmem.core.packs.conflicts import (
@@ -17,10 +16,14 @@ from vaultmem.core.packs.conflicts import (
     find_same_titles,
 )
 from vaultmem.core.packs.pack import Remarks
+from vaultmem.core.paths import fold
 from vaultmem.services.finding.texts import read_sections
-from vaultmem.services.links.graph import LinkGraph, resolve_few
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.links.link import Link
+    from vaultmem.services.links.graph import LinkGraph
 
 
 def add_remarks(
@@ -43,7 +46,7 @@ def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Relation]:
     """Return the conflicts that the notes' properties and titles tell of."""
     found = find_same_titles(hits)
     written = _find_written(vault, hits)
-    others = resolve_few(vault, [(path, link) for _, path, link in written]) if written else []
+    others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
     shown = {hit.record.document for hit in hits}
     for (document, _, link), other in zip(written, others, strict=True):
         if other is None or other == document or not shown & {document, other}:
@@ -56,6 +59,12 @@ def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Relation]:
     for each in sorted(found, key=lambda r: (r.why not in CONFLICT_PROPERTIES, r.first, r.second)):
         distinct.setdefault(frozenset((each.first, each.second)), each)
     return list(distinct.values())
+
+
+def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    from vaultmem.services.links.graph import resolve_few
+
+    return resolve_few(vault, links)
 
 
 def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Link]]:
@@ -128,10 +137,16 @@ def _find_changed_refs(vault: Vault, claims: Sequence[Hit]) -> dict[int, list[st
                 continue
             hit = documents[document]
             path: str | None = link.path
-            if link.kind is not LinkKind.PATH:
-                graph = graph or LinkGraph(vault)
+            if link.kind != "path":
+                graph = graph or _open_graph(vault)
                 path = graph.names.find(link, hit.record.path)
             since = max(written_at(hit), hit.record.changed)
             if path and (vault.view.changed_at(path) or 0) > since:
                 found.setdefault(document, []).append(path)
     return found
+
+
+def _open_graph(vault: Vault) -> LinkGraph:
+    from vaultmem.services.links.graph import LinkGraph
+
+    return LinkGraph(vault)

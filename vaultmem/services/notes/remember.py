@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.links.names import fold
-from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
+from vaultmem.core.paths import check_new_name, fold, fold_name, parse_note_path, slugify
 from vaultmem.core.similarity.lists import link_to
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.branching.move import undo_move
