@@ -124,6 +124,18 @@ def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: P
     assert "transcripts" not in git(root, "ls-files")
 
 
+@pytest.mark.parametrize("status", ["ok", "canceled"])
+def test_a_session_that_had_ended_is_taken_up_again(
+    status: str, root: Path, hook: Hook, run_cli: RunCli, tmp_path: Path
+) -> None:
+    started = {"session_id": "a-1", "cwd": str(tmp_path), "source": "startup"}
+    hook("session-start", started)
+    assert run_cli("session", "close", "a-1", "--status", status, cwd=root).code == 0
+    told = json.loads(hook("session-start", started))["hookSpecificOutput"]
+    assert "> The ferry leaves at noon." in told["additionalContext"]
+    assert "status: open" in (root / "sessions/a-1.md").read_text()
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_other_agents_get_text_or_json(form: str, hook: Hook) -> None:
     told = hook("prompt", {"prompt": "refunds queued"}, "--format", form)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.core.hooks.payload import MAX_CONTEXT, HookEvent, HookPayload
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
+    from vaultmem.services.sessions.begin import Begun
 
 #: Tokens of what is told at a start: of the pack, and of an earlier context.
 _PACK_BUDGET = 1_200
@@ -44,24 +46,33 @@ def answer_event(vault: Vault, event: HookEvent, payload: HookPayload) -> str:
 
 def _start(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
-    from vaultmem.services.sessions.begin import NewSession, resume_session, start_session
     from vaultmem.services.sessions.write import act_in
 
     folder = _folder(payload)
-    begun = None
-    if payload.source in _GOES_ON and payload.session:
-        try:
-            begun = resume_session(vault, payload.session, folder)
-        except NoteNotFoundError:
-            begun = None  # It was begun before this vault was connected.
-    if begun is None:
-        begun = start_session(vault, NewSession(payload.session, workspace=folder))
+    begun = _begin(vault, payload, folder)
     parts = [_render_pack(act_in(vault, begun.session.facts.id))]
     if begun.restore:
         from vaultmem.services.sessions.restore import restore_session
 
         parts.append(restore_session(vault, begun.restore, _RESTORE_BUDGET, folder).text)
     return "\n\n".join(part.strip() for part in parts if part)
+
+
+def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:
+    """Begin the session, or take it up where the client goes on with it or it had ended."""
+    from vaultmem.services.sessions.begin import NewSession, resume_session, start_session
+
+    if payload.source in _GOES_ON and payload.session:
+        with contextlib.suppress(
+            NoteNotFoundError
+        ):  # Perhaps begun before the vault was connected.
+            return resume_session(vault, payload.session, folder)
+    try:
+        return start_session(vault, NewSession(payload.session, workspace=folder))
+    except RefusedError:
+        if not payload.session:
+            raise
+        return resume_session(vault, payload.session, folder)
 
 
 def _prompt(vault: Vault, payload: HookPayload) -> str:
