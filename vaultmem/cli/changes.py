@@ -1,8 +1,8 @@
-"""Commits and changes as text and as JSON, the same in every command."""
+"""Commits and changes as text, the same in every command."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.output import say, say_painted
@@ -10,11 +10,25 @@ from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.changing.note_changes import PropertyChange
+    from vaultmem.services.committing.commit import CommitReport
     from vaultmem.services.history.compare import Operation
     from vaultmem.storage.git.log import Commit
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
 _MAX_WIDTH = 32
+
+
+def say_commits(commits: Iterable[tuple[str, str]]) -> None:
+    """Print a line for each commit that was made, given as id and subject."""
+    for commit, subject in commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+
+
+def say_report(report: CommitReport) -> None:
+    """Print the commits that were made, and what was left out."""
+    say_commits(report.commits)
+    for path, reason in report.skipped.items():
+        say(f"left out  {path}: {reason}")
 
 
 def say_operation(operation: Operation) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -86,8 +87,7 @@ def forget(
         say_painted("forgot  " if really else "would forget  ", "yellow", path)
     for path in chosen.kept:
         say(f"kept, pinned  {path}")
-    for commit, subject in commits if reason else ():
-        say_painted(commit[:7], "yellow", f"  {subject}")
+    say_commits(commits if reason else ())
     if not really and shown:
         say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
     elif not shown:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import report_json
+from vaultmem.cli.changes import say_report
 from vaultmem.cli.conflicts import end_with_conflicts
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
@@ -39,7 +40,7 @@ def checkpoint(
     if as_json:
         emit_json(report_json(report))
         return
-    _say_report(report)
+    _say_outcome(report)
 
 
 def promote(
@@ -75,13 +76,10 @@ def promote(
     for path, before in done.notes:
         trusted = ", may instruct" if path in done.trusted else ""
         say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
-    _say_report(done.report)
+    _say_outcome(done.report)
 
 
-def _say_report(report: CommitReport) -> None:
+def _say_outcome(report: CommitReport) -> None:
     if not report.commits:
         say("Nothing has changed since the last commit.")
-    for commit, subject in report.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
-    for path, reason in report.skipped.items():
-        say(f"left out  {path}: {reason}")
+    say_report(report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
@@ -16,7 +17,6 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.core.curating.proposal import Proposal, Report
-    from vaultmem.services.committing.commit import CommitReport
     from vaultmem.services.curating.apply import Applied
     from vaultmem.services.curating.compact import Compacted
     from vaultmem.services.curating.dream import Dream
@@ -67,7 +67,7 @@ def curate(
     elif done is not None:
         if done.already:
             say(f"{_count(len(done.already), 'change')} had been made already.")
-        _say_commits(done.report)
+        say_commits(done.report.commits)
 
 
 def dream(
@@ -97,7 +97,7 @@ def dream(
         )
         return
     _say_dream(done, dry_run)
-    _say_commits(done.report)
+    say_commits(done.report.commits)
 
 
 def compact(
@@ -230,12 +230,7 @@ def _say_compacted(done: Compacted, is_applied: bool) -> None:
     elif not is_applied:
         say(f"Nothing was changed; --apply makes {_count(len(done.steps), 'step')}.")
     for report in done.reports:
-        _say_commits(report)
-
-
-def _say_commits(report: CommitReport) -> None:
-    for commit, subject in report.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
+        say_commits(report.commits)
 
 
 def _count(number: int, what: str) -> str:

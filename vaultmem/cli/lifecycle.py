@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -19,7 +20,6 @@ from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
 
 if TYPE_CHECKING:
-    from vaultmem.services.committing.commit import CommitReport
     from vaultmem.vault import Vault
 
 _ReasonOption = Annotated[
@@ -96,7 +96,7 @@ def supersede(
         return
     say_painted("superseded  ", "yellow", f"{done.old}  ({done.before} to deprecated)")
     say_painted("by          ", "green", done.new)
-    _say_commits(done.report)
+    say_commits(done.report.commits)
 
 
 def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> None:
@@ -112,9 +112,4 @@ def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> N
         say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
     if not done.moves:
         say(f"{path}: {state} already.")
-    _say_commits(done.report)
-
-
-def _say_commits(report: CommitReport) -> None:
-    for commit, subject in report.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
+    say_commits(done.report.commits)

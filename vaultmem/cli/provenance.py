@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.history import ground_json, line_json
-from vaultmem.cli.changes import align
+from vaultmem.cli.changes import align, say_commits
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -115,8 +115,7 @@ def restore(
     if not done.is_changed:
         say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")
         return
-    for commit, subject in done.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
+    say_commits(done.commits)
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
 
 

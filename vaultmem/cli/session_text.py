@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.cli.changes import align
+from vaultmem.cli.changes import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.core.plain_text import one_line
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
-    from vaultmem.services.committing.commit import CommitReport
     from vaultmem.services.sessions.recover import Recovered
     from vaultmem.services.sessions.search import FoundSession, SessionStats
     from vaultmem.vault import Vault
@@ -118,14 +117,6 @@ def recovered_json(each: Recovered) -> dict[str, Any]:
         "commit": each.report.commit or None,
         "problem": each.problem or None,
     }
-
-
-def say_report(report: CommitReport) -> None:
-    """Print the commits that were made, and what was left out."""
-    for commit, subject in report.commits:
-        say_painted(commit[:7], "yellow", f"  {subject}")
-    for path, reason in report.skipped.items():
-        say(f"left out  {path}: {reason}")
 
 
 def found_json(found: FoundSession) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 
 from vaultmem.answers.notes import report_json
 from vaultmem.cli import session_notes, session_views
+from vaultmem.cli.changes import say_report
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
@@ -17,7 +18,6 @@ from vaultmem.cli.session_text import (
     recovered_json,
     say_done,
     say_recovered,
-    say_report,
     say_restore,
     session_json,
 )
