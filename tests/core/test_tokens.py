@@ -87,6 +87,13 @@ def test_cost_follows_the_documented_rule(text: str, tokens: int) -> None:
     assert count_tokens(text) == tokens
 
 
+@given(st.from_regex("[0-9a-f]{7}", fullmatch=True))
+def test_which_commit_it_is_costs_nothing(commit: str) -> None:
+    assert count_tokens(f"main@{commit}, notes/a.md@{commit}]") == count_tokens(
+        "main@0000000, notes/a.md@fffffff]"
+    )
+
+
 @pytest.mark.parametrize("mark", [".", "。", "é", "漢", "1", "a", "\n", "😀", "\u0301"])
 def test_no_character_is_free_in_bulk(mark: str) -> None:
     assert count_tokens(mark * 10_000) >= 1_000
