@@ -38,7 +38,8 @@ class Vault:
 
     `author` is who writes; its agent is empty where nobody named one, so that a person gives the
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
-    `now` tells the time of what is written and weighed, in seconds since the epoch.
+    `now` tells the time of what is written and weighed, in seconds since the epoch. With
+    `postpones_index`, what is written is left for the next sync to index.
     """
 
     root: Path
@@ -50,6 +51,7 @@ class Vault:
     author: Author
     ref: str = ""
     now: Callable[[], float] = time.time
+    postpones_index: bool = False
     _lender: Vault | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

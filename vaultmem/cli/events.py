@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.output import say
@@ -19,6 +20,9 @@ from vaultmem.core.hooks.payload import (
     render_answer,
     write_payload,
 )
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
 
 #: Events for which an agent does not wait: they are answered in a process of its own.
 _DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
@@ -70,35 +74,52 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     if known in _DETACHED and not wait:
         _detach(known, payload, vault, agent)
         return ""
-    from vaultmem.services.hooks.answer import answer_event
+    from vaultmem.services.hooks.answer import load_answer
 
+    make_context = load_answer(known)  # While the folder is looked at.
     # What is named goes before; and in a watcher's process the folder must not change.
     if not vault and not os.environ.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
-    # A session's start looks at the folder by itself, once it holds off other writers.
-    opening = open_here if known is HookEvent.SESSION_START else open_synced
-    opened = opening(vault, agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code")
-    return render_answer(known, shape, answer_event(opened, known, payload))
+    opened = open_synced(vault, agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code")
+    if known is HookEvent.SESSION_START and not wait:
+        opened.postpones_index = True
+    answer = render_answer(known, shape, make_context(opened, payload))
+    if opened.postpones_index:
+        _sync_later(opened)
+    return answer
 
 
 def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> None:
     """Answer in a process that outlives the agent's patience, and the agent."""
+    words = ["hook", event.value, "--wait"]
+    words += ["--vault", vault] if vault else []
+    words += ["--agent", agent] if agent else []
+    folder = payload.folder if os.path.isdir(payload.folder) else None
+    _run_apart(words, write_payload(payload), folder)
+
+
+def _sync_later(vault: Vault) -> None:
+    """Let another process index what was written here; every command would, but has to wait."""
+    from vaultmem.services.indexing import is_index_behind
+
+    if is_index_behind(vault):
+        _run_apart(["sync", "--vault", str(vault.root)])
+
+
+def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) -> None:
     import subprocess
 
-    command = [sys.executable, "-P", "-m", "vaultmem", "hook", event.value, "--wait"]
-    command += ["--vault", vault] if vault else []
-    command += ["--agent", agent] if agent else []
     child = subprocess.Popen(
-        command,
+        [sys.executable, "-P", "-m", "vaultmem", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        cwd=payload.folder if os.path.isdir(payload.folder) else None,
+        cwd=folder,
     )
     assert child.stdin is not None  # noqa: S101
     with child.stdin as stdin:
-        stdin.write(write_payload(payload))
+        stdin.write(given)
     child.returncode = 0  # It goes on by itself; nobody waits for it.
 
 

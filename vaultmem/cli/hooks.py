@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
@@ -58,7 +58,7 @@ def import_(
 
     if kind != "transcripts":
         raise RefusedError(f'import: "{kind}" is nothing that can be imported; use transcripts')
-    opened = open_here(vault)
+    opened = open_synced(vault)
     done = [import_transcript(opened, file) for file in find_transcripts(files)]
     if as_json:
         emit_json({"imported": done})

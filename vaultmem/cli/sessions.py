@@ -87,7 +87,7 @@ def start(
     """Begin a session; one whose restore is pending is continued, and its restore printed."""
     from vaultmem.services.sessions.begin import NewSession, start_session
 
-    opened = open_here(vault, agent, session)
+    opened = open_synced(vault, agent, session)
     new = NewSession(name, goal, tuple(continues), related=tuple(related), pid=pid or None)
     _tell_begun(opened, start_session(opened, new, not fresh), budget, as_json)
 
@@ -182,11 +182,9 @@ def close(
 def _tell_begun(vault: Vault, begun: Begun, budget: int, as_json: bool) -> None:
     """Print the session that is open now, what was recovered, and the restore that was wanted."""
     from vaultmem.services.sessions.restore import restore_session
-    from vaultmem.services.sync import sync_vault
 
     restored = None
     if begun.restore:
-        sync_vault(vault)
         restored = restore_session(vault, begun.restore, budget or None)
     if as_json:
         emit_json(

@@ -6,6 +6,7 @@ or an answer cut short, the command runs here as if there had been none.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import os
@@ -16,6 +17,11 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 
 #: And this hook: it writes no more than that it was asked, as `recall` does.
 _WARM_HOOK = ("hook", "prompt")
+
+#: Commands that look at the whole folder first, and of which somebody waits for the answer.
+_LOOKING = WARM_COMMANDS | {
+    *("hook", "session", "status", "promote", "links", "backlinks", "orphans", "similar", "why"),
+}
 
 #: Bytes of standard input that are read; a prompt may hold a whole file.
 MAX_INPUT = 8 * 1024 * 1024
@@ -64,7 +70,10 @@ def main() -> None:
 def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
-    if find_command(arguments) == "hook":
+    command = find_command(arguments)
+    if command in _LOOKING:
+        _look_ahead(arguments)
+    if command == "hook":
         from vaultmem.cli.events import answer_plainly
         from vaultmem.cli.running import end_process
 
@@ -74,6 +83,17 @@ def _run_here(arguments: list[str]) -> None:
     from vaultmem.cli.app import main as run
 
     run()
+
+
+def _look_ahead(arguments: list[str]) -> None:
+    """Let the folder be looked at while the command is loaded, on another core."""
+    from vaultmem.storage.scan_ahead import begin_scan
+    from vaultmem.storage.watch_socket import has_socket
+
+    with contextlib.suppress(ValueError):
+        root = _find_root(_take_vault(arguments)[1], arguments)
+        if root and not has_socket(root):
+            begin_scan(root)
 
 
 def find_command(arguments: list[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-from vaultmem.services.branching.move import undo_move
+from vaultmem.services.branching.move import is_interrupted, undo_move
 from vaultmem.services.indexing import (
     Batch,
     Progress,
@@ -43,20 +43,25 @@ class SyncReport:
     seconds: float = 0.0
 
 
-def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
+def sync_vault(vault: Vault, progress: Progress | None = None, seen: str = "") -> SyncReport:
     """Make the index equal to the folder; interrupted anywhere, the next call goes on.
 
-    Nothing is written where nothing changed.
+    Nothing is written where nothing changed. `seen` is the signature of a scan that was taken
+    since the caller was asked: if it is that of the last sync, the folder is not looked at again.
     """
     started = time.monotonic()
     report = SyncReport()
-    undo_move(vault)
-    looked = time.time_ns()
-    scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
-    if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
-        with vault.lock(), no_collection():
-            repair_index(vault)
-            _apply(vault, scan, looked, report, progress)
+    if is_interrupted(vault):
+        undo_move(vault)
+        seen = ""
+    before = vault.state.get("scan")
+    if vault.config.ignore or not seen or seen != before or is_index_behind(vault):
+        looked = time.time_ns()
+        scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+        if before != scan.signature() or is_index_behind(vault):
+            with vault.lock(), no_collection():
+                repair_index(vault)
+                _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
             _learn_commit_dates(vault)
@@ -65,8 +70,14 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
-    """Take in what was just written to these paths, without looking at any other."""
+    """Take in what was just written to these paths, without looking at any other.
+
+    Where the index is behind already, it is mended with this.
+    """
     with vault.lock():
+        if is_index_behind(vault) and not vault.postpones_index:
+            sync_vault(vault)
+            return
         names = [str(path) for path in paths]
         looked = time.time_ns()
         stats = {name: _stat_now(vault, name) for name in names}
@@ -78,7 +89,8 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
                 _take(batch, vault, name, _settled(there[name], looked), known.get(name), outcome)
             vault.manifest.drop_files(stats.keys() - there.keys())
             finish_view(vault, known.values())
-        batch.write()
+        if not vault.postpones_index:
+            batch.write()
 
 
 @dataclass(slots=True)

@@ -264,6 +264,7 @@ def test_a_close_that_was_killed_is_completed_by_the_next_start(
     assert "status: ok" in (root / "sessions/s-1.md").read_text()
     assert log(root) == []
 
+    sync_vault(vault)
     begin(vault, "s-2")
 
     assert log(root) == ["claude|session-close"]

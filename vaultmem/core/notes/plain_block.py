@@ -21,6 +21,14 @@ _LINE = re.compile(
 )
 _MAX_CHARS = 4096
 
+# What YAML need not be loaded for: texts that begin like no other type, and the usual numbers.
+_TYPED = frozenset("-+.0123456789<=~nNyYtTfFoO")
+_WORDS = frozenset({"null", "yes", "no", "true", "false", "on", "off"})
+_COMMON = re.compile(
+    r"(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2})?)"
+    r"|(?P<int>0|[1-9][0-9]*)|(?P<float>[0-9]+\.[0-9]+)"
+)
+
 
 def read_plain_block(block: str) -> tuple[Property, ...] | None:
     """Return the properties of a block of simple lines; None if YAML has to read it."""
@@ -83,6 +91,13 @@ def _resolve(text: str) -> tuple[str, str]:
 
 def resolve_scalar(text: str) -> str:
     """Return the type that YAML 1.1 gives a plain text: "str", "int", "timestamp" ..."""
+    if text[:1] not in _TYPED:
+        return "str"
+    if text[0].isalpha():
+        if text.lower() not in _WORDS:
+            return "str"
+    elif found := _COMMON.fullmatch(text):
+        return str(found.lastgroup)
     from yaml.resolver import Resolver
 
     for tag, pattern in Resolver.yaml_implicit_resolvers.get(text[:1], []):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from vaultmem.services.sessions.read import (
 from vaultmem.services.sessions.unsettled import find_unsettled
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
-from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.services.sync import sync_paths
 from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.storage.files import create_file
 from vaultmem.storage.processes import find_owner, find_process
@@ -88,7 +89,7 @@ def start_session(
     """Begin a session: write its note, and make it this agent's session in the workspace.
 
     With `pick_up`, the last session of this agent and workspace whose restore is pending is
-    continued. An id that is open already is taken as begun.
+    continued. An id that is open already is taken as begun. The vault must be in sync.
 
     Raises:
         RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
@@ -101,7 +102,6 @@ def start_session(
     if new.goal:
         check_text(new.goal)
     with vault.lock():
-        sync_vault(vault)
         recovered = _recover(vault)
         session = _choose_id(vault, new, environ)
         if (vault.root / session_path(session)).exists():
@@ -127,7 +127,7 @@ def resume_session(
     """Take a session up again: it is open, in a new context window.
 
     Without a name it is the one that is meant here, else the one whose restore is pending, else
-    the last one of this agent and workspace.
+    the last one of this agent and workspace. The vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is none.
@@ -135,7 +135,6 @@ def resume_session(
     refuse_branch(vault)
     place = find_workspace(workspace)
     with vault.lock():
-        sync_vault(vault)
         recovered = _recover(vault)
         facts = get_session(vault, _choose_resumed(vault, name, place)).facts
         _keep_active(vault, facts.id, place, pid)
@@ -176,7 +175,9 @@ def _recover(vault: Vault) -> tuple[Recovered, ...]:
         return ()  # As nearly always; what recovering takes is much to import.
     from vaultmem.services.sessions.recover import recover_sessions
 
-    return tuple(recover_sessions(vault))
+    writer = copy.copy(vault)
+    writer.postpones_index = False  # Recovering looks at the folder many times.
+    return tuple(recover_sessions(writer))
 
 
 def clear_pending(vault: Vault, session: str, by: str) -> None:

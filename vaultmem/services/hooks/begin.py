@@ -1,0 +1,58 @@
+"""At a session's start: begin it or take it up, and tell what is known."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from vaultmem.core.hooks.payload import HookPayload
+from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.economics.count import count_pack
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.receipts import keep_receipt
+from vaultmem.services.hooks.answer import find_folder
+from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
+from vaultmem.services.sessions.write import act_in
+from vaultmem.vault import Vault
+
+#: Tokens of what is told at a start: of the pack, and of an earlier context.
+_PACK_BUDGET = 1_200
+_RESTORE_BUDGET = 1_000
+
+#: Starts after which the agent's context is empty though its session goes on.
+_GOES_ON = {"resume", "compact"}
+
+
+def begin_context(vault: Vault, payload: HookPayload) -> str:
+    """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
+    folder = find_folder(payload)
+    begun = _begin(vault, payload, folder)
+    parts = [_render_pack(act_in(vault, begun.session.facts.id))]
+    if begun.restore:
+        from vaultmem.services.sessions.restore import restore_session
+
+        parts.append(restore_session(vault, begun.restore, _RESTORE_BUDGET, folder).text)
+    return "\n\n".join(part.strip() for part in parts if part)
+
+
+def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:
+    """Begin the session, or take it up where the client goes on with it or it had ended."""
+    if payload.source in _GOES_ON and payload.session:
+        with contextlib.suppress(
+            NoteNotFoundError
+        ):  # Perhaps begun before the vault was connected.
+            return resume_session(vault, payload.session, folder)
+    try:
+        return start_session(vault, NewSession(payload.session, workspace=folder))
+    except RefusedError:
+        if not payload.session:
+            raise
+        return resume_session(vault, payload.session, folder)
+
+
+def _render_pack(vault: Vault) -> str:
+    made = make_pack(vault, "", _PACK_BUDGET, style=PackStyle.TEXT)
+    count_pack(vault, "", made)
+    keep_receipt(vault, made, "")
+    return made.text
