@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.property import Property
@@ -21,8 +21,7 @@ _LINES = frozenset({"contexts", "keep_in"})
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """What a vault's owner can set; `templates/vaultmem.yaml` documents each key."""
 
     agent: str = ""
@@ -67,6 +66,10 @@ class Config:
     def allows_secrets(self, path: str) -> bool:
         """Tell whether what looks like a credential is allowed in this note."""
         return _matches(path, self.allow_secrets)
+
+
+#: Every key with its default, whose type is the key's.
+_DEFAULTS = Config()._asdict()
 
 
 def read_config(root: Path) -> Config:
@@ -123,7 +126,7 @@ def _with_contexts(config: Config) -> Config:
         raise VaultError(f'{CONFIG_NAME}: "{key}": {error}') from None
     # Names are not patterns: `[` and the like stand for themselves.
     generated = tuple(re.sub(r"([*?[])", r"[\1]", path) for path in paths)
-    return replace(config, ignore=(*config.ignore, *generated))
+    return config._replace(ignore=(*config.ignore, *generated))
 
 
 def _is_nested(prop: Property, lines: list[str]) -> bool:
@@ -166,29 +169,28 @@ def _find_problem(matter: Frontmatter, block: str) -> str:
 
 def _read_value(prop: Property) -> object:
     """Return a key's value, None where it has none."""
-    kinds = {field.name: field.type for field in fields(Config)}
-    if prop.name not in kinds:
+    if prop.name not in _DEFAULTS:
         import difflib
 
-        near = difflib.get_close_matches(prop.name, kinds, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(kinds)}"
+        near = difflib.get_close_matches(prop.name, _DEFAULTS, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(_DEFAULTS)}"
         raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"; {hint}')
-    wanted = str(kinds[prop.name])
+    wanted = type(_DEFAULTS[prop.name])
     value = prop.value
     if prop.kind == "null":
         return None
     try:
         if prop.kind == "map":
             raise ValueError
-        if wanted.startswith("tuple"):
+        if wanted is tuple:
             return value if isinstance(value, tuple) else (value,) if value else ()
         if isinstance(value, tuple):
             raise ValueError
-        if wanted == "bool":
+        if wanted is bool:
             return {"true": True, "false": False}[value.lower()]
-        if wanted == "int":
+        if wanted is int:
             return _positive(int(value))
-        if wanted == "float":
+        if wanted is float:
             return _share(float(value))
     except (ValueError, KeyError):
         raise VaultError(
@@ -209,9 +211,9 @@ def _share(number: float) -> float:
     return number
 
 
-def _describe(wanted: str) -> str:
-    names = {"bool": "true or false", "int": "a whole number above 0", "float": "0 to 1"}
-    return names.get(wanted, "text" if wanted == "str" else "a list of texts")
+def _describe(wanted: type) -> str:
+    names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}
+    return names.get(wanted, "text" if wanted is str else "a list of texts")
 
 
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import os
 import time
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from vaultmem.storage.search_index import SearchIndex
 
 
-@dataclass
 class Vault:
     """A vault and its storage; `state_folder` is outside the vault and can be deleted.
 
@@ -42,17 +40,28 @@ class Vault:
     `postpones_index`, what is written is left for the next sync to index.
     """
 
-    root: Path
-    config: Config
-    state_folder: Path
-    trust: TrustStore
-    receipts: ReceiptStore
-    artifacts: ArtifactStore
-    author: Author
-    ref: str = ""
-    now: Callable[[], float] = time.time
-    postpones_index: bool = False
-    _lender: Vault | None = field(default=None, init=False, repr=False, compare=False)
+    def __init__(
+        self,
+        root: Path,
+        config: Config,
+        state_folder: Path,
+        author: Author,
+        ref: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.root = root
+        self.config = config
+        self.state_folder = state_folder
+        self.author = author
+        self.ref = ref
+        self.now = now
+        self.postpones_index = False
+        self._lender: Vault | None = None
+        config_home, data_home = (Path(find_user_folder(kind)) for kind in ("config", "data"))
+        key = state_folder.name
+        self.trust = TrustStore(config_home / "trust" / f"{key}.json")
+        self.receipts = ReceiptStore(data_home / "receipts" / key)
+        self.artifacts = ArtifactStore(data_home / "artifacts" / key)
 
     @property
     def is_person(self) -> bool:
@@ -179,15 +188,9 @@ def open_vault(
     session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
     author = Author(agent, session, tool_call)
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    config_home, data_home, state_home = (
-        Path(find_user_folder(kind)) for kind in ("config", "data", "state")
-    )
-    trust = TrustStore(config_home / "trust" / f"{key}.json")
-    receipts = ReceiptStore(data_home / "receipts" / key)
-    artifacts = ArtifactStore(data_home / "artifacts" / key)
-    state_folder = _private_folder(state_home / "vaults" / key)
+    state_folder = _private_folder(Path(find_user_folder("state")) / "vaults" / key)
     ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
-    return Vault(root, config, state_folder, trust, receipts, artifacts, author, ref, now)
+    return Vault(root, config, state_folder, author, ref, now)
 
 
 def _find_root(path: str | Path | None) -> Path:

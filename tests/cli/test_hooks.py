@@ -15,6 +15,8 @@ from support import git, hash_tree, wait_until
 
 from vaultmem.core.hooks.payload import MAX_CONTEXT
 from vaultmem.core.sessions.agent_lines import parse_agent_line
+from vaultmem.services.indexing import is_index_behind
+from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
 Hook = Callable[..., str]
@@ -122,6 +124,19 @@ def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: P
     turns = (root / "transcripts/a-1.jsonl").read_text()
     assert turns.count("One job each.") == 1
     assert "transcripts" not in git(root, "ls-files")
+
+
+def test_another_process_indexes_the_note_of_a_session(
+    root: Path, hook: Hook, opened: Callable[..., Vault]
+) -> None:
+    hook("session-start", {"session_id": "a-1", "cwd": str(root), "source": "startup"})
+
+    vault = opened(root)
+    wait_until(lambda: not is_index_behind(vault), 40)
+    assert vault.manifest.documents() == vault.index.documents()
+    assert [record.path for record in vault.view.records() if record.session == "a-1"] == [
+        "sessions/a-1.md"
+    ]
 
 
 @pytest.mark.parametrize("status", ["ok", "canceled"])

@@ -23,8 +23,8 @@ def test_missing_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_template_documents_every_key_with_its_default() -> None:
     lines = [line.removeprefix("# ") for line in TEMPLATE.read_text().splitlines()]
-    keys = [line for line in lines if line.partition(":")[0] in Config.__dataclass_fields__]
-    assert len(keys) == len(Config.__dataclass_fields__)
+    keys = [line for line in lines if line.partition(":")[0] in Config._fields]
+    assert len(keys) == len(Config._fields)
     assert parse_config("\n".join(keys)) == Config()
     assert parse_config(TEMPLATE.read_text()) == Config()
 

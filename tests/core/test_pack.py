@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -109,7 +108,7 @@ def test_pack_is_within_its_budget_and_no_note_begins_a_line(
 @settings(max_examples=40, deadline=None)
 @given(hit_lists(0, True), st.integers(MIN_BUDGET, 500))
 def test_every_pinned_section_is_shown_named_or_counted(pinned: list[Hit], budget: int) -> None:
-    pinned = [replace(hit, text=f"{n} unlike{n} {hit.text}") for n, hit in enumerate(pinned)]
+    pinned = [hit._replace(text=f"{n} unlike{n} {hit.text}") for n, hit in enumerate(pinned)]
     made = build(pinned, [], budget)
     seen = {" ".join(sorted(set(hit.text.split()))) for hit in pinned}
     shown = len(made.items) + len(made.unshown) + made.unnamed

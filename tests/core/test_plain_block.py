@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import frontmatter
 import pytest
@@ -67,7 +66,7 @@ def read_by_yaml(block: str) -> tuple[Property, ...] | str:
 
 def without_list_spans(properties: tuple[Property, ...]) -> list[Property]:
     """The span of a hyphen list is the one thing that the fast way leaves out."""
-    return [replace(item, span=(0, 0)) if item.items else item for item in properties]
+    return [item._replace(span=(0, 0)) if item.items else item for item in properties]
 
 
 def assert_agreement(block: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -272,7 +271,7 @@ def test_a_title_counts_in_each_passage() -> None:
     words = {"a": 1, "x": 2, "b": 3}
     body = lay_out([["x"] * 160], words)
     flat = np.concatenate([[1, SEPARATOR, SEPARATOR], body.flat[2:]]).astype(np.uint32)
-    titled = replace(body, flat=flat, starts=np.array([0, len(flat)]), title=np.array([1]))
+    titled = body._replace(flat=flat, starts=np.array([0, len(flat)]), title=np.array([1]))
     gain = np.array([1.0, 0.0])
     found = find_occurrences(titled, [1, 3])
     change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0), WEIGHTS)

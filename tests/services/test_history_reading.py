@@ -6,7 +6,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -78,7 +77,7 @@ def subfolder(home: Path, tmp_path: Path) -> Path:
 
 
 def subjects(vault: Vault, *, limit: int = 20, path: str = "", **wanted: object) -> list[str]:
-    found = list_commits(vault, replace(CommitFilter(), **wanted), limit, path)  # type: ignore[arg-type]
+    found = list_commits(vault, CommitFilter(**wanted), limit, path)  # type: ignore[arg-type]
     return [each.subject for each in found.commits]
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from support import hash_tree, write_notes
@@ -17,7 +17,7 @@ from support import hash_tree, write_notes
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.sync import sync_paths, sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -277,3 +277,22 @@ def test_ignored_paths_of_the_configuration_are_passed_over(make_vault: Make, op
     notes |= dict.fromkeys(["drafts/a.md", "notes/b.draft.md", "notes/c.md"], "gangway\n")
 
     assert _paths(opened(make_vault(notes)), "gangway") == ["notes/c.md"]
+
+
+def test_what_is_left_for_later_is_indexed_by_the_next_write_or_sync(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/one.md": "# One\n\nharbour\n"})
+    vault, other = opened(root), opened(root)
+    sync_vault(vault)
+    before = vault.index.documents()
+    vault.postpones_index = True
+    write_notes(root, {"notes/two.md": "# Two\n\nharbour\n"})
+
+    sync_paths(vault, [PurePosixPath("notes/two.md")])
+    assert vault.state.get("index") == ""
+    assert vault.index.documents() == before
+
+    write_notes(root, {"notes/three.md": "# Three\n\nharbour\n"})
+    sync_paths(other, [PurePosixPath("notes/three.md")])
+    assert _paths(other, "harbour") == ["notes/one.md", "notes/three.md", "notes/two.md"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain import as_named
 from vaultmem.core.plain_text import one_line
 from vaultmem.errors import MergeConflictError
 
@@ -58,7 +58,9 @@ def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     found = list_branches(open_here(vault))
     if as_json:
-        rows = [{**asdict(b.branch), **asdict(b), "folder": b.branch.folder or None} for b in found]
+        rows = [
+            {**as_named(b.branch), **as_named(b), "folder": b.branch.folder or None} for b in found
+        ]
         for row in rows:
             del row["branch"]
         emit_json({"branches": rows})

@@ -40,12 +40,9 @@ def narrow_filter(
     Raises:
         RefusedError: a date is none.
     """
-    from dataclasses import replace
-
     from vaultmem.core.moments import parse_day_or_moment
 
-    return replace(
-        wanted,
+    return wanted._replace(
         agent=agent,
         session=session,
         since=parse_day_or_moment(since) if since else None,

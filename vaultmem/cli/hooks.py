@@ -61,7 +61,7 @@ def import_(
     opened = open_synced(vault)
     done = [import_transcript(opened, file) for file in find_transcripts(files)]
     if as_json:
-        emit_json({"imported": done})
+        emit_json({"imported": [vars(each) for each in done]})
         return
     for each in done:
         broken = f", {each.broken} broken lines" if each.broken else ""

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from vaultmem.answers.plain import as_plain
+from vaultmem.core.plain import as_plain
 from vaultmem.core.plain_text import clean_text, one_line
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain import as_named
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -67,6 +67,6 @@ def replay(
 
 
 def _receipt_json(receipt: Receipt) -> dict[str, Any]:
-    content = asdict(receipt)
+    content: dict[str, Any] = as_named(receipt)
     del content["texts"]
     return content

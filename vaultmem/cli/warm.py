@@ -10,10 +10,9 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import vaultmem
 from vaultmem.cli.opening import keep_warm
@@ -35,8 +34,7 @@ _USAGE = 2
 _Answer = tuple[int, bytes, bytes] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(NamedTuple):
     """A command that somebody wants to be run: as in a process of their own."""
 
     program: str

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.plain import PlainCommand
+from vaultmem.core.plain import as_named
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _begin_to_answer(
 def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
     try:
         if as_json:
-            emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **asdict(happened)})
+            emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **as_named(happened)})
         else:
             style = _STYLES.get(happened.what, "dim")
             text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from vaultmem.errors import RefusedError
 
@@ -55,8 +55,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mover:
+class Mover(NamedTuple):
     """Who moves a note: a person, or a machine (an agent, or what runs unattended).
 
     `may_instruct` tells whether its word counts for policies and skills.

@@ -7,7 +7,7 @@ next to no false alarm. A finding names rule and line, never the value.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _RULES: tuple[tuple[str, str], ...] = (
     ("private key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
@@ -35,8 +35,7 @@ _HINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SecretFinding:
+class SecretFinding(NamedTuple):
     """A place that looks like a credential: 1-based line and the rule's name."""
 
     line: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import note_json
-from vaultmem.answers.plain import as_plain
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.plain import as_plain
 from vaultmem.core.plain_text import one_line
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.limits import cut_text

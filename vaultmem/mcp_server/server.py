@@ -14,7 +14,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.answers.plain import as_plain
+from vaultmem.core.plain import as_plain
 from vaultmem.errors import VaultError
 from vaultmem.mcp_server.checking import find_problem
 from vaultmem.mcp_server.prompts import get_prompt, list_prompts

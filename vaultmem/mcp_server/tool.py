@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.mcp_server.schemas import Schema
 
@@ -21,8 +20,7 @@ def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
     return look_at(vault, given.get("at", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a tool says: text for the model, and the same as data.
 
     Some clients show their model the data alone, others the text alone. So `told`, the text if not
@@ -38,8 +36,7 @@ class Answer:
         return {"told": self.text if self.told is None else self.told, **self.data}
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """One tool.
 
     `writes` keeps it from servers that only read; its answers then come one after the other.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.services.branching.move import is_interrupted, undo_move
 from vaultmem.services.indexing import (
@@ -32,15 +32,14 @@ _RACY_NS = 100_000_000
 _NO_STAT: Stat = (0, 0, 0, 0)
 
 
-@dataclass
 class SyncReport:
     """What a sync did, by number of notes; `seconds` is wall time."""
 
-    read: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    seconds: float = 0.0
+    read = 0
+    added = 0
+    changed = 0
+    removed = 0
+    seconds = 0.0
 
 
 def sync_vault(vault: Vault, progress: Progress | None = None, seen: str = "") -> SyncReport:
@@ -93,8 +92,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
             batch.write()
 
 
-@dataclass(slots=True)
-class _Difference:
+class _Difference(NamedTuple):
     """Paths at which the folder and the manifest differ."""
 
     notes: list[str]

@@ -9,10 +9,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from vaultmem.core.plain import as_named
 from vaultmem.errors import VaultError
 from vaultmem.storage.processes import Process, is_gone
 
@@ -20,8 +20,7 @@ from vaultmem.storage.processes import Process, is_gone
 _MAX_PROCESSES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveSession:
+class ActiveSession(NamedTuple):
     """A session that was started here; `at` is when it was last begun or taken up (seconds).
 
     `workspace` is an absolute folder. `recovered` says that its processes were gone and that its
@@ -57,13 +56,13 @@ class ActiveSessions:
         known = self.find(record.id)
         alive = [each for each in known.processes if not is_gone(each)] if known else []
         fresh = [each for each in record.processes if each not in alive]
-        self._write(replace(record, processes=tuple([*alive, *fresh][-_MAX_PROCESSES:])))
+        self._write(record._replace(processes=tuple([*alive, *fresh][-_MAX_PROCESSES:])))
 
     def mark_recovered(self, session: str) -> None:
         """Remember that a session's note was closed because its processes were gone."""
         record = self.find(session)
         if record is not None:
-            self._write(replace(record, recovered=True))
+            self._write(record._replace(recovered=True))
 
     def drop(self, session: str) -> None:
         """Forget a session that has ended."""
@@ -95,7 +94,7 @@ class ActiveSessions:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-                json.dump(asdict(record), out)
+                json.dump(as_named(record), out)
                 out.flush()
                 os.fsync(out.fileno())
             os.replace(temporary, file)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.storage.state import State
 
@@ -12,8 +11,7 @@ from vaultmem.storage.state import State
 REMOVED = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     """Who is writing: an agent ("" for the person), and if known its session and call."""
 
     agent: str

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.paths import fold_name
 from vaultmem.storage.scan import Stat
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.analysis import AnalysedNote
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFile:
+class KnownFile(NamedTuple):
     """A file as it was when last read; `document` is None for a file that is no readable note."""
 
     blob: str

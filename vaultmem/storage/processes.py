@@ -11,8 +11,8 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 #: Programs that start others and then are gone, or stay for other reasons.
 _LAUNCHERS = frozenset(
@@ -26,8 +26,7 @@ _LAUNCHERS = frozenset(
 _MAX_GENERATIONS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process: its number, the start that tells it from others, and where it runs."""
 
     pid: int
@@ -35,8 +34,7 @@ class Process:
     place: tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Status:
+class _Status(NamedTuple):
     parent: int
     name: str
     started: str

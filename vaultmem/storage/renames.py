@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.plain import as_named
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.storage.files import read_file, sync_folder
 
 _NAME = "rename.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """Which note gets which name; `blob` is what it held when that was decided."""
 
     old: str
@@ -28,7 +28,7 @@ def write_intent(folder: Path, intent: Intent) -> None:
     """Write it whole and durably into the state folder."""
     spare = folder / f"{_NAME}.tmp"
     with open(spare, "w", encoding="utf-8") as out:
-        json.dump(asdict(intent), out)
+        json.dump(as_named(intent), out)
         out.flush()
         os.fsync(out.fileno())
     os.replace(spare, folder / _NAME)

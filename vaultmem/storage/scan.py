@@ -6,8 +6,8 @@ import hashlib
 import marshal
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -16,8 +16,7 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 Stat = tuple[int, int, int, int]
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(NamedTuple):
     """What a walk found: notes and other files by path, and why anything was passed over.
 
     Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be

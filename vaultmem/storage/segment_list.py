@@ -8,8 +8,8 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.storage.segment_arrays import SUFFIX
 
@@ -19,8 +19,7 @@ _CONTENTS = re.compile(r"_MAIN_([0-9]+)\.toc")
 _NAME = "segments.json"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentList:
+class SegmentList(NamedTuple):
     """The names of a generation's segments, each with size and time (ns) of its arrays' file.
 
     A mark is None where that file was not seen whole.

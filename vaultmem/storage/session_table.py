@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
+from vaultmem.core.plain import as_named
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
 from vaultmem.storage.state import State
 
@@ -41,7 +41,7 @@ class SessionTable:
 
     def put(self, found: Iterable[tuple[int, SessionFacts]]) -> None:
         """Remember facts by document, and forget those of documents that are gone."""
-        rows = [(document, facts.id, json.dumps(asdict(facts))) for document, facts in found]
+        rows = [(document, facts.id, json.dumps(as_named(facts))) for document, facts in found]
         with self._state.transaction():
             self._state.execute_many(f"INSERT OR REPLACE INTO {_NAME} VALUES (?, ?, ?)", rows)
             self._state.execute(

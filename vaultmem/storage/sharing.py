@@ -6,8 +6,8 @@ import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from vaultmem.storage.snapshot import Snapshot
 
@@ -18,8 +18,7 @@ _BUDGET = 10_000
 _TERMS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """Sections as (document, ordinal), best first, and in how many sections each term stands.
 
     `shares` says of each section how much (0 to 1) it has of the terms that were looked up.

@@ -6,8 +6,8 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: The file's name, beside the state database.
 LOG = "calls.log"
@@ -18,8 +18,7 @@ MAX_SECTIONS = 50
 _LARGE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
 
     `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`

@@ -22,9 +22,8 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.storage.signal_log import LOG, Call
 from vaultmem.storage.state import State
@@ -35,8 +34,7 @@ MAX_CALLS = 10_000
 _FOLDING = "calls.folding"
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """A section of a note surfaced: when, for which question, at which rank (from 1), how well."""
 
     at: float
@@ -48,8 +46,7 @@ class Signal:
     heading: str
 
 
-@dataclass(frozen=True, slots=True)
-class Surfaced:
+class Surfaced(NamedTuple):
     """How often a note surfaced (once a call), when last, and its best score ever."""
 
     path: str
@@ -58,8 +55,7 @@ class Surfaced:
     best: float
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """The sums of one agent's calls of a kind in one session; `empty` found nothing."""
 
     agent: str

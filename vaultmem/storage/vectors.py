@@ -14,9 +14,8 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.files import sync_folder
@@ -33,8 +32,7 @@ _KEY_BYTES = 24
 _SPREAD = 0x9E3779B97F4A7C15
 
 
-@dataclass(frozen=True, slots=True)
-class SectionVectors:
+class SectionVectors(NamedTuple):
     """What is stored: one row a vector; a section may have several rows, next to each other.
 
     `names` is blob and section as 24 bytes (shape: rows, 24), `keys` a number for each (shape:

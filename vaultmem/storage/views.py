@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
@@ -33,8 +32,7 @@ WHERE f.document IS NOT NULL
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """What a view shows: the work tree (`number` is None) or a commit's stored documents.
 
     `name` is what a person calls it, `branch` is empty unless it is one, `commit` may be empty

@@ -510,14 +510,13 @@ def test_sessions_work_without_git(tmp_path: Path, home: Path, opened: Open) -> 
 
 
 def test_a_process_is_known_by_its_start_and_not_by_its_number(dead_process: int) -> None:
-    from dataclasses import replace
 
     process = find_process(dead_process)
     assert process is not None
     assert not is_gone(process)
-    assert is_gone(replace(process, started="0"))
-    assert not is_gone(replace(process, started="0", place=("elsewhere", "", "")))
-    assert not is_gone(replace(process, started="0", place=(*process.place[:2], "pid:[1]")))
+    assert is_gone(process._replace(started="0"))
+    assert not is_gone(process._replace(started="0", place=("elsewhere", "", "")))
+    assert not is_gone(process._replace(started="0", place=(*process.place[:2], "pid:[1]")))
     end_process(dead_process)
     assert is_gone(process)
     assert find_process(dead_process) is None

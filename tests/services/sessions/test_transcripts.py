@@ -96,10 +96,9 @@ def test_a_line_that_a_crash_cut_short_is_passed_over_and_ends_there(
 
 def test_a_changed_turn_breaks_the_chain(tmp_path: Path) -> None:
     lines = make_lines(5)
-    from dataclasses import replace
 
     assert is_chained(lines)
-    assert not is_chained([*lines[:2], replace(lines[2], text="other"), *lines[3:]])
+    assert not is_chained([*lines[:2], lines[2]._replace(text="other"), *lines[3:]])
     assert not is_chained([lines[0], *lines[2:]])
 
 

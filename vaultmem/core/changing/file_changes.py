@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 #: Git's modes of regular files; others are links and repositories inside this one.
 _REGULAR = ("100644", "100755")
@@ -19,8 +19,7 @@ class ChangeOp(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """A path whose file differs: blob ids and git's modes, "" on the side that has no file.
 
     `previous` is the path that it had, if that was another one.
@@ -69,8 +68,8 @@ def pair_renames(changes: Iterable[FileChange]) -> list[FileChange]:
                 if old.path in gone or (same_name and _name(old.path) != _name(change.path)):
                     continue
                 gone.add(old.path)
-                joined[change.path] = replace(
-                    change, old_blob=old.old_blob, old_mode=old.old_mode, previous=old.path
+                joined[change.path] = change._replace(
+                    old_blob=old.old_blob, old_mode=old.old_mode, previous=old.path
                 )
                 break
     return [joined.get(change.path, change) for change in listed if change.path not in gone]

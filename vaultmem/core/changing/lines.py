@@ -6,9 +6,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import isqrt
+from typing import NamedTuple
 
 #: Steps that one comparison may take; what is left then counts as replaced.
 _MAX_STEPS = 4_000_000
@@ -20,8 +20,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 Match = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(NamedTuple):
     """Lines `start` to `end` of the old text that are `new_start` to `new_end` of the new one.
 
     0-based, the end exclusive; an empty span is the place in front of that line.

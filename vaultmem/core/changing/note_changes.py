@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.changing.file_changes import ChangeOp
 from vaultmem.core.changing.lines import Hunk, diff_lines, split_lines
@@ -19,8 +19,7 @@ _MAX_CHARS = 40
 Value = str | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyChange:
+class PropertyChange(NamedTuple):
     """One property's change; the value is empty where the property was not there.
 
     A nested property, and a value that only changed its type, are shown as written.
@@ -32,8 +31,7 @@ class PropertyChange:
     new: Value
 
 
-@dataclass(frozen=True, slots=True)
-class NoteChange:
+class NoteChange(NamedTuple):
     """How a note changed: it is new, gone, or has other text.
 
     `body` is a unified diff (hunks alone, numbered by the file's lines) and `added` and `removed`

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 #: The name under which a client knows the vault.
 ENTRY = "vaultmem"
@@ -27,8 +26,7 @@ class ClientName(StrEnum):
     CLAUDE_DESKTOP = "claude-desktop"
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """A client: its files (empty where it has none of that scope), and the key of its servers.
 
     `user` is by platform ("linux", "darwin", "win32"), or the same for all under "".

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 
@@ -25,8 +25,7 @@ _QUESTIONS = 5
 _DAYS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Surfacing:
+class Surfacing(NamedTuple):
     """A call in which a note surfaced: when (seconds since the epoch), for what, at which rank."""
 
     at: float
@@ -34,8 +33,7 @@ class Surfacing:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(NamedTuple):
     """What each measure counts for; only their proportions matter."""
 
     frequency: float
@@ -45,8 +43,7 @@ class Weights:
     consolidation: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(NamedTuple):
     """What a note must have to be promoted at all."""
 
     recalls: int
@@ -54,8 +51,7 @@ class Gates:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Strength:
+class Strength(NamedTuple):
     """A note's measures (each 0 to 1), their weighted mean, and what they were made of."""
 
     score: float

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from vaultmem.core.curating.text_rank import MAX_SENTENCES, find_keywords, rank_sentences
 from vaultmem.core.lifecycle import State
@@ -43,8 +43,7 @@ class Step(StrEnum):
     ARCHIVED = "archived"
 
 
-@dataclass(frozen=True, slots=True)
-class Ages:
+class Ages(NamedTuple):
     """Days since the last access after which each step is due."""
 
     summary: int

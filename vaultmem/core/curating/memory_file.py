@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.note import Note
@@ -28,8 +28,7 @@ _MARKS = re.compile(r"[\[\]<>`|\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])")
 _BULLET = re.compile(r"[-*+] +\S")
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """How much MEMORY.md may hold: lines, and tokens."""
 
     lines: int
@@ -40,8 +39,7 @@ class Room:
         return text.count("\n") > self.lines or count_tokens(text) > self.tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A line of MEMORY.md (1-based) that may go, and why: a note says it, or could.
 
     `note` is that note's path, "" where one has to be written first; `score` is its strength.

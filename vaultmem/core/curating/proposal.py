@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import parse_note_path
+from vaultmem.core.plain import as_named
 from vaultmem.errors import RefusedError
 
 #: Changes whenever a report means something else.
@@ -44,8 +44,7 @@ NEW_STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
 
     `into` is the note that takes it in, or contradicts it, with its bytes; else empty.
@@ -65,8 +64,7 @@ class Proposal:
         return self.action in NEW_STATES
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """All proposals of one look at a vault: `made` is ISO 8601, `commit` was checked out ("")."""
 
     made: str
@@ -81,7 +79,9 @@ class Report:
 
 def format_report(report: Report) -> str:
     """Return a report as JSON."""
-    return json.dumps({"version": _VERSION, **asdict(report)}, indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps({"version": _VERSION, **as_named(report)}, indent=2, ensure_ascii=False) + "\n"
+    )
 
 
 def parse_report(text: str) -> Report:

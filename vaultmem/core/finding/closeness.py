@@ -12,9 +12,8 @@ Evidence in Document Retrieval", 1994).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Sequences:
+class Sequences(NamedTuple):
     """Term numbers of some sections: title, separator, tags, separator, body.
 
     `flat` has those of all sections, `starts` where each begins and the last ends; `title` and
@@ -40,8 +38,7 @@ class Sequences:
     tags: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrences:
+class Occurrences(NamedTuple):
     """Where query terms stand: place in `Sequences.flat`, section, and number of the term."""
 
     place: Numbers

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,10 @@ Floats = NDArray[np.float32]
 _DAY = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class EligibleRows:
+class EligibleRows(NamedTuple):
     """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
 
-    `mask` says which are eligible, `count` how many, `is_all` whether all are. `place` is the place
+    `mask` says which are eligible, `size` how many, `is_all` whether all are. `place` is the place
     of a section's note in the order of paths, `changed` the time that was given for it (seconds),
     `norm` the length part of the formula (infinite for what is not eligible), `recency` 0 to 1,
     `state_weight` what the state of its note counts for, and `neighbours` (shape: 2 * nearest,
@@ -30,7 +28,7 @@ class EligibleRows:
     """
 
     mask: NDArray[np.bool_]
-    count: int
+    size: int
     is_all: bool
     place: Numbers
     changed: NDArray[np.float64]
@@ -42,7 +40,7 @@ class EligibleRows:
     state_weight: Floats
     neighbours: NDArray[np.int32] | None
     #: What whoever asks wants to keep for the next question, by name, each by row or by term.
-    kept: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    kept: dict[str, dict[Any, Any]]
 
 
 def make_eligible(
@@ -79,7 +77,7 @@ def make_eligible(
     days = np.minimum(written - newest, 0) / _DAY
     return EligibleRows(
         mask=mask,
-        count=count,
+        size=count,
         is_all=count == len(mask),
         place=place,
         changed=times[place],
@@ -90,6 +88,7 @@ def make_eligible(
         state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
         recency=np.exp2(days / weights.half_life).astype(np.float32),
         neighbours=_find_neighbours(columns, mask, times[place], place, labels, weights),
+        kept={},
     )
 
 

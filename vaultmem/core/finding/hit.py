@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """One query term in a section: the fields it stands in, and what it adds to the score."""
 
     term: str
@@ -16,8 +15,7 @@ class Match:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A section with its text and score; `text` leaves the heading out.
 
     `refs` names the refs that hold it, where several were looked at together; `linked_from` is the

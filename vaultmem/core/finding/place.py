@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any
 
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 #: The fields of a note that its bytes decide, in the order of `NoteRecord`: all but the first and
 #: the last.
-NOTE_FIELDS = tuple(f.name for f in fields(NoteRecord) if f.name not in {"document", "changed"})
-SECTION_FIELDS = tuple(f.name for f in fields(SectionRecord) if f.name != "document")
+NOTE_FIELDS = tuple(f for f in NoteRecord._fields if f not in {"document", "changed"})
+SECTION_FIELDS = tuple(f for f in SectionRecord._fields if f != "document")
 
 #: Changes when the records do.
 PLACE_FORMAT = " ".join((*NOTE_FIELDS, *SECTION_FIELDS))

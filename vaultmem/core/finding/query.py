@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import list_compounds, term_sequence
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State
@@ -16,8 +16,7 @@ from vaultmem.errors import RefusedError
 MAX_QUERY_CHARS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class NoteFilter:
+class NoteFilter(NamedTuple):
     """Which notes are eligible; an empty filter lets all but hidden states through.
 
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
@@ -90,8 +89,7 @@ def _read_moment(text: str, otherwise: float) -> float:
     return otherwise
 
 
-@dataclass(frozen=True, slots=True)
-class RecallQuery:
+class RecallQuery(NamedTuple):
     """A question as index terms in their order, with filters and the number of hits wanted.
 
     `compounds` are the further terms of what the question writes in one piece.
@@ -100,7 +98,7 @@ class RecallQuery:
     text: str
     terms: tuple[str, ...]
     limit: int = 10
-    filter: NoteFilter = field(default_factory=NoteFilter)
+    filter: NoteFilter = NoteFilter()
     compounds: tuple[str, ...] = ()
 
 

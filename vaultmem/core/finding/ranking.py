@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +46,7 @@ Floats = NDArray[np.float32]
 Postings = tuple[Numbers, NDArray[np.uint32]]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """One term's part: its weighted idf, and its rows with packed counts and scores."""
 
     idf: float
@@ -102,7 +100,7 @@ def score_term(postings: Postings, eligible: EligibleRows, weights: RankingWeigh
     """Score the sections that have a term; those that are not eligible score 0."""
     rows, packed = postings
     found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
-    idf = math.log1p((eligible.count - found + 0.5) / (found + 0.5))
+    idf = math.log1p((eligible.size - found + 0.5) / (found + 0.5))
     scores = (packed & 0xFFFF).astype(np.float32)
     if weights.body != 1:
         scores *= weights.body

@@ -6,7 +6,6 @@ import contextlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 from zlib import crc32
@@ -30,8 +29,7 @@ class NoteFacts(NamedTuple):
     labels: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SectionTerms:
+class SectionTerms(NamedTuple):
     """A section's terms.
 
     `counts` says for each field how often each term stands there, compounds included. `sequence`

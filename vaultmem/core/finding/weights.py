@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RankingWeights:
+class RankingWeights(NamedTuple):
     """The parameters of the score, see `core.finding.ranking`.
 
     Pairs named `short` and `long` are for vaults whose sections have `short_length` terms or

@@ -7,9 +7,8 @@ another type counts as not given: agents change their forms more often than thei
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.sessions.session_id import map_session_id
 from vaultmem.errors import RefusedError
@@ -43,8 +42,7 @@ class HookFormat(StrEnum):
 _TAKES_CONTEXT = {HookEvent.SESSION_START: "SessionStart", HookEvent.PROMPT: "UserPromptSubmit"}
 
 
-@dataclass(frozen=True, slots=True)
-class HookPayload:
+class HookPayload(NamedTuple):
     """What an event told; `source` is why a session starts, `reason` why it ends."""
 
     session: str = ""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from vaultmem.core.links.code import find_unread, is_within
 from vaultmem.core.notes.frontmatter import Frontmatter
@@ -36,8 +36,7 @@ class LinkKind(StrEnum):
     PATH = "path"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link as written: `path` decoded ("" for the note itself), `subpath` behind the first `#`.
 
     `start` and `end` are where the path stands in the note's text (characters), `line` is 1-based.
@@ -175,7 +174,7 @@ def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
             if link and match.group() in whole:
                 yield link
             elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
-                yield replace(link, path=link.path.replace("''", "'"))
+                yield link._replace(path=link.path.replace("''", "'"))
         if prop.name == "refs":
             yield from _find_paths(piece, start, prop)
 

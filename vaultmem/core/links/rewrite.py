@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.links.link import Link, LinkKind, decode_destination, find_links
 from vaultmem.core.links.names import Names, spell
@@ -11,8 +11,7 @@ from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.errors import RefusedError
 
 
-@dataclass(frozen=True, slots=True)
-class LinkEdit:
+class LinkEdit(NamedTuple):
     """One link's path and what stands in its place."""
 
     link: Link

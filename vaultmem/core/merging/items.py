@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.changing.lines import strip_end
 from vaultmem.core.notes.sections import find_fences
@@ -14,8 +14,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pieces:
+class _Pieces(NamedTuple):
     """Lines as whole list items of one depth (columns; -1 without items), then whole sections."""
 
     items: tuple[tuple[str, ...], ...]

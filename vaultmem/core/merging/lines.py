@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from vaultmem.core.changing.lines import (
     Hunk,
@@ -23,8 +23,7 @@ Span = tuple[int, int]
 Texts = tuple["_Text", "_Text", "_Text"]
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A stretch that one side or both changed, as half-open line numbers of the three texts.
 
     Changes that touch are one region, so between two regions all three texts agree.
@@ -37,8 +36,7 @@ class Region:
     their_hunks: tuple[Hunk, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(NamedTuple):
     """A text as lines, as lines without their ends, and the lines of its code fences."""
 
     lines: list[str]

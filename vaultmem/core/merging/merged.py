@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: What the two sides are called in a conflict.
 Labels = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeConflict:
+class MergeConflict(NamedTuple):
     """A place that both sides changed in different ways.
 
     `what` is `property "state"`, or which lines of ours: `lines 12-14`, `line 12`, or
@@ -24,8 +23,7 @@ class MergeConflict:
     theirs: str
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(NamedTuple):
     """A merged text; it is clean without conflicts, else each stands in it between markers."""
 
     text: str

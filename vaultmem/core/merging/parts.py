@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.changing.lines import match_lines, strip_end
 from vaultmem.core.merging.merged import MergeConflict
@@ -16,8 +16,7 @@ from vaultmem.core.merging.merged import MergeConflict
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The whole lines of a part; without a name, one line that belongs to none."""
 
     name: str
@@ -29,8 +28,7 @@ class Part:
         return f"+{self.name}" if self.name else f"-{strip_end(self.text)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """What became of a part: its lines, with markers around two versions if there is a conflict.
 
     `plain` is the same without markers, `value` what reading it must give (None: no such part).

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from vaultmem.core.changing.lines import find_line_end
 from vaultmem.core.merging.lists import Value, merge_list
@@ -15,16 +15,14 @@ from vaultmem.core.notes.property import Property
 from vaultmem.core.notes.values import parse_moment
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """The text between the two `---` lines and its properties; both empty where there is none."""
 
     text: str
     properties: tuple[Property, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MergedBlock:
+class MergedBlock(NamedTuple):
     """A merged block; `plain` has one side's version in the place of each conflict.
 
     `values` is what reading `plain` must give, to be checked.
@@ -36,8 +34,7 @@ class MergedBlock:
     conflicts: tuple[MergeConflict, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """A property as one side has it, and its lines."""
 
     prop: Property

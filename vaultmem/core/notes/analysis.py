@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.place import encode_note, encode_section
 from vaultmem.core.finding.section_terms import SectionTerms, describe_note
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.sections import Section
 
 
-@dataclass(slots=True)
-class AnalysedNote:
+class AnalysedNote(NamedTuple):
     """A note without its text: properties, sections, and the terms of each section."""
 
     path: str
@@ -75,8 +73,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         aliases=note.aliases,
         links=find_links(note.text, note.matter),
     )
-    analysed.terms = _list_terms(note, encode_note(analysed))
-    return analysed
+    return analysed._replace(terms=_list_terms(note, encode_note(analysed)))
 
 
 def digest_body(note: Note) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.notes.plain_block import read_plain_block
 from vaultmem.core.notes.property import Property
@@ -33,8 +32,7 @@ _KNOWN_TAGS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Frontmatter:
+class Frontmatter(NamedTuple):
     """Where a note's properties stand in its text, and what they are.
 
     `start` and `end` are character offsets of the block between the two `---` lines, `body` the
@@ -47,7 +45,7 @@ class Frontmatter:
     body: int = 0
     properties: tuple[Property, ...] = ()
     problem: str = ""
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def get(self, name: str) -> Property | None:
         """Return the property of this name, or None."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import Kind, State
@@ -47,8 +47,7 @@ _INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A note as read: (path, blob) is its identity, `text` its whole decoded content.
 
     `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as

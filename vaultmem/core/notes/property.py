@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(NamedTuple):
     """One property as written: `value` is text or a list of texts, `kind` YAML's word for it.
 
     `kind` is one of str, int, float, bool, null, timestamp, seq, map; `first` and `last` are the

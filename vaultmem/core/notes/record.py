@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class NoteRecord:
+class NoteRecord(NamedTuple):
     """A note's identity and properties; paths are vault-relative, `tokens` an estimate.
 
     `changed` is when these bytes came to be, in seconds since the epoch: the commit that brought
@@ -34,8 +33,7 @@ class NoteRecord:
     changed: float
 
 
-@dataclass(frozen=True, slots=True)
-class SectionRecord:
+class SectionRecord(NamedTuple):
     """Where a section stands in its note: character offsets, 1-based line of its heading."""
 
     document: int

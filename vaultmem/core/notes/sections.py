@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is not text.
 _HEADING = re.compile(r"^\ufeff? {0,3}(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)\r?$", re.MULTILINE)
@@ -14,8 +14,7 @@ _FENCE = re.compile(r"^\ufeff? {0,3}(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)\
 MAX_SECTIONS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A heading (empty for text before the first) and the character span of its own text.
 
     `parents` are the headings above it, outermost first; `line` is the 1-based line of the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.conflicts import Relation, describe_conflict, is_first_stronger
@@ -45,5 +44,5 @@ def arrange_items(
         for item in (first, second):
             rest = item.conflict.replace(told, "").strip()
             conflict = f"{told} {rest}".strip() if item is first else rest
-            arranged[arranged.index(item)] = replace(item, conflict=conflict)
+            arranged[arranged.index(item)] = item._replace(conflict=conflict)
     return arranged

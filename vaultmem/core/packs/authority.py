@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
@@ -50,8 +50,7 @@ _BY_KIND = {
 _RUNTIMES = frozenset({"eval", "tool"})
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """Two notes that say different things, the one that counts more first; `why` says how known."""
 
     stronger: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
@@ -25,8 +25,7 @@ _SERIAL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """Two documents that do not agree, and how that is known; `why` is a property's name or words.
 
     Where `why` is "supersedes", the first is the newer word. `told_by` is the document whose

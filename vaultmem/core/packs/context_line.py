@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.paths import GENERATED, check_new_name, fold_name, parse_note_path
 from vaultmem.errors import RefusedError
@@ -14,8 +14,7 @@ _BUDGET = re.compile(r"--budget(?:[ =]+(?P<tokens>\S*)|$)\s*(?P<query>.*)", re.D
 _EXAMPLE = '"agents/DEPLOY.md: --budget 800 how do we deploy"'
 
 
-@dataclass(frozen=True, slots=True)
-class ContextLine:
+class ContextLine(NamedTuple):
     """A generated pack: its file in the vault, its budget (None: the vault's), its question."""
 
     path: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
@@ -33,8 +34,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(NamedTuple):
     """A pack as text, with what it shows and what it cost in tokens.
 
     `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
@@ -50,15 +50,14 @@ class Pack:
     pinned_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Remarks:
+class Remarks(NamedTuple):
     """What is known beside the notes' own words.
 
     `cautions` says of a section, by (document, ordinal), why it must be checked before use;
     `relations` are pairs of documents that contradict each other.
     """
 
-    cautions: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
     relations: Sequence[Relation] = ()
 
 
@@ -186,7 +185,7 @@ class _Room:
         if pinned or item.is_instruction:  # What an instruction outweighs says so itself.
             return item
         told = [self._describe(each) for each in self._open_relations(hit)]
-        return replace(item, conflict=" ".join(told))
+        return item._replace(conflict=" ".join(told))
 
     def _open_relations(self, hit: Hit) -> list[Relation]:
         """Return the section's conflicts that nothing shown so far tells of."""
@@ -270,5 +269,5 @@ def _settle(
         sent = count_tokens(text)
         if sent == account.sent:
             break
-        account = replace(account, sent=sent)
+        account = account._replace(sent=sent)
     return text, account

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.plain_text import clean_text, one_line
 
 
-@dataclass(frozen=True, slots=True)
-class PackSource:
+class PackSource(NamedTuple):
     """Where a pack comes from: branch, commit ("" before the first) and its time in seconds."""
 
     branch: str
@@ -35,8 +34,7 @@ class PackStyle(StrEnum):
     TEXT = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class PackItem:
+class PackItem(NamedTuple):
     """A section in a pack; `text` is what is shown of it, `shortened` that it is not all.
 
     `caution` says why it must be checked before use, `conflict` is the sentence before it about a
@@ -58,8 +56,7 @@ class PackItem:
         return self.trusted and record.kind in INSTRUCTION_KINDS and record.state == State.ACTIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """What a pack cost: sections by reason, tokens sent, the budget, and the whole vault."""
 
     pinned: int
@@ -109,8 +106,7 @@ def render_foot(account: Account, style: PackStyle) -> str:
     return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Marks:
+class _Marks(NamedTuple):
     """What a style writes around the facts; `{}` stands for them."""
 
     head: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.notes.analysis import AnalysedNote, analyse_note
@@ -20,13 +19,13 @@ from vaultmem.core.packs.pack_text import (
     PackStyle,
     render_pack,
 )
+from vaultmem.core.plain import as_named
 from vaultmem.errors import VaultError
 
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSection:
+class ShownSection(NamedTuple):
     """A section of a pack: the note's path and blob, the section's number and heading.
 
     `changed` is the date that its label shows where the note names none (seconds since the
@@ -46,8 +45,7 @@ class ShownSection:
     conflict: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What was asked, by whom and where; what was shown of which bytes; and what it cost.
 
     `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
@@ -80,8 +78,7 @@ def digest_text(text: str) -> str:
 def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the sections that a pack shows, in its order."""
     return tuple(
-        replace(
-            _describe(item.hit, item.pinned, item.trusted),
+        _describe(item.hit, item.pinned, item.trusted)._replace(
             characters=len(item.text) if item.shortened else -1,
             caution=item.caution,
             conflict=item.conflict,
@@ -119,7 +116,7 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
 
 def write_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON."""
-    content = {"format": FORMAT, **asdict(receipt)}
+    content = {"format": FORMAT, **as_named(receipt)}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -160,7 +157,7 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
             f"{shown.path}: this vaultmem divides the note otherwise than the one that made the "
             "receipt; use that version"
         )
-    names = NoteRecord.__dataclass_fields__.keys() - {"document", "changed"}
+    names = set(NoteRecord._fields) - {"document", "changed"}
     facts = {name: getattr(note, name) for name in names}
     record = NoteRecord(document=0, changed=shown.changed, **facts)
     place = (section.heading, section.parents, section.start, section.end, section.line)

@@ -6,7 +6,7 @@ Source: CommonMark 0.31, "ATX headings", "Setext headings", "Fenced code blocks"
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.sections import find_fences
@@ -21,8 +21,7 @@ _BLOCK = re.compile(
 _CODE = re.compile(r"(?: {4}| {0,3}\t)")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A heading with the text up to the next one; `line` is the 1-based line of the heading.
 
     `parents` are the headings above it, outermost first. `body` has no blank lines around it.
@@ -34,8 +33,7 @@ class Part:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A document's title ("" if it has none) and its parts, those without text left out."""
 
     title: str

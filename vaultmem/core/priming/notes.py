@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import format_property, set_property
@@ -22,8 +22,7 @@ FOLDER = "primed"
 _PROPERTY = "primed"
 
 
-@dataclass(frozen=True, slots=True)
-class PrimedNote:
+class PrimedNote(NamedTuple):
     """A note as the source wants it; `origin` is the document's name, `line` the part's in it."""
 
     path: str
@@ -38,8 +37,7 @@ class PrimedNote:
         return digest_words(self.title, self.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What priming changes: new texts by path (None to remove), and what it leaves alone.
 
     `kept` says of a path why it stays as it is although the source says otherwise.

@@ -9,14 +9,12 @@ call returned. Everything else in such a file is about the program, not about wh
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.sessions.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLine:
+class AgentLine(NamedTuple):
     """What one line tells: turns, and the session's id, folder and agent where it has them."""
 
     turns: tuple[Turn, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.sessions.session import Relation, SessionFacts
 
@@ -11,8 +11,7 @@ from vaultmem.core.sessions.session import Relation, SessionFacts
 MAX_CHAIN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ChainLink:
+class ChainLink(NamedTuple):
     """A session in a chain: how far away (1 is next), and which session leads to it, and how.
 
     `facts` is None where there is no such note.

@@ -9,8 +9,8 @@ not push out all others; what was left out there comes again later.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from vaultmem.core.packs.tokens import count_tokens
 
@@ -78,8 +78,7 @@ _HEADING = 4
 _REMARK = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Something to tell: its texts from short to long, and the rank of each.
 
     `place` is where it stands in its group; `turn` is its turn among those of one rank.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import PackSource
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionNote:
+class DecisionNote(NamedTuple):
     """The note of a decision: `text` is its body, "" if it may not be shown."""
 
     path: str
@@ -25,24 +24,21 @@ class DecisionNote:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileFate:
+class FileFate(NamedTuple):
     """What became of a file, in few words and in more."""
 
     short: str
     full: str
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierSession:
+class EarlierSession(NamedTuple):
     """A session before the one that is restored; `session` is None where its note is missing."""
 
     link: ChainLink
     session: Session | None
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreMaterial:
+class RestoreMaterial(NamedTuple):
     """A session, those before it (nearest first), and what is known of what they name.
 
     `decisions` are by the link's target, `files` by path, `turns` (with their numbers) oldest
@@ -52,6 +48,6 @@ class RestoreMaterial:
     session: Session
     source: PackSource
     earlier: tuple[EarlierSession, ...] = ()
-    decisions: Mapping[str, DecisionNote] = field(default_factory=dict)
-    files: Mapping[str, FileFate] = field(default_factory=dict)
+    decisions: Mapping[str, DecisionNote] = MappingProxyType({})
+    files: Mapping[str, FileFate] = MappingProxyType({})
     turns: tuple[tuple[int, Turn], ...] = ()

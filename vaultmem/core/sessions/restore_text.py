@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.packs.pack_text import PackSource, quote
 from vaultmem.core.packs.tokens import count_tokens
@@ -43,8 +42,7 @@ _ENOUGH = 12
 _LISTS = frozenset({Group.DECISIONS, Group.QUESTIONS, Group.FILES, Group.DETAILS, Group.TURNS})
 
 
-@dataclass(frozen=True, slots=True)
-class Restore:
+class Restore(NamedTuple):
     """A restore as text, with the tokens that it takes and how much it leaves out.
 
     `sessions` are the ids of the sessions that are told of, the restored one first.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 
@@ -26,16 +26,14 @@ class Relation(StrEnum):
     RELATED = "related"
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """A link from a session to the id of another."""
 
     relation: Relation
     session: str
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A context window: bounds in the session's tokens and turns; open while `end` is None.
 
     `digest` is that of the transcript up to its last turn, empty where there was none.
@@ -48,8 +46,7 @@ class Window:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TouchedFile:
+class TouchedFile(NamedTuple):
     """A file that a session touched: relative to its workspace, and what it left there.
 
     `blob` is the start of git's blob id, "gone" for a file that was removed, "" if not known.
@@ -59,16 +56,14 @@ class TouchedFile:
     blob: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A decision of a session: the note that it links ("" if none), and the line's own text."""
 
     target: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(NamedTuple):
     """What lists, chains and statistics need of a session; counts are numbers of items.
 
     `started` and `ended` are ISO 8601 as written, `tokens` and `turns` those of its transcript as
@@ -101,8 +96,7 @@ class SessionFacts:
         return self.status == Status.OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """All of a session's note: the facts, and its sections as people read them."""
 
     facts: SessionFacts

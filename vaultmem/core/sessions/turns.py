@@ -10,10 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.plain import as_named
 from vaultmem.core.secrets import find_secrets
 
 #: Characters of text in one line; longer turns are divided.
@@ -23,8 +23,7 @@ _DIGEST_DIGITS = 32
 _END_OF_KEY = re.compile(r"-----END [A-Z0-9 ]+-----")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What somebody said or a tool returned; `at` is ISO 8601, "" if not known."""
 
     role: str
@@ -32,8 +31,7 @@ class Turn:
     at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a transcript: a turn, or a part of one.
 
     `tokens` are its own, `total` those of the session up to its end. `digest` is that of the line
@@ -51,8 +49,7 @@ class Line:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(NamedTuple):
     """Where a transcript stands: turns and tokens so far, and the digest of its last line."""
 
     turns: int = 0
@@ -71,18 +68,18 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
         total += tokens
         fresh = Line(number, part, len(pieces), turn.role, turn.at, piece, tokens, total, "")
         digest = _digest(digest, fresh)
-        lines.append(replace(fresh, digest=digest))
+        lines.append(fresh._replace(digest=digest))
     return lines, Tally(number, total, digest)
 
 
 def encode_line(line: Line) -> bytes:
     """Return a line of a transcript as bytes, with its line end."""
-    return (json.dumps(asdict(line), ensure_ascii=False) + "\n").encode("utf-8")
+    return (json.dumps(as_named(line), ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def encode_dropped(tally: Tally) -> bytes:
     """Return the line that stands for all that was dropped up to a tally."""
-    return (json.dumps({"dropped": asdict(tally)}) + "\n").encode()
+    return (json.dumps({"dropped": as_named(tally)}) + "\n").encode()
 
 
 def decode_line(data: bytes) -> Line | Tally | None:
@@ -155,6 +152,6 @@ def _join(lines: list[Line]) -> tuple[int, Turn]:
 
 def _digest(before: str, line: Line) -> str:
     """Return the digest of a line: sha256 of the one before it and of all that it tells."""
-    told = asdict(line) | {"digest": before}
+    told = as_named(line) | {"digest": before}
     data = json.dumps(told, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]

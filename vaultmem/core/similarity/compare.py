@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.similarity.difference import Difference
@@ -38,16 +38,14 @@ _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What a text is compared with: a section, with the title and headings above it."""
 
     text: str
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(NamedTuple):
     """How much of a text another one says (0 to 1).
 
     `differences` keep them from being the same, whatever the number; `added` are the sentences

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note
@@ -16,8 +16,7 @@ from vaultmem.core.similarity.lists import add_to_list
 MAX_CONFIRMATIONS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Saying:
+class Saying(NamedTuple):
     """That somebody says something again: an agent ("" for the person), its session, and when."""
 
     agent: str

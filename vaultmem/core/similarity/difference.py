@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Differences that leave the subject as it is. Another name or word may be another subject.
 _VALUES = frozenset(["number", "date", "time", "negation", "limit", "modality", "quantifier"])
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One thing that two texts say differently; a side that says nothing of it is empty."""
 
     kind: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.bindings import (
@@ -26,8 +26,7 @@ _TELLING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(NamedTuple):
     """The content and numbers of each side that the other does not have."""
 
     ours: tuple[Token, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from vaultmem.core.finding.words import IRREGULAR_FORMS
 from vaultmem.core.similarity import quantities, words
@@ -20,8 +20,7 @@ _UMLAUT = re.compile("[äöüß]", re.IGNORECASE)
 _PREFIXES = ("re", "over", "under", "out")
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(NamedTuple):
     """A text's language: English, or German, where every noun is written as a name is.
 
     `is_shouting` tells that all of the text is in capitals.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, takewhile
+from typing import NamedTuple
 
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
@@ -25,8 +25,7 @@ LIMITS = {
 _PARTICLES = frozenset({"over", "on", "through"})
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A text read for comparison; all sets hold the keys of tokens.
 
     `content` are the tokens that carry meaning, numbers apart, by key; `repeated` stand more than

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from vaultmem.core.similarity import figures, quantities, words
 from vaultmem.core.similarity.language import (
@@ -38,8 +38,7 @@ class TokenKind(StrEnum):
     BREAK = "break"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token: its canonical `key`, what was written, and for a quantity its unit ("" if none)."""
 
     key: str
@@ -77,7 +76,7 @@ def _find_labels(tokens: list[Token]) -> Iterator[Token]:
         beside = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]
         is_label = token.raw.lower() in words.LABELS and any(t.kind in proper for t in beside)
         if token.kind is TokenKind.WORD and (is_label or token.raw.lower() in words.GENERIC):
-            token = replace(token, kind=TokenKind.LABEL)
+            token = token._replace(kind=TokenKind.LABEL)
         yield token
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session_id import plain_id
@@ -24,8 +24,7 @@ class TaskStatus(StrEnum):
 ENDS = frozenset({TaskStatus.DONE, TaskStatus.DROPPED})
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A task: `id` is its note's name, `next_step` what is to be done first, "" if nobody said.
 
     `sessions` are the ids of sessions that worked on it, the first first.

@@ -6,8 +6,8 @@ Text of notes stands behind `> ` and cannot leave that; labels are ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from vaultmem.core.packs.pack_text import quote
 from vaultmem.core.packs.tokens import count_tokens
@@ -48,8 +48,7 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One thing to tell: where it is shown, how soon it is taken (0 first), and its source.
 
     `at` is the source's time in seconds since the epoch, 0 if it has none.
@@ -62,8 +61,7 @@ class Entry:
     at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A view as text, the tokens that it takes, and how many entries it tells and leaves out."""
 
     text: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.git.refs import Branch, Target
@@ -10,8 +10,7 @@ from vaultmem.storage.git.repository import find_checkout
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class ListedBranch:
+class ListedBranch(NamedTuple):
     """A branch; `ahead` and `behind` count the commits that only it, or only HEAD, has."""
 
     branch: Branch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -16,8 +16,7 @@ from vaultmem.vault import Vault
 _SHOWN = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """What both sides changed differently: a property or lines of a note, or the whole file.
 
     The texts are what each side has, empty where it has nothing; `our_author` and `their_author`
@@ -50,8 +49,7 @@ def name_authors(
     """Add who wrote what is in conflict; `ours` and `theirs` are commits (full ids)."""
     sides = (_Side(vault, ours), _Side(vault, theirs))
     return [
-        replace(
-            each,
+        each._replace(
             our_author=sides[0].author_of(each.path, each.what, each.ours),
             their_author=sides[1].author_of(each.path, each.what, each.theirs),
         )

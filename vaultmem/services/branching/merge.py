@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.merged import MergeConflict
@@ -35,8 +35,7 @@ _ATTEMPTS = 5
 _REGULAR = frozenset({"100644", "100755"})
 
 
-@dataclass(frozen=True, slots=True)
-class MergeReport:
+class MergeReport(NamedTuple):
     """What a merge did: into which branch; its commit, empty if there was nothing to merge."""
 
     source: Target
@@ -93,7 +92,7 @@ def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
     event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
     draft = draft_event(vault, event, files, int(time.time()))
     _refuse_leaks(vault, ours, merged, files)
-    return replace(draft, base=merged.tree, extra_parents=(source.commit,))
+    return draft._replace(base=merged.tree, extra_parents=(source.commit,))
 
 
 def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> MergeReport:
@@ -107,7 +106,7 @@ def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> M
         raise
     finish_move(vault)
     sync_vault(vault)
-    return replace(report, commit=commit, paths=tuple(sorted(moves)))
+    return report._replace(commit=commit, paths=tuple(sorted(moves)))
 
 
 def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:

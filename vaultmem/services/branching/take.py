@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
@@ -44,8 +44,7 @@ _ATTEMPTS = 5
 _NEW = "100644"
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(NamedTuple):
     """A note of the other branch, who wrote it last there, and what it becomes here.
 
     `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
@@ -240,4 +239,4 @@ def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int)
     body = (f"{taken.path} from {target.name} at {target.commit}",)
     event = Event("take", f"take: {taken.path} from {target.name}", author, body, "refine")
     draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
-    return replace(draft, author=Identity(taken.last.author, taken.last.email))
+    return draft._replace(author=Identity(taken.last.author, taken.last.email))

@@ -7,7 +7,6 @@ Work tree, index and editors see nothing of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -100,4 +99,4 @@ def _name_paths(event: Event, files: Mapping[str, File]) -> Event:
     subject = event.subject.replace("{paths}", ", ".join(sorted(files)[:3]))
     if find_secrets("\n".join((subject, *event.body))):
         raise RefusedError("not written: the message looks like a credential; reword it")
-    return replace(event, subject=subject)
+    return event._replace(subject=subject)

@@ -6,8 +6,8 @@ It is told by what a note was before: in HEAD, or, where no commit has it, when 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -23,8 +23,7 @@ from vaultmem.vault import Vault
 _CLOSED = frozenset({"ok", "error", "canceled"})
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(NamedTuple):
     """A note as it is on disk, and whether it was a candidate or an open session before."""
 
     note: Note
@@ -78,7 +77,7 @@ def make_promotion(paths: Iterable[str], without: Iterable[str] = ()) -> Event:
     only = tuple(paths)
     lines = tuple(f"{path}: candidate to active" for path in only)
     event = Event("promote", "promote", Author(""), lines, "refine", only=only)
-    return replace(event, without=tuple(without))
+    return event._replace(without=tuple(without))
 
 
 def read_status(note: Note) -> str:

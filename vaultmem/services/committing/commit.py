@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.changing.commit_message import format_message
+from vaultmem.core.plain import as_named
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.committing.divide import Event, Part, Plan, divide_event, divide_others
@@ -32,8 +33,7 @@ _ATTEMPTS = 10
 Made = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReport:
+class CommitReport(NamedTuple):
     """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
 
     `skipped` are files that were left out, with the reason.
@@ -42,7 +42,7 @@ class CommitReport:
     commits: tuple[Made, ...] = ()
     commit: str = ""
     paths: tuple[str, ...] = ()
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = MappingProxyType({})
 
 
 def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
@@ -67,12 +67,12 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
                 vault.journal.drop_pending(number)
             report = _commit_one(vault, event, even_if_clean or bool(made))
         except PendingError as error:
-            vault.journal.add_pending(asdict(event))
+            vault.journal.add_pending(as_named(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
                 "is committed with the next checkpoint or promote"
             ) from None
-        return replace(report, commits=(*made, *report.commits))
+        return report._replace(commits=(*made, *report.commits))
 
 
 def commit_earlier(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vaultmem.errors import RefusedError
 from vaultmem.services.committing.pending import Pending, find_leaks, is_own
@@ -12,8 +13,7 @@ from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One of the moments that become a commit; `subject` is its first line.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
@@ -30,26 +30,24 @@ class Event:
     without: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A commit that is to be made: why, and which files are in it."""
 
     event: Event
     files: dict[str, File]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """All commits of one event, in order; the last is the event's own if `has_own`."""
 
     parts: list[Part]
     has_own: bool = False
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = MappingProxyType({})
 
 
 def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     """Put what is not the event's own before it."""
-    event = replace(event, author=_with_session(event, pending))
+    event = event._replace(author=_with_session(event, pending))
     own = _own_paths(vault, event, pending)
     others = pending.files.keys() - own
     skipped = dict(pending.skipped)
@@ -92,7 +90,7 @@ def _with_session(event: Event, pending: Pending) -> Author:
     sessions.discard("")
     if event.author.session or len(sessions) != 1:
         return event.author
-    return replace(event.author, session=sessions.pop())
+    return event.author._replace(session=sessions.pop())
 
 
 def divide_others(pending: Pending, paths: Iterable[str], author: Author) -> list[Part]:
@@ -100,7 +98,7 @@ def divide_others(pending: Pending, paths: Iterable[str], author: Author) -> lis
     groups: dict[Author, list[str]] = {}
     for path in sorted(paths & pending.files.keys()):
         written = pending.authors[path] or Author("")
-        groups.setdefault(replace(written, tool_call=""), []).append(path)
+        groups.setdefault(written._replace(tool_call=""), []).append(path)
     parts = []
     for written in sorted(groups, key=lambda each: (each.agent, each.session)):
         files = pending.of(groups[written])

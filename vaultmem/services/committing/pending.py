@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.secrets import find_secrets
@@ -31,8 +31,7 @@ class Whose(Enum):
     ANYBODY = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """Files that differ from the commit `parent`, by path, with their authors.
 
     No author is a person by hand. `skipped` are files that no commit takes, with the reason.

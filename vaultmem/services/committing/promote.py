@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.notes.analysis import digest_body
@@ -23,8 +23,7 @@ from vaultmem.services.notes.read import read_note, resolve_address
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(NamedTuple):
     """What a promote did: (path, state before) of each note, which may instruct now, commits."""
 
     notes: tuple[tuple[str, str], ...]
@@ -59,7 +58,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         trusted = record_trust(vault, [read_note(vault, path) for path in paths])
         event = make_event(vault, before)
         report = commit_event(vault, event)
-        report = replace(report, commits=(*earlier, *report.commits))
+        report = report._replace(commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
 
 

@@ -6,9 +6,8 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.clients.client import (
@@ -38,8 +37,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 _HOOK_MARK = " hook "
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsChange:
+class SettingsChange(NamedTuple):
     """What happens to one file: "added", "changed", "removed" or "unchanged".
 
     `backup` is the file that has the bytes from before, empty if there is none.
@@ -50,8 +48,7 @@ class SettingsChange:
     backup: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(NamedTuple):
     """Whether a client's settings name a vault, and which one."""
 
     client: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.curating.proposal import NEW_STATES, Action, Proposal, Report
 from vaultmem.core.lifecycle import State
@@ -22,8 +22,7 @@ from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """What was done of a report, what somebody had done already, and the commits."""
 
     done: tuple[Proposal, ...]

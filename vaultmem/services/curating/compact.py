@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.curating.fidelity import Ages, Fidelity, Step, plan_step, read_fidelity
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
@@ -29,8 +29,7 @@ _MAX_ASKED = 20
 _STATES = frozenset({State.ACTIVE, State.STALE})
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(NamedTuple):
     """One step of one note: what was left of it before, its new text, and the tokens of both."""
 
     path: str
@@ -43,8 +42,7 @@ class Compaction:
     tokens_left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(NamedTuple):
     """What is due, by step; `exempt` counts what is old enough and stays, by reason; commits."""
 
     steps: tuple[Compaction, ...]
@@ -101,7 +99,7 @@ def compact(vault: Vault) -> Compacted:
             for step in Step
             if (steps := [each for each in plan.steps if each.step is step])
         ]
-    return replace(plan, reports=tuple(reports))
+    return plan._replace(reports=tuple(reports))
 
 
 def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:

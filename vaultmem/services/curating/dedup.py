@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.note import Note, parse_note
@@ -27,8 +27,7 @@ from vaultmem.vault import Vault
 _Change = Callable[[Note], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(NamedTuple):
     """A note that is to be merged into another, as both are now (blob ids); what it adds to it."""
 
     drop: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.curating.memory_file import Move, add_bullets, name_heading
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
@@ -41,8 +41,7 @@ What `vaultmem dream` promoted, with the score of each.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Dream:
+class Dream(NamedTuple):
     """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
 
     candidates: tuple[Candidate, ...]
@@ -75,7 +74,7 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
         weighed = weigh_recalled(vault)
         found = Dream(weighed.candidates, weighed.moves, CommitReport())
         if found.promoted:
-            found = replace(found, report=_promote(act_as_machine(vault), found.promoted))
+            found = found._replace(report=_promote(act_as_machine(vault), found.promoted))
         vault.state.put("dreamt", str(vault.now()))
     return found
 
@@ -120,7 +119,7 @@ def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
     if not has_git:
         return CommitReport()
     report = commit_event(machine, _make_event(machine, promoted))
-    return replace(report, commits=(*earlier, *report.commits))
+    return report._replace(commits=(*earlier, *report.commits))
 
 
 def _add(machine: Vault, path: PurePosixPath, start: str, change: Callable[[str], str]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.paths import PINNED_FILES, note_context
@@ -33,8 +32,7 @@ _OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 _NEAR = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
+class Telling(NamedTuple):
     """What is to be remembered, as far as it decides where: an empty field was not given."""
 
     text: str
@@ -53,8 +51,7 @@ class Telling:
         return Asked(self.text, self.title, self.context)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What is known of a memory: the note that says the same, if one may take it in; near ones."""
 
     target: SimilarNote | None

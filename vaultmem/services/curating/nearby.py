@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.similarity.difference import Difference
 from vaultmem.services.curating.known import name_contradicted
@@ -11,8 +11,7 @@ from vaultmem.services.curating.similar import SimilarNote, says_same
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Nearby:
+class Nearby(NamedTuple):
     """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
 
     path: str

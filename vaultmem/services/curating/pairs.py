@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.curating.fidelity import Fidelity, read_fidelity
 from vaultmem.core.lifecycle import State
@@ -22,8 +22,7 @@ _STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
 _PASSED_OVER = ("sessions/", "primed/")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Two notes that say the same or contradict each other.
 
     `likeness` is how much of the first the second says.
@@ -34,8 +33,7 @@ class Pair:
     likeness: Likeness
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """The pairs of a vault: (a, b) and (b, a) may both say the same, contradictions stand once."""
 
     same: tuple[Pair, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.core.links.link import LinkKind
 from vaultmem.core.notes.record import NoteRecord
@@ -31,8 +31,7 @@ _MAX_PATHS = 400
 _MAX_TOLD = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A repository, and the folders in it that a path may be relative to."""
 
     git: GitRunner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.storage.links import LinkStore
@@ -18,7 +17,7 @@ def list_replaced(vault: Vault) -> dict[int, list[str]]:
 def name_replaced(hits: Sequence[Hit], replaced: Mapping[int, Sequence[str]]) -> list[Hit]:
     """Return the hits with the names of the notes that theirs replaced."""
     return [
-        replace(hit, replaces=tuple(replaced[hit.record.document]))
+        hit._replace(replaces=tuple(replaced[hit.record.document]))
         if hit.record.document in replaced
         else hit
         for hit in hits

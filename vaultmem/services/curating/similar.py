@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import State
@@ -36,8 +36,7 @@ _SHARE = 0.6
 _LEFT_OUT = "sessions/"
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarNote:
+class SimilarNote(NamedTuple):
     """A note and the section in it that is like a text, with what they share and what not."""
 
     record: NoteRecord
@@ -56,8 +55,7 @@ class SimilarNote:
         return str(self.note.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A text to be looked for, with its title where that is said apart, its context, its note."""
 
     text: str

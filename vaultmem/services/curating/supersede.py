@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, Mover, State
 from vaultmem.core.notes.note import Note
@@ -19,8 +19,7 @@ from vaultmem.services.notes.read import read_note, resolve_address
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Supersession:
+class Supersession(NamedTuple):
     """The note that was replaced, the one that counts now, and the commits."""
 
     old: str

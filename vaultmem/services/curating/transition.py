@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover, State, check_transition
 from vaultmem.core.notes.note import Note
@@ -18,8 +18,7 @@ from vaultmem.services.notes.read import read_note, resolve_address
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A note that went from one state to another."""
 
     path: str
@@ -27,8 +26,7 @@ class Move:
     after: State
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """What a transition did: the moves, and the commits."""
 
     moves: tuple[Move, ...]

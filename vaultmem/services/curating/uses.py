@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.values import parse_moment
@@ -18,8 +18,7 @@ _UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede"})
 _NO_HAND = _UPKEEP | {"promote", "merge", "take"}
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """When a note was last written or recalled, and how often it was recalled; 0 for never.
 
     Times are in seconds since the epoch. `by_person` tells that a person wrote or edited it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vaultmem.core.curating.dreaming import (
     Gates,
@@ -36,8 +36,7 @@ from vaultmem.vault import Vault
 NEW_MEMORY = "# Memory\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A note that was recalled: how strong it is, and why it is not promoted ("" if it is)."""
 
     path: str
@@ -53,8 +52,7 @@ class Candidate:
         return format_bullet(self.title, self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """All that was recalled, strongest first, and what may leave MEMORY.md to make room."""
 
     candidates: tuple[Candidate, ...]
@@ -157,11 +155,11 @@ def _fit(
     count = 0
     for each in candidates:
         if not each.held and count == limit:
-            each = replace(each, held=f"over the {limit} of one dream")
+            each = each._replace(held=f"over the {limit} of one dream")
         elif not each.held:
             longer = add_bullets(text, [(name_heading(each.kind), each.bullet)])
             if room.lacks(longer):
-                each = replace(each, held="no room in MEMORY.md")
+                each = each._replace(held="no room in MEMORY.md")
                 waiting.append(each)
             else:
                 text, count = longer, count + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 from vaultmem.core.notes.note import Note
@@ -44,8 +43,8 @@ def write_changes(vault: Vault, changes: Changes, event: Event) -> CommitReport:
             edit_note(vault, path, change)
         if not has_git:
             return CommitReport(paths=paths)
-        report = commit_event(vault, replace(event, only=paths))
-        return replace(report, commits=(*earlier, *report.commits))
+        report = commit_event(vault, event._replace(only=paths))
+        return report._replace(commits=(*earlier, *report.commits))
 
 
 def _texts(seen: Vault, changes: Changes) -> dict[str, bytes | None]:

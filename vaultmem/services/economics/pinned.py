@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import has_words
@@ -13,8 +13,7 @@ from vaultmem.services.notes.trust import trusted_documents
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedNote:
+class PinnedNote(NamedTuple):
     """A pinned note, its sections with words in them, and their tokens as a pack shows them."""
 
     record: NoteRecord

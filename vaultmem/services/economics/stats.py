@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.storage.signal_log import Call
 from vaultmem.storage.signals import Account, SignalStore, Surfaced
@@ -13,8 +13,7 @@ from vaultmem.vault import Vault
 _LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """Calls of a kind, tokens sent, what flat memory had cost for as many, and empty answers."""
 
     calls: int = 0
@@ -28,8 +27,7 @@ class Sums:
         return self.flat - self.sent
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSums:
+class SessionSums(NamedTuple):
     """One agent's session (both "" for the person): packs, recalls, and when the last was."""
 
     agent: str
@@ -39,8 +37,7 @@ class SessionSums:
     last: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """The account of a vault.
 
     `failed` are questions that found nothing with how often, the latest first; `most` the notes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
@@ -33,8 +32,7 @@ _MIN_GARBAGE = 1_000
 _REST = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
+class Embedded(NamedTuple):
     """Which model, how many of how many sections have vectors, and how many got theirs now."""
 
     model: str

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.blending import FEEDBACK, best_groups, best_of_each, move_towards
 from vaultmem.errors import RefusedError
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 MODELS = ("static", "onnx", "endpoint")
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Which vectors belong to which section of a snapshot.
 
     `order` and `starts` group the vectors by section (as `best_of_each` has it), `groups` is the

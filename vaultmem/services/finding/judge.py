@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.finding.expectation import Expectation, judge_pack
 from vaultmem.errors import RefusedError, VaultError
@@ -13,8 +13,7 @@ from vaultmem.services.finding.pack import make_pack
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A commit that was judged: "good", "bad" or "skip", and why it is not good."""
 
     commit: str
@@ -22,8 +21,7 @@ class Step:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bisected:
+class Bisected(NamedTuple):
     """The first bad commit, or where some could not be judged all that it may be; the steps."""
 
     first_bad: tuple[str, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
@@ -83,7 +82,7 @@ def config_at(vault: Vault, commit: str) -> Config:
     except (VaultError, UnicodeDecodeError):
         return vault.config
     names = ("budget", "pinned_share", "results", "recency", "ignore")
-    return replace(vault.config, **{name: getattr(then, name) for name in names})
+    return vault.config._replace(**{name: getattr(then, name) for name in names})
 
 
 def _find_target(vault: Vault, at: str) -> Target | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
@@ -25,8 +25,7 @@ from vaultmem.vault import Vault
 _EVENTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Uncommitted:
+class Uncommitted(NamedTuple):
     """What one author wrote and no commit has; `agent` is empty for a person."""
 
     agent: str
@@ -35,8 +34,7 @@ class Uncommitted:
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GitStatus:
+class GitStatus(NamedTuple):
     """Where the vault is in git's history.
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now.
@@ -50,8 +48,7 @@ class GitStatus:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VaultStatus:
+class VaultStatus(NamedTuple):
     """How a vault is; `git` is None where there is none.
 
     `sync` is what had changed since the last look, `passed_over` counts files by the reason why

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.changing.lines import match_lines
@@ -22,8 +22,7 @@ from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class BlamedLine:
+class BlamedLine(NamedTuple):
     """A line (1-based number; no text where it is no UTF-8) and its origin.
 
     `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
@@ -38,8 +37,7 @@ class BlamedLine:
     session: str
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(NamedTuple):
     """The lines of a note, or of a section, as the work tree (`commit` is "") or a commit has it.
 
     `ends` are commits of these lines at which a shallow clone's history ends: their lines may be

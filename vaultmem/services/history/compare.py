@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.changing.file_changes import ChangeOp, FileChange
 from vaultmem.core.changing.note_changes import (
@@ -26,8 +26,7 @@ _CHUNK = 200
 _KINDS = {"120000": "a link", "160000": "a repository of its own"}
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """A path's change: `note` says how its text changed; where that cannot be said, `remark` why.
 
     A text file that is no note has a NoteChange too, without properties.
@@ -58,7 +57,7 @@ def summarise_operation(operation: Operation) -> str:
         return ", ".join([*parts, operation.remark])
     note = operation.note
     if note.op is ChangeOp.ADD:  # All of its properties are new; it is the note that counts.
-        note = replace(note, properties=(), frontmatter_diff=())
+        note = note._replace(properties=(), frontmatter_diff=())
     told = summarise_change(note)
     if not is_note_path(PurePosixPath(operation.file.path)):
         told = told.replace("new note", "new file", 1)

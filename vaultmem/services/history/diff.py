@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.changing.file_changes import FileChange, pair_renames
@@ -16,8 +16,7 @@ from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class VaultDiff:
+class VaultDiff(NamedTuple):
     """What differs between two commits; `new` is "" for the work tree, `old` "" for nothing.
 
     `skipped` are files of the work tree that no commit would take, with the reason.

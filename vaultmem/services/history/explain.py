@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
@@ -27,8 +27,7 @@ _KINDS = frozenset([Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PR
 _STATES = frozenset(State) - {State.QUARANTINED}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Some lines of a section that came together; `commit` is None while none has them."""
 
     commit: Commit | None
@@ -38,16 +37,14 @@ class Step:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A note as a link names it, and its path; empty where there is no such note."""
 
     name: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(NamedTuple):
     """A section that answers, the steps by which it came to be, oldest first, and its links.
 
     `ends` are commits of the steps at which a shallow clone's history ends.

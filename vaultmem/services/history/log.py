@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError
@@ -12,8 +12,7 @@ from vaultmem.storage.git.log import Commit, find_ends, walk_log
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFilter:
+class CommitFilter(NamedTuple):
     """Which commits are wanted, by their trailers and time (seconds since the epoch).
 
     Of each set one has to fit; an empty set lets all through. Without `everything` a commit needs
@@ -43,8 +42,7 @@ class CommitFilter:
         return all(value in allowed for allowed, value in wanted if allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """Commits, newest first; `is_cut` says that a shallow clone has no older ones to look at."""
 
     commits: tuple[Commit, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Set
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.paths import fold_name, is_note_path
@@ -28,8 +28,7 @@ from vaultmem.storage.files import (
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """A note that is as it was in `commit`; `old_blob` is what it was before, "" for nothing.
 
     `commits` were made: one that keeps what it was before, where nobody had committed that; or

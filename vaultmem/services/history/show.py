@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.changing.file_changes import pair_renames
 from vaultmem.services.history.compare import Operation, compare_files
@@ -12,8 +12,7 @@ from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCommit:
+class ShownCommit(NamedTuple):
     """A commit and what it changed, compared with its first parent; the first with nothing.
 
     Where a shallow clone's history ends, what the commit changed is not known (`is_end`).

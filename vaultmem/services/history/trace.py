@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.changing.file_changes import FileChange
@@ -20,8 +20,7 @@ from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """What a commit did to a note; `commit` is None for what is not committed.
 
     `agent` and `session` are of whoever did it, empty for a person. `is_end` says that a shallow
@@ -36,8 +35,7 @@ class Version:
     is_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """A note's path and its versions, newest first."""
 
     path: str
@@ -107,7 +105,7 @@ def _find_uncommitted(vault: Vault, path: str, head: str) -> Version | None:
     mode = entry.mode if entry else "100644"
     change = FileChange(path, "", blob, "", mode if blob else "")
     if entry is not None:
-        change = replace(change, old_blob=entry.blob, old_mode=entry.mode)
+        change = change._replace(old_blob=entry.blob, old_mode=entry.mode)
     contents = {} if data is None else {blob: data}
     operation = next(compare_files(vault, [change], contents))
     writer = vault.journal.find_author(path, blob or REMOVED) or Author("")

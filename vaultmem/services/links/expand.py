@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
@@ -41,7 +40,7 @@ def expand_hits(vault: Vault, query: RecallQuery, hits: Sequence[Hit]) -> list[H
         source = known[giver].record.path if giver else ""
         found_hit = known.get(key) or _read_hit(vault, *places[key])
         if found_hit is not None:
-            expanded.append(replace(found_hit, score=score, linked_from=source))
+            expanded.append(found_hit._replace(score=score, linked_from=source))
     return expanded
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.links.link import Link, LinkKind
 from vaultmem.core.links.names import Names
@@ -14,8 +14,7 @@ from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLink:
+class FoundLink(NamedTuple):
     """A link of the note `source` and the file that it means; `missing` says what is not there.
 
     `missing` is "note" (then `target` is None), "heading", "block", or "".

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.links.link import Link
@@ -42,8 +43,7 @@ from vaultmem.vault import Vault
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(NamedTuple):
     """A note's two paths, the link edits by note (its path before), and what loses its trust.
 
     `was_finished` tells that an interruption had left it half done.
@@ -51,7 +51,7 @@ class Rename:
 
     old: str
     new: str
-    edits: Mapping[str, list[LinkEdit]] = field(default_factory=dict)
+    edits: Mapping[str, list[LinkEdit]] = MappingProxyType({})
     untrusted: tuple[str, ...] = ()
     was_finished: bool = False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import vaultmem
 from vaultmem.core.blob import blob_id
@@ -18,8 +18,7 @@ from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault, open_vault
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(NamedTuple):
     """What `init` did: files added, lines added to git's exclude file and configuration, commit."""
 
     vault: Vault

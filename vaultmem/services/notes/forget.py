@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord
@@ -29,16 +29,14 @@ from vaultmem.vault import Vault
 _MOST = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Notes that are to be forgotten, and pinned ones that a tag or age chose but stay."""
 
     notes: tuple[NoteRecord, ...]
     kept: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Which notes are to be forgotten, besides those named: all that is given must hold.
 
     `older_than` is in seconds; `session` is the one that wrote them; each word of `query` must
@@ -54,8 +52,7 @@ class Wanted:
         return bool(self.tag or self.session or self.query) or self.older_than is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """What was forgotten, and the commit that says why, if a reason was given."""
 
     paths: tuple[str, ...]
@@ -151,7 +148,7 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
         if not reason or not records:
             return Forgotten(paths, CommitReport(tuple(earlier)))
         report = commit_event(vault, _make_event(vault, paths, reason))
-        return Forgotten(paths, replace(report, commits=(*earlier, *report.commits)))
+        return Forgotten(paths, report._replace(commits=(*earlier, *report.commits)))
 
 
 def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str = "forget") -> Event:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.properties import PropertyValue, format_property
@@ -18,8 +18,7 @@ from vaultmem.vault import Vault
 Links = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """What is to be remembered; empty fields are left out of the note."""
 
     text: str

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.services.finding.receipts import list_receipts
 from vaultmem.services.history.trace import trace_note
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One thing to do: why, and the commands for it, if it can be done by commands."""
 
     why: str
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Purge(NamedTuple):
     """What has to be done, in order; `paths` are all names that the notes ever had.
 
     `commits` is how many commits hold them now.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.sections import Section
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNote:
+class FoundNote(NamedTuple):
     """A note that was read, and the section that its address named, if any."""
 
     note: Note

@@ -12,9 +12,8 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import NoteNotFoundError
@@ -35,8 +34,7 @@ _MAX_HELPERS = 3
 _MAX_WAITING = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A note to read: its blob id if that is known, and its bytes if they are no file's."""
 
     path: str

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
@@ -57,8 +56,7 @@ class Outcome(StrEnum):
     KNOWN = "known"
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
     `added` are the sentences that a note took in; none where it said all of it already.

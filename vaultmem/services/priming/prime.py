@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
@@ -32,8 +32,7 @@ MAX_DOCUMENT = 32 * 1024 * 1024
 _ENDINGS = frozenset({".md", ".markdown"})
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """A document to prime: its name for people, where its notes go below the source, its text."""
 
     name: str

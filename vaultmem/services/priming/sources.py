@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.priming.notes import FOLDER, is_edited, primed_digest
@@ -16,8 +16,7 @@ from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class PrimedSource:
+class PrimedSource(NamedTuple):
     """A source: its notes, what they cost in a prompt, and how many are pinned, edited, by hand."""
 
     name: str
@@ -28,8 +27,7 @@ class PrimedSource:
     by_hand: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unpriming:
+class Unpriming(NamedTuple):
     """What goes when a source is removed, and what stays, with the reason."""
 
     removed: tuple[str, ...]

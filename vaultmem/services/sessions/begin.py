@@ -6,10 +6,9 @@ import copy
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.properties import remove_property
@@ -50,8 +49,7 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.recover import Recovered
 
 
-@dataclass(frozen=True, slots=True)
-class NewSession:
+class NewSession(NamedTuple):
     """A session that is to begin; what is empty is found out.
 
     `pid` is the process whose session it is: else the one that this process works for.
@@ -67,8 +65,7 @@ class NewSession:
     started: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """A session that is open now; `restore` is the session whose restore was wanted, "" if none.
 
     `is_new` is False where it was open already. `recovered` are the sessions that had died.
@@ -105,7 +102,7 @@ def start_session(
         recovered = _recover(vault)
         session = _choose_id(vault, new, environ)
         if (vault.root / session_path(session)).exists():
-            return replace(_take_open(vault, session, workspace, new.pid), recovered=recovered)
+            return _take_open(vault, session, workspace, new.pid)._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, workspace) if pick_up and not new.forked_from else None
         if pending is not None and pending.id not in {edge.session for edge in edges}:
@@ -160,14 +157,14 @@ def fork_session(
         NoteNotFoundError: there is no such session.
     """
     source = get_session(vault, name).facts
-    new = replace(new or NewSession(), forked_from=source.id)
+    new = (new or NewSession())._replace(forked_from=source.id)
     if not new.goal:
-        new = replace(new, goal=source.goal)
+        new = new._replace(goal=source.goal)
     if not new.id:  # The environment still names the session that is forked.
         used = name_new_session(os.environ if environ is None else environ)[0]
         if not used or (vault.root / session_path(used)).exists():
-            new = replace(new, id=_make_id(new))
-    return replace(start_session(vault, new, False, environ), restore=source.id)
+            new = new._replace(id=_make_id(new))
+    return start_session(vault, new, False, environ)._replace(restore=source.id)
 
 
 def _recover(vault: Vault) -> tuple[Recovered, ...]:
@@ -245,7 +242,7 @@ def _create(
     # First who it belongs to: a note without that would stay open for ever if this ended here.
     _keep_active(vault, session, workspace, new.pid)
     act_in(vault, session).journal.record(
-        str(path), blob_id(data), replace(vault.author, session=session), time.time()
+        str(path), blob_id(data), vault.author._replace(session=session), time.time()
     )
     create_file(vault.root, path, data)
     sync_paths(vault, [path])

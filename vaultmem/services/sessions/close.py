@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.properties import set_property
@@ -25,8 +25,7 @@ from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """A session that has ended, its commits, and where what was learned stands."""
 
     session: Session

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.properties import set_property
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from vaultmem.services.notes.remember import Remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """A decision's note, and the session that links it."""
 
     memory: Remembered
@@ -48,7 +46,7 @@ def decide(vault: Vault, session: str, memory: Memory) -> Decided:
         edit_session(
             vault, path.stem, lambda note: note.text
         )  # Refuses before anything is written.
-        decided = remember(act_in(vault, path.stem), replace(memory, kind=Kind.DECISION))
+        decided = remember(act_in(vault, path.stem), memory._replace(kind=Kind.DECISION))
         title = choose_title(memory)  # The note may be an older one that says the same.
         return Decided(decided, link_decision(vault, path.stem, decided.path, title))
 

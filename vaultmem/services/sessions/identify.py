@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session_id import (
@@ -29,8 +29,7 @@ AGENT_VARIABLES = ("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_I
 TERMINAL_VARIABLE = "TERM_SESSION_ID"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A source that could name the session: what it says ("" if nothing), the id, a remark."""
 
     source: str
@@ -39,8 +38,7 @@ class Candidate:
     remark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The session that is meant ("" if none), the source that named it, and all sources."""
 
     session: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.tokens import count_tokens
@@ -25,8 +24,7 @@ MEMORY = PurePosixPath("MEMORY.md")
 LEARNED = "Learned"
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(NamedTuple):
     """What was learned, and where it stands now; `in_memory` tells whether that is MEMORY.md."""
 
     text: str

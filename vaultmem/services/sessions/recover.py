@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.properties import set_property
@@ -33,8 +33,7 @@ _FORGOTTEN = 30 * 86_400.0
 _NAMED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(NamedTuple):
     """A session that had died, or whose close was interrupted; `left` are paths it left.
 
     `problem` says why its commit has to wait, "" if it was made or there is no git.

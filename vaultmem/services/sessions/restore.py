@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -95,7 +94,7 @@ def _with_unlinked(vault: Vault, session: Session) -> Session:
         Decision(path.removesuffix(".md"), f"[[{path.removesuffix('.md')}]]: {title}")
         for path, title in find_unlinked(vault, session)
     )
-    return replace(session, decisions=(*session.decisions, *more)) if more else session
+    return session._replace(decisions=(*session.decisions, *more)) if more else session
 
 
 def _read_decisions(vault: Vault, decisions: Iterable[Decision]) -> dict[str, DecisionNote]:

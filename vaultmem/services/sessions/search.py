@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
@@ -27,16 +27,14 @@ _SECTIONS = 4
 _KNOWN_ENDS = frozenset(Status)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSession:
+class FoundSession(NamedTuple):
     """A session that answers a question, with the sections of its note that do, best first."""
 
     facts: SessionFacts
     hits: tuple[Hit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """A session, those before it, and those that follow it directly."""
 
     session: SessionFacts
@@ -44,8 +42,7 @@ class Chain:
     followers: tuple[tuple[Relation, SessionFacts], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStats:
+class SessionStats(NamedTuple):
     """Sessions counted; `bytes` are those of the transcripts on this machine."""
 
     sessions: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 from vaultmem.core.notes.note import Note, parse_note
@@ -29,8 +28,8 @@ def act_in(vault: Vault, session: str, agent: str | None = None) -> Vault:
     """
     other = copy.copy(vault)
     other.share_storage(vault)
-    author = vault.author if agent is None else replace(vault.author, agent=agent)
-    other.author = replace(author, session=session)
+    author = vault.author if agent is None else vault.author._replace(agent=agent)
+    other.author = author._replace(session=session)
     return other
 
 
@@ -146,5 +145,5 @@ def _refresh_owner(active: ActiveSessions, session: str) -> None:
     if record is not None and (record.recovered or record.is_gone):
         owner = find_owner()
         active.put(
-            replace(record, recovered=False, at=time.time(), processes=(owner,) if owner else ())
+            record._replace(recovered=False, at=time.time(), processes=(owner,) if owner else ())
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.moments import parse_day_or_moment
 from vaultmem.core.notes.properties import format_property
@@ -34,8 +34,7 @@ from vaultmem.vault import Vault
 _FULL = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(NamedTuple):
     """What a view rests on: sources by number, and how old the oldest and newest are (seconds)."""
 
     sources: int
@@ -45,8 +44,7 @@ class Support:
     newest: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """A view: `rendered` fits the budget, `artifact` is the digest of the full one.
 
     `task_id` and `task_title` are empty for a family of sessions.

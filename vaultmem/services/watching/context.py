@@ -7,9 +7,9 @@ vaultmem did not generate is not written over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.context_block import BEGIN, END, replace_block
@@ -29,8 +29,7 @@ HEAD = b"# Context  (vault "
 _ATTEMPTS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedContext:
+class RenderedContext(NamedTuple):
     """A generated file, as vaultmem.yaml names it: whether it was written.
 
     `problem` says why it was not, or what else a person has to look at.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Set
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name
@@ -22,8 +22,7 @@ _MANY = 500
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """How many notes are new, changed and gone; whether the whole folder was looked at."""
 
     added: int = 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
@@ -34,8 +34,7 @@ _MAX_REQUEST_BYTES = 4_096
 Examined = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """What a `.checkpoint` file asks for, and which bytes say so."""
 
     note: str

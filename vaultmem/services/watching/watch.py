@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.errors import PendingError, VaultError
 from vaultmem.services.committing.commit import CommitReport
@@ -35,8 +35,7 @@ _REST = 10.0
 _HOUR = 3_600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(NamedTuple):
     """Something that a person may want to see: what, in which notes or commit, or why not."""
 
     what: str

@@ -11,9 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import vaultmem
+from vaultmem.core.plain import as_named
 from vaultmem.errors import VaultError
 from vaultmem.services.indexing import Progress
 from vaultmem.services.sync import sync_vault
@@ -26,8 +27,7 @@ from vaultmem.vault import Vault
 _PROBED = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+class Watching(NamedTuple):
     """The process that watches; `since` is seconds since the epoch."""
 
     pid: int
@@ -55,7 +55,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
         own = Watching(os.getpid(), vaultmem.__version__, time.time())
         file = vault.state_folder / "watch.json"
         file.unlink(missing_ok=True)  # Of one that was killed.
-        file.write_text(json.dumps(asdict(own)), encoding="utf-8")
+        file.write_text(json.dumps(as_named(own)), encoding="utf-8")
         try:
             yield own
         finally:
@@ -110,7 +110,7 @@ def is_current(own: Watching, vault: Vault) -> bool:
         told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return bool(told == asdict(own))
+    return bool(told == as_named(own))
 
 
 def _clock(moment: float) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.storage.git.history import History
 
 _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class LineOrigin:
+class LineOrigin(NamedTuple):
     r"""A line without its `\n`, and the commit that wrote it; no UTF-8 is lone surrogates."""
 
     commit: str

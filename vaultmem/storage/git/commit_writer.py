@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import Draft, RefMovedError, TreeEntry, format_commit
@@ -30,8 +29,7 @@ _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """Commits that were written one upon the other and that no branch has yet.
 
     `old` and `new` are the trees before and behind it ("" for none); `paths`, from the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Git's mode and the bytes of a file; None for one that was removed.
 File = tuple[str, bytes] | None
@@ -13,24 +13,21 @@ File = tuple[str, bytes] | None
 _CUT_OFF = ",:;<>\"\\'"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """A name and mail address, as git writes them."""
 
     name: str
     email: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file in a commit: git's mode and the blob id."""
 
     mode: str
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A commit that is to be made: files by vault-relative path, changed in its parent's tree.
 
     `at` is its time in seconds since the epoch. `extra_parents` make it a merge. `base` is a

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.storage.git.commits import TreeEntry
 from vaultmem.storage.git.head import find_git_folder
@@ -22,8 +22,7 @@ _FORMAT = "--format=%x01%H%x00%ct%x00%cs%x00%an%x00%s"
 _PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")
 
 
-@dataclass(frozen=True, slots=True)
-class FileCommit:
+class FileCommit(NamedTuple):
     """A commit that changed a file; `at` is its time in seconds since the epoch."""
 
     commit: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: Files or folders in the git folder that mean: a person is in the middle of something.
 _OBSTACLES = {
@@ -16,8 +16,7 @@ _OBSTACLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The branch that is checked out ("" if detached) and its commit ("" before the first)."""
 
     branch: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vaultmem.core.changing.file_changes import FileChange
 from vaultmem.errors import NoteNotFoundError, VaultError
@@ -33,8 +32,7 @@ _LOG = (
 _BLOCK = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit: `time` is ISO 8601 with the committer's time zone, `at` seconds since the epoch.
 
     `body` is the message without its subject, trailers included. Trailers that the message does

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
@@ -23,8 +23,7 @@ _DRIVERS = r"^merge\..*\.driver$"
 _ASIDE = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Unmerged:
+class Unmerged(NamedTuple):
     """A path that git left open: the base's, our and their version, None where there is none.
 
     `kind` is git's word for a conflict other than one of contents ("rename/rename", say), empty
@@ -40,8 +39,7 @@ class Unmerged:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MergedTree:
+class MergedTree(NamedTuple):
     """The merged tree's id, and what is open in it."""
 
     tree: str
@@ -166,7 +164,7 @@ def _join(
         if kind == "contents" or not paths:
             continue
         known = left.get(paths[0], Unmerged(paths[0], None, None, None))
-        left[paths[0]] = replace(known, kind=kind, names=paths)
+        left[paths[0]] = known._replace(kind=kind, names=paths)
         if kind == "rename/rename":
             for path in paths[1:]:
                 left.pop(path, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vaultmem.storage.git.runner import GitRunner
 
@@ -10,8 +10,7 @@ _FORMAT = "--format=%H%x00%ct%x00%cs%x00%an%x00%s"
 _PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")
 
 
-@dataclass(frozen=True, slots=True)
-class RecentCommit:
+class RecentCommit(NamedTuple):
     """A commit; `at` is its time in seconds since the epoch."""
 
     commit: str

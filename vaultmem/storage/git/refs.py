@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.moments import is_moment, parse_day_or_moment
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
@@ -18,8 +17,7 @@ _FULL_ID = re.compile(r"[0-9a-f]{40}")
 _MAX_NAME = 250
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A commit and what it was asked for by.
 
     `name` is the branch, else the name that was given, or the short id where a date was;
@@ -32,8 +30,7 @@ class Target:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """A local branch, its newest commit, and the folder in which it is checked out, if any."""
 
     name: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.storage.git.commits import Identity
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 _WANTED = r"^(user\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The person's identity, and the settings by which a repository's filters would run."""
 
     person: Identity
