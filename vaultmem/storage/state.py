@@ -15,7 +15,7 @@ from typing import Any
 
 from vaultmem.errors import VaultError
 
-_SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 4
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -27,6 +27,10 @@ CREATE TABLE documents (
     tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, warnings TEXT NOT NULL,
     UNIQUE (path, blob)
 );
+CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
+CREATE INDEX documents_written ON documents (max(updated, created))
+    WHERE pinned = 0 AND path NOT LIKE 'primed/%';
+CREATE INDEX documents_tokens ON documents (tokens);
 CREATE TABLE sections (
     document INTEGER NOT NULL, ordinal INTEGER NOT NULL, heading TEXT NOT NULL,
     parents TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, line INTEGER NOT NULL,

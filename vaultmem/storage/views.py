@@ -31,6 +31,11 @@ FROM files f LEFT JOIN committed c ON c.path = f.path AND c.blob = f.blob
 WHERE f.document IS NOT NULL
 """
 
+_EVERYTHING = """
+SELECT notes, tokens FROM (SELECT count(*) AS notes, coalesce(sum(tokens), 0) AS tokens
+FROM documents) WHERE notes = (SELECT count(*) FROM files WHERE document IS NOT NULL)
+"""
+
 
 class Source(NamedTuple):
     """What a view shows: the work tree (`number` is None) or a commit's stored documents.
@@ -162,8 +167,12 @@ class View:
 
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of all of them."""
-        sql = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
-        notes, tokens = self._keep("totals", sql)[0]
+        joined = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
+        if not self.sources:  # Most often every document is of a file: then no join is needed.
+            everything = self._keep("everything", _EVERYTHING)
+            if everything:
+                return int(everything[0][0]), int(everything[0][1])
+        notes, tokens = self._keep("totals", joined)[0]
         return int(notes), int(tokens)
 
     def sources_of(self, document: int) -> tuple[str, ...]:

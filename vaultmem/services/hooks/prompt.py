@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is needed.
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.hooks.payload import HookPayload
