@@ -43,7 +43,7 @@ MERGE_FACTOR = 4
 
 _T = TypeVar("_T")
 
-_FORMAT = f"vaultmem-{ANALYSIS_VERSION}-5"
+_FORMAT = f"vaultmem-{ANALYSIS_VERSION}-6"
 
 #: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
 _RACY_NS = 100_000_000

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".arrays"
 
-_FORMAT = f"vaultmem-arrays-4-{sys.byteorder} {PLACE_FORMAT}"
+_FORMAT = f"vaultmem-arrays-5-{sys.byteorder} {PLACE_FORMAT}"
 _HEAD_BYTES = 2048
 
 #: The arrays of single bytes.
@@ -118,14 +118,13 @@ class SegmentArrays:
         """Return "sequence" or "labels" of some sections, joined, and how many each has."""
         import numpy as np
 
-        starts = self[f"{name}_start"]
-        first = starts[sections].astype(np.int64)
-        sizes = starts[sections + 1] - first
-        before = sizes.cumsum() - sizes
-        return self[name][np.repeat(first - before, sizes) + np.arange(int(sizes.sum()))], sizes
+        starts, everything = self[f"{name}_start"], self[name]
+        first, last = starts[sections].astype(np.int64), starts[sections + 1].astype(np.int64)
+        spans = zip(first.tolist(), last.tolist(), strict=True)
+        return np.concatenate([everything[start:end] for start, end in spans]), last - first
 
     def beside(self, name: str, section: int) -> bytes:
-        """Return "text" or "place" of a section as UTF-8, empty if it is not at hand."""
+        """Return "text" (UTF-8) or "place" of a section, empty if it is not at hand."""
         starts, offset = self._beside[name]
         return self._data[offset + starts[section] : offset + starts[section + 1]]
 

@@ -63,7 +63,7 @@ class SegmentBatch:
         self.bytes["sequence"].append(terms.sequence)
         self.bytes["labels"].append(terms.labels)
         self.beside["text"].append(terms.text.encode("utf-8", "surrogatepass"))
-        self.beside["place"].append(terms.place.encode("utf-8", "surrogatepass"))
+        self.beside["place"].append(terms.place)
         for name in TERM_FIELDS:
             counts = terms.counts[name]
             entries = map(self.postings[name].__getitem__, counts)

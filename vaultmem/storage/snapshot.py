@@ -144,7 +144,7 @@ class Snapshot:
         return np.concatenate(pieces), np.concatenate(starts)
 
     def beside(self, name: str, row: int) -> bytes:
-        """Return "text" or "place" of a section as UTF-8, empty if it is not at hand."""
+        """Return "text" (UTF-8) or "place" of a section, empty if it is not at hand."""
         for part in self._parts:
             if row < part.size:
                 return part.beside(name, row)

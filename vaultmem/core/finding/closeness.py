@@ -122,35 +122,39 @@ def measure_passages(
     # From here on, `section` counts the long ones alone.
     renumbered = np.full(len(change), -1)
     renumbered[long] = np.arange(len(long))
-    section = renumbered[found.section]
-    kept = section >= 0
-    section, term, place = section[kept], found.term[kept], found.place[kept]
+    kept = (renumbered[found.section] >= 0).nonzero()[0]
+    section = renumbered[found.section[kept]]
     head, length, title = head[long], length[long], sequences.title[long]
-    offset = place - (sequences.starts[long] + head)[section]
-    in_body = offset >= 0
-    many = len(gain)
-    in_head = ~in_body
-    in_title = offset[in_head] < (title - head)[section[in_head]]
-    heads = np.bincount(
-        (section * many + term)[in_head],
-        np.where(in_title, weights.title, weights.tags),
-        len(long) * many,
-    ).reshape(-1, many)
+    offset = found.place[kept] - sequences.starts[long][section]
+    in_body = offset - head[section]
+    is_head = in_body < 0
+    # One row of counts for each passage, and behind them one for each section's head.
     parts = np.rint(length / weights.passage_terms).astype(np.int64)
     first = parts.cumsum() - parts
-    section = section[in_body]
-    passage = first[section] + offset[in_body] * parts[section] // length[section]
-    bodies = weights.body * np.bincount(
-        passage * many + term[in_body], minlength=int(parts.sum()) * many
+    many, bodies = len(gain), int(parts.sum())
+    row = first[section] + in_body * parts[section] // length[section]
+    row[is_head] = bodies + section[is_head]
+    weight = np.full(len(row), weights.body)
+    weight[is_head] = np.where((offset < title[section])[is_head], weights.title, weights.tags)
+    counts = np.bincount(
+        row * many + found.term[kept], weight, (bodies + len(long)) * many
     ).reshape(-1, many)
+    heads = counts[bodies:]
     extra = weights.title * title + weights.tags * sequences.tags[long]
-    size = np.repeat(weights.body * length / parts + extra, parts)
-    passages = bodies + np.repeat(heads, parts, axis=0)
-    best = np.maximum.reduceat(_score(passages, size, gain, norm), first)
-    whole = _score(
-        np.add.reduceat(bodies, first) + heads, weights.body * length + extra, gain, norm
+    size = weights.body * length
+    scores = _score(
+        np.concatenate(
+            [
+                counts[:bodies] + heads.repeat(parts, 0),
+                np.add.reduceat(counts[:bodies], first) + heads,
+            ]
+        ),
+        np.concatenate([(size / parts + extra).repeat(parts), size + extra]),
+        gain,
+        norm,
     )
-    change[long] = weights.passage_share * (best - whole)
+    best = np.maximum.reduceat(scores[:bodies], first)
+    change[long] = weights.passage_share * (best - scores[bodies:])
     return change
 
 

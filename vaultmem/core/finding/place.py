@@ -1,8 +1,8 @@
-"""A note's and a section's record as one text, for the index to keep beside the section."""
+"""A note's and a section's record as bytes, for the index to keep beside the section."""
 
 from __future__ import annotations
 
-import json
+import marshal
 from typing import Any
 
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
@@ -15,22 +15,26 @@ SECTION_FIELDS = tuple(f for f in SectionRecord._fields if f != "document")
 #: Changes when the records do.
 PLACE_FORMAT = " ".join((*NOTE_FIELDS, *SECTION_FIELDS))
 
-
-def encode_note(note: Any) -> str:
-    """Return the first part of the text of all sections of a note that has `NOTE_FIELDS`."""
-    values = [getattr(note, name) for name in NOTE_FIELDS]
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))[:-1]
+#: Of marshal: the last version without references, which every Python reads and writes.
+_VERSION = 2
 
 
-def encode_section(note: str, section: Any) -> str:
-    """Return the text of a section that has `SECTION_FIELDS`, behind that of its note."""
-    values = [getattr(section, name) for name in SECTION_FIELDS]
-    return note + "," + json.dumps(values, ensure_ascii=False, separators=(",", ":"))[1:]
+def list_note(note: Any) -> tuple[Any, ...]:
+    """Return the values of `NOTE_FIELDS` of something that has them."""
+    return tuple(getattr(note, name) for name in NOTE_FIELDS)
 
 
-def decode_place(text: bytes, document: int, changed: float) -> tuple[NoteRecord, SectionRecord]:
-    """Return the records of a section; `changed` is in seconds since the epoch."""
-    values: list[Any] = [tuple(v) if type(v) is list else v for v in json.loads(text.decode())]
+def encode_place(note: tuple[Any, ...], section: Any) -> bytes:
+    """Return a section that has `SECTION_FIELDS` as bytes, behind what `list_note` gives."""
+    return marshal.dumps((*note, *(getattr(section, name) for name in SECTION_FIELDS)), _VERSION)
+
+
+def decode_place(place: bytes, document: int, changed: float) -> tuple[NoteRecord, SectionRecord]:
+    """Return the records of a section; `changed` is in seconds since the epoch.
+
+    The bytes are of our own index: `marshal` is not made for any others.
+    """
+    values = marshal.loads(place)  # noqa: S302 - from the index, a private file like its pickles.
     many = len(NOTE_FIELDS)
-    note = NoteRecord(document, *values[:many], changed)  # type: ignore[call-arg]
-    return note, SectionRecord(document, *values[many:])
+    note = NoteRecord._make((document, *values[:many], changed))
+    return note, SectionRecord._make((document, *values[many:]))

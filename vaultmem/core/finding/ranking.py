@@ -44,6 +44,8 @@ Floats = NDArray[np.float32]
 
 #: A term's rows, and its packed counts: body in bits 0 to 15, tags in 16 to 23, title in 24 to 31.
 Postings = tuple[Numbers, NDArray[np.uint32]]
+_SHIFTS = np.array([[0], [16], [24]], np.uint32)
+_MASKS = np.array([[0xFFFF], [0xFF], [0xFF]], np.uint32)
 
 
 class Share(NamedTuple):
@@ -101,12 +103,8 @@ def score_term(postings: Postings, eligible: EligibleRows, weights: RankingWeigh
     rows, packed = postings
     found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
     idf = math.log1p((eligible.size - found + 0.5) / (found + 0.5))
-    scores = (packed & 0xFFFF).astype(np.float32)
-    if weights.body != 1:
-        scores *= weights.body
-    if len(rows) and packed.max() > 0xFFFF:
-        scores += np.float32(weights.tags) * (packed >> 16 & 0xFF)
-        scores += np.float32(weights.title) * (packed >> 24)
+    worth = np.array([weights.body, weights.tags, weights.title], np.float32)
+    scores = worth @ (packed >> _SHIFTS & _MASKS).astype(np.float32)
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
     return Share(idf, rows, packed, scores)

@@ -49,11 +49,11 @@ class SectionTerms(NamedTuple):
     updated: int
     labels: bytes
     text: str = ""
-    place: str = ""
+    place: bytes = b""
 
     @classmethod
     def of(
-        cls, fields: tuple[str, str, str], facts: NoteFacts, text: str, place: str
+        cls, fields: tuple[str, str, str], facts: NoteFacts, text: str, place: bytes
     ) -> SectionTerms:
         """List the terms of the three fields of a section."""
         counts: dict[str, dict[str, int]] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaultmem.core.finding.place import encode_note, encode_section
+from vaultmem.core.finding.place import encode_place, list_note
 from vaultmem.core.finding.section_terms import SectionTerms, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
@@ -73,7 +73,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         aliases=note.aliases,
         links=find_links(note.text, note.matter),
     )
-    return analysed._replace(terms=_list_terms(note, encode_note(analysed)))
+    return analysed._replace(terms=_list_terms(note, list_note(analysed)))
 
 
 def digest_body(note: Note) -> str:
@@ -81,8 +81,8 @@ def digest_body(note: Note) -> str:
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _list_terms(note: Note, record: str) -> tuple[SectionTerms, ...]:
-    """List the terms of each section, by field; `record` is the first part of its place.
+def _list_terms(note: Note, record: tuple[Any, ...]) -> tuple[SectionTerms, ...]:
+    """List the terms of each section, by field; `record` is the note's part of its place.
 
     The title holds the note's title and the headings down to the section; the first section
     also answers for aliases, references, and properties that are the person's own.
@@ -97,7 +97,7 @@ def _list_terms(note: Note, record: str) -> tuple[SectionTerms, ...]:
             title.extend(note.aliases)
             body = "\n".join([body, note.extra, *note.refs])
         names = "\n".join(dict.fromkeys(title))
-        place = encode_section(record, section)
+        place = encode_place(record, section)
         text = note.section_text(section)
         found.append(SectionTerms.of((names, tags, body), facts, text, place))
     return tuple(found)

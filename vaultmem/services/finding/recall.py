@@ -204,8 +204,8 @@ def _find_places(
         if row in found:
             continue
         document = int(documents[row])
-        if text := snapshot.beside("place", row):
-            found[row] = decode_place(text, document, float(eligible.changed[row]))
+        if place := snapshot.beside("place", row):
+            found[row] = decode_place(place, document, float(eligible.changed[row]))
         else:
             lost[document, int(snapshot.column("ordinal")[row])] = row
     if lost:

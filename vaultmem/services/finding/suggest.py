@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.core.finding.place import decode_place
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import split_words, stem_word
 from vaultmem.services.finding.eligible import choose_sections
@@ -69,9 +71,16 @@ def _find_word(snapshot: Snapshot, eligible: EligibleRows, word: str) -> str:
 def _read_word(snapshot: Snapshot, term: str, rows: NDArray[np.int64]) -> str:
     """Return a word as some section has it, empty where that cannot be read."""
     for row in rows[:_TRIED].tolist():
-        for name in ("text", "place"):
-            text = snapshot.beside(name, row).decode("utf-8", "replace")
+        for text in _read_texts(snapshot, row):
             words = (word for word in split_words(text) if stem_word(word) == term)
             if found := next(words, ""):
                 return found
     return ""
+
+
+def _read_texts(snapshot: Snapshot, row: int) -> Iterator[str]:
+    """Yield a section's text, and then its names."""
+    yield snapshot.beside("text", row).decode("utf-8", "replace")
+    if place := snapshot.beside("place", row):
+        note, section = decode_place(place, 0, 0)
+        yield "\n".join([note.title, section.heading, *section.parents, *note.tags, note.path])
