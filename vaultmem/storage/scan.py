@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import marshal
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,16 +57,19 @@ def _scan_folder(
 ) -> None:
     """Sort the entries of one folder; written flat, because it runs for each file each time."""
     has_notes = prefix.split("/", 1)[0] not in NOT_NOTES
-    with os.scandir(folder) as entries:
+    with _open_folder(folder) as entries:
         for entry in entries:
             name = entry.name
             path = prefix + name
-            if is_hidden(name) or (ignored is not None and ignored(path)):
+            is_note = name[-3:] == ".md"
+            if name[0] in ".~#" or (not is_note and is_hidden(name)):
+                continue
+            if ignored is not None and ignored(path):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                _enter_folder(entry, path, scan, pending)
+                _enter_folder(os.path.join(folder, name), path, scan, pending)
                 continue
-            is_note = has_notes and name[-3:].lower() == ".md"
+            is_note = has_notes and (is_note or name[-3:].lower() == ".md")
             if not entry.is_file(follow_symlinks=False):
                 _refuse_entry(entry, path, is_note, scan)
                 continue
@@ -88,13 +92,26 @@ def _scan_folder(
                     scan.unsafe[path] = f"it is larger than {limit} MiB"
 
 
-def _enter_folder(
-    entry: os.DirEntry[str], path: str, scan: Scan, pending: list[tuple[str, str]]
-) -> None:
-    if os.path.lexists(os.path.join(entry.path, ".git")):
+@contextlib.contextmanager
+def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """Open a folder that is no link, so that its entries are looked up in it, not by long paths."""
+    if os.scandir not in os.supports_fd:
+        with os.scandir(folder) as entries:
+            yield entries
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        with os.scandir(opened) as entries:
+            yield entries
+    finally:
+        os.close(opened)
+
+
+def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, str]]) -> None:
+    if os.path.lexists(os.path.join(folder, ".git")):
         scan.unsafe[_shown(path)] = "it is a git repository of its own"
     elif path not in {"transcripts", "media"}:
-        pending.append((entry.path, path + "/"))
+        pending.append((folder, path + "/"))
 
 
 def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
