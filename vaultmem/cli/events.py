@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.output import say
 from vaultmem.cli.start import MAX_INPUT
+from vaultmem.cli.words import read_words
 from vaultmem.core.hooks.payload import (
     HookEvent,
     HookFormat,
@@ -32,23 +33,12 @@ _VALUES = {"--vault": "vault", "--agent": "agent", "--format": "form"}
 
 def answer_plainly(arguments: list[str]) -> int | None:
     """Answer the hook that these arguments ask for; None if they are not plain to see."""
-    events: list[str] = []
-    values: dict[str, str] = {}
-    wait = False
-    words = iter(arguments[1:])
-    for word in words:
-        if word in _VALUES:
-            values[_VALUES[word]] = next(words, "-")
-        elif word == "--wait":
-            wait = True
-        else:
-            events.append(word)
-    given = [*events, *values.values()]
-    if arguments[:1] != ["hook"] or len(events) != 1 or any(word[:1] == "-" for word in given):
+    read = read_words(arguments, _VALUES, {"--wait": "wait"})
+    if read is None or len(read[0]) != 2 or read[0][0] != "hook":
         return None
     from vaultmem.cli.running import run
 
-    return run(lambda: answer_hook(events[0], wait=wait, **values))
+    return run(lambda: answer_hook(read[0][1], **read[1]))
 
 
 def answer_hook(

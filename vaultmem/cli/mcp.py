@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, RefOption, VaultOption
-from vaultmem.cli.output import warn
 from vaultmem.cli.plain import PlainCommand
 
 
@@ -39,21 +36,6 @@ def mcp(
     ref: RefOption = "",
 ) -> None:
     """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
-    from vaultmem.errors import VaultError
+    from vaultmem.cli.serving import serve_mcp
 
-    opened = open_here(vault, agent, ref=ref)
-    served = None
-    if http:
-        from vaultmem.mcp_server.token import read_token
-
-        file = Path(token_file).expanduser() if token_file else opened.state_folder / "mcp.token"
-        served = (port, read_token(file))
-        warn(f"serving {opened.root} at http://127.0.0.1:{port}/mcp; the token is in {file}")
-    from vaultmem.mcp_server.run import serve
-
-    try:
-        serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)
-    except ModuleNotFoundError as error:
-        raise VaultError(
-            f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"
-        ) from None
+    serve_mcp(vault, agent, ref, read_only, port if http else 0, token_file)

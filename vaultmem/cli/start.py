@@ -20,7 +20,18 @@ _WARM_HOOK = ("hook", "prompt")
 
 #: Commands that look at the whole folder first, and of which somebody waits for the answer.
 _LOOKING = WARM_COMMANDS | {
-    *("hook", "session", "status", "promote", "links", "backlinks", "orphans", "similar", "why"),
+    *(
+        "hook",
+        "mcp",
+        "session",
+        "status",
+        "promote",
+        "links",
+        "backlinks",
+        "orphans",
+        "similar",
+        "why",
+    ),
 }
 
 #: Bytes of standard input that are read; a prompt may hold a whole file.
@@ -73,16 +84,27 @@ def _run_here(arguments: list[str]) -> None:
     command = find_command(arguments)
     if command in _LOOKING:
         _look_ahead(arguments)
-    if command == "hook":
-        from vaultmem.cli.events import answer_plainly
+    code = _run_plainly(command, arguments)
+    if code is not None:
         from vaultmem.cli.running import end_process
 
-        code = answer_plainly(arguments)
-        if code is not None:
-            end_process(code)
+        end_process(code)
     from vaultmem.cli.app import main as run
 
     run()
+
+
+def _run_plainly(command: str, arguments: list[str]) -> int | None:
+    """Run what clients start, without the library for command lines; None if that cannot be."""
+    if command == "hook":
+        from vaultmem.cli.events import answer_plainly
+
+        return answer_plainly(arguments)
+    if command == "mcp":
+        from vaultmem.cli.serving import serve_plainly
+
+        return serve_plainly(arguments)
+    return None
 
 
 def _look_ahead(arguments: list[str]) -> None:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
-from types import ModuleType
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, Union, get_origin
 
 #: Packages that import everything in them, so that it can be had by a shorter name.
 _GREEDY = ("mcp", "mcp.server")
@@ -69,15 +69,25 @@ def _import_lazily(name: str) -> None:
 
 @contextmanager
 def _build_on_use() -> Iterator[None]:
-    """Let classes that are defined meanwhile make their validator when one is first used."""
-    from pydantic import BaseModel
+    """Let what is defined meanwhile make its validator when that is first used."""
+    from pydantic import BaseModel, TypeAdapter
 
-    was = BaseModel.model_config
-    BaseModel.model_config = {**was, "defer_build": True}
+    config, build = BaseModel.model_config, TypeAdapter.__init__
+
+    def defer(
+        adapter: TypeAdapter[Any], type: Any, *, _parent_depth: int = 2, **given: Any
+    ) -> None:
+        if get_origin(type) in {Union, UnionType}:  # No other takes settings of its own.
+            given.setdefault("config", {"defer_build": True})
+        build(adapter, type, _parent_depth=_parent_depth + 1, **given)
+
+    BaseModel.model_config = {**config, "defer_build": True}
+    TypeAdapter.__init__ = defer  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        BaseModel.model_config = was
+        BaseModel.model_config = config
+        TypeAdapter.__init__ = build  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from vaultmem.services.indexing import is_index_behind
 from vaultmem.services.sync import sync_vault
+from vaultmem.storage.scan_ahead import take_signature
 from vaultmem.storage.watcher import FolderWatcher
 from vaultmem.vault import Vault
 
@@ -31,7 +32,7 @@ class ChangeHints:
         watched = self._watch()
         count = self._count
         if not watched or count != self._seen or _has_moved(vault):
-            sync_vault(vault)
+            sync_vault(vault, seen=take_signature(str(vault.root)))
             self._seen = count
 
     def stop(self) -> None:
