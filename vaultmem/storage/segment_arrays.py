@@ -191,7 +191,7 @@ def _list_arrays(batch: SegmentBatch) -> Iterator[tuple[str, array[int] | bytes]
 
 
 def _encode_postings(batch: SegmentBatch) -> dict[str, array[int] | bytes]:
-    keys, sizes, sections, counts = merge_postings(batch.postings)
+    keys, sizes, sections, counts = merge_postings(batch.by_term())
     hashes = sorted((crc32(key), number) for number, key in enumerate(keys))
     return {
         "hashes": array("I", [hashed for hashed, _ in hashes]),

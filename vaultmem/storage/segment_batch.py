@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,65 @@ BESIDE = ("text", "place")
 COUNT_BITS = 16
 MAX_COUNT = (1 << COUNT_BITS) - 1
 
+#: From so many postings on numpy is worth its import.
+_MANY = 50_000
+
+
+class FieldPostings:
+    """The postings of one field: first as they come, section by section, then by term."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = _Numbers()
+        self._terms = array("I")
+        self._packed = array("Q")
+        self._grouped: dict[str, array[int]] = {}
+
+    def add(self, base: int, counts: dict[str, int]) -> None:
+        """Add the terms of a section, whose number stands in `base`, higher than all before."""
+        self._grouped = {}
+        self._terms.extend(map(self._numbers.__getitem__, counts))
+        most = max(counts.values(), default=0)
+        found: Iterable[int] = counts.values()
+        if most > MAX_COUNT:
+            found = (min(count, MAX_COUNT) for count in found)
+        self._packed.extend(map(base.__add__, found))
+
+    def extend(self, term: str, packed: Iterable[int]) -> None:
+        """Add postings of one term, of sections higher than all before."""
+        self._grouped = {}
+        before = len(self._packed)
+        self._packed.extend(packed)
+        self._terms.extend([self._numbers[term]] * (len(self._packed) - before))
+
+    def by_term(self) -> dict[str, array[int]]:
+        """Return each term's postings in the order of sections; a term may have none."""
+        self._grouped = self._grouped or self._group()
+        return self._grouped
+
+    def _group(self) -> dict[str, array[int]]:
+        if len(self._terms) < _MANY:
+            found: defaultdict[int, array[int]] = defaultdict(partial(array, "Q"))
+            for number, packed in zip(self._terms, self._packed, strict=True):
+                found[number].append(packed)
+            return {term: found[number] for term, number in self._numbers.items()}
+        import numpy as np
+
+        terms = np.frombuffer(self._terms, np.uint32)
+        data = np.frombuffer(self._packed, np.uint64)[terms.argsort(kind="stable")].tobytes()
+        ends = (8 * np.bincount(terms, minlength=len(self._numbers)).cumsum()).tolist()
+        return {
+            term: array("Q", data[start:end])
+            for term, start, end in zip(self._numbers, [0, *ends], ends, strict=False)
+        }
+
+
+class _Numbers(dict[str, int]):
+    """The number of each term: in the order in which they come."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
 
 class SegmentBatch:
     """The sections of one segment: columns, and postings by field and term."""
@@ -45,9 +105,7 @@ class SegmentBatch:
         #: What the segment itself does not hold of each section; empty where it is not at hand.
         self.beside: dict[str, list[bytes]] = {name: [] for name in BESIDE}
         self.bytes: dict[str, list[bytes]] = {name: [] for name in BYTES_COLUMNS}
-        self.postings: dict[str, defaultdict[str, array[int]]] = {
-            name: defaultdict(partial(array, "Q")) for name in TERM_FIELDS
-        }
+        self.postings = {name: FieldPostings() for name in TERM_FIELDS}
 
     def __len__(self) -> int:
         return len(self.numbers["document"])
@@ -65,7 +123,8 @@ class SegmentBatch:
         self.beside["text"].append(terms.text.encode("utf-8", "surrogatepass"))
         self.beside["place"].append(terms.place)
         for name in TERM_FIELDS:
-            counts = terms.counts[name]
-            entries = map(self.postings[name].__getitem__, counts)
-            for entry, count in zip(entries, counts.values(), strict=True):
-                entry.append(base + (count if count < MAX_COUNT else MAX_COUNT))
+            self.postings[name].add(base, terms.counts[name])
+
+    def by_term(self) -> dict[str, dict[str, array[int]]]:
+        """Return the postings of each field by term."""
+        return {name: postings.by_term() for name, postings in self.postings.items()}

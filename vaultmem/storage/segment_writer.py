@@ -98,7 +98,7 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
         self.perdocwriter.close()
         writer = self.fieldwriter
         for name in TERM_FIELDS:
-            postings = self.batch.postings[name]
+            postings = self.batch.postings[name].by_term()
             writer.start_field(name, self.schema[name])
             field_id = pack_ushort(writer._fieldid)
             offset = writer._postfile.tell()

@@ -67,10 +67,9 @@ def absorb_segment(
     for name in BESIDE:
         batch.beside[name].extend(beside(name, old) for old in kept)
     for field, term, ids, counts in iter_postings(reader):
-        entry = batch.postings[field][term]
-        for old, count in zip(ids, counts, strict=True):
-            if (new := renumbered[old]) >= 0:
-                entry.append((new << COUNT_BITS) + int(count))
+        found = zip(map(renumbered.__getitem__, ids), counts, strict=True)
+        packed = [(new << COUNT_BITS) + int(count) for new, count in found if new >= 0]
+        batch.postings[field].extend(term, packed)
 
 
 def read_column(reader: Any, name: str) -> array[int]:
