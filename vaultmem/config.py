@@ -5,11 +5,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.property import Property
 from vaultmem.errors import RefusedError, VaultError
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.frontmatter import Frontmatter
 
 CONFIG_NAME = "vaultmem.yaml"
 
@@ -150,6 +152,8 @@ def _read_properties(lines: list[str]) -> list[Property]:
             Property(name, text, "str", 0, 1, (0, 0), (), 0)
             for name, text in zip(names, texts, strict=True)
         ]
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
     block = "\n".join(lines) + "\n"
     matter = read_frontmatter(f"---\n{block}---\n")
     if problem := _find_problem(matter, block):

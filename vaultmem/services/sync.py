@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.services.branching.move import is_interrupted, undo_move
 from vaultmem.services.indexing import (
@@ -18,10 +18,12 @@ from vaultmem.services.indexing import (
     remember_index,
     repair_index,
 )
-from vaultmem.services.notes.reading import Job, Outcome, read_notes
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.notes.reading import Job, Outcome
 
 #: Documents a batch: what an interruption loses at most, and what one index segment holds.
 BATCH_SIZE = 20_000
@@ -73,6 +75,8 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
 
     Where the index is behind already, it is mended with this.
     """
+    from vaultmem.services.notes.reading import read_notes
+
     with vault.lock():
         if is_index_behind(vault) and not vault.postpones_index:
             sync_vault(vault)
@@ -119,6 +123,8 @@ def _compare(vault: Vault, scan: Scan) -> _Difference:
 def _apply(
     vault: Vault, scan: Scan, looked: int, report: SyncReport, progress: Progress | None
 ) -> None:
+    from vaultmem.services.notes.reading import read_notes
+
     found = _compare(vault, scan)
     known = vault.manifest.files([*found.notes, *found.gone])
     with vault.state.transaction():
@@ -171,6 +177,8 @@ def _take(
 
 def _jobs(paths: Iterable[str], known: Mapping[str, KnownFile]) -> list[Job]:
     """Return what to read: with the blob id of each path that is a note already."""
+    from vaultmem.services.notes.reading import Job
+
     return [
         Job(path, known[path].blob if path in known and not known[path].problem else "")
         for path in paths

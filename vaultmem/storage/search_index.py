@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -259,6 +258,8 @@ def _is_gone(error: Exception) -> bool:
 
 def _set_aside(folder: Path) -> None:
     """Empty the folder, keeping what was in it as `damaged` for whoever wants to look."""
+    import shutil
+
     aside = folder.with_name(folder.name + ".damaged")
     shutil.rmtree(aside, ignore_errors=True)
     if folder.exists() and any(folder.iterdir()):
