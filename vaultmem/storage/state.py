@@ -15,7 +15,7 @@ from typing import Any
 
 from vaultmem.errors import VaultError
 
-_SCHEMA_VERSION = 4
+_SCHEMA_VERSION = 5
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -31,6 +31,7 @@ CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
     WHERE pinned = 0 AND path NOT LIKE 'primed/%';
 CREATE INDEX documents_tokens ON documents (tokens);
+CREATE INDEX documents_session ON documents (session) WHERE session <> '';
 CREATE TABLE sections (
     document INTEGER NOT NULL, ordinal INTEGER NOT NULL, heading TEXT NOT NULL,
     parents TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, line INTEGER NOT NULL,

@@ -73,7 +73,7 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
 
     The vault must be in sync.
     """
-    where = "d.kind = 'decision' AND d.session = ?"
+    where = "d.session <> '' AND d.session = ? AND d.kind = 'decision'"
     linked = {PurePosixPath(decision.target).name for decision in session.decisions}
     return [
         (record.path, record.title)
