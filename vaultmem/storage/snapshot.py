@@ -86,7 +86,8 @@ class Snapshot:
         counts: list[Any] = []
         for part in self._parts:
             if (found := part.find(term)) is not None:
-                numbers.append(found[0].astype(np.int64) + base)
+                rows = found[0].astype(np.int64)
+                numbers.append(rows + base if base else rows)
                 counts.append(found[1])
             base += part.size
         if not numbers:

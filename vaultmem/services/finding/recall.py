@@ -169,6 +169,7 @@ def _blend(ranking: Ranking, meant: NDArray[np.float32], weight: float) -> Ranki
 def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> list[Hit]:
     """Return the best sections with their texts."""
     hits: list[Hit] = []
+    is_union = len(vault.view.sources) > 1
     start = 0
     while len(hits) < limit and start < len(ranked.ranking.rows):
         some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
@@ -176,16 +177,18 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
         start += len(rows)
         places = _find_places(vault, snapshot, ranked.eligible, rows)
         matches = _explain(some.rows, ranked.shares)
-        parts = zip(*(part.tolist() for part in some.parts), strict=True)
-        for row, matched, (score, closeness, *others) in zip(rows, matches, parts, strict=True):
+        weights = ranked.eligible.state_weight[some.rows].tolist()
+        parts = zip(weights, *(part.tolist() for part in some.parts), strict=True)
+        for row, matched, (weight, score, closeness, *others) in zip(
+            rows, matches, parts, strict=True
+        ):
             if row not in places:
                 continue
             record, section = places[row]
             text = snapshot.beside("text", row).decode() or _read_text(vault, record, section)
             if text is None:
                 continue
-            weight = float(ranked.eligible.state_weight[row])
-            refs = name_refs(vault, record)
+            refs = name_refs(vault, record) if is_union else ()
             found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
             hits.append(Hit(*found))
     return hits
@@ -230,11 +233,13 @@ def _explain(rows: NDArray[np.int64], shares: dict[str, Share]) -> list[tuple[Ma
         if not len(share.rows):
             continue
         places = share.rows.searchsorted(rows)
-        places[places == len(share.rows)] = 0
-        counted = share.packed[places].tolist()
-        scores = share.scores[places].tolist()
-        for number in (share.rows[places] == rows).nonzero()[0].tolist():
-            counts = counted[number]
-            fields = _FIELD_NAMES[counts >> 24 > 0, counts >> 16 & 0xFF > 0, counts & 0xFFFF > 0]
-            found[number].append(Match(term, fields, scores[number]))
+        is_there = (share.rows.take(places, mode="clip") == rows).tolist()
+        if True not in is_there:
+            continue
+        counted = share.packed.take(places, mode="clip").tolist()
+        scores = share.scores.take(places, mode="clip").tolist()
+        for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
+            if there:
+                has = counts >> 24 > 0, counts >> 16 & 0xFF > 0, counts & 0xFFFF > 0
+                matches.append(Match(term, _FIELD_NAMES[has], score))
     return [tuple(matches) for matches in found]
