@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 #: Fewer notes than this are read by the process itself: starting a helper takes as long.
 MANY = 600
 
-_CHUNK = 100
+_CHUNK = 50
 _MAX_HELPERS = 3
+
+#: Chunks that a helper has at once, and the bytes of results that wait while this process reads
+#: too: a helper whose pipe is full stands still.
+_AHEAD = 4
+_PIPE = 1024 * 1024
+_SET_PIPE_SIZE = 1031  # Linux's F_SETPIPE_SZ, which `fcntl` does not name everywhere.
 
 #: So many chunks are kept at most that were read before their turn.
 _MAX_WAITING = 8
@@ -57,7 +63,7 @@ def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[str, Outcome]]
     with contextlib.ExitStack() as stack:
         pool = [stack.enter_context(_Helper(root)) for _ in range(helpers)]
         # Chunks with bytes fill the pipes: no second one while a result may wait to be taken.
-        ahead = 2 if jobs[0].data is None else 1
+        ahead = _AHEAD if jobs[0].data is None else 1
         for chunk, outcomes in _share_out(root, pool, chunks, ahead):
             yield from zip((job.path for job in chunk), outcomes, strict=True)
 
@@ -127,6 +133,10 @@ class _Helper:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
+            if sys.platform == "linux" and self._process.stdout is not None:
+                import fcntl
+
+                fcntl.fcntl(self._process.stdout, _SET_PIPE_SIZE, _PIPE)
         return self
 
     def __exit__(self, *_: object) -> None:
