@@ -354,7 +354,7 @@ def test_a_library_asks_a_live_watcher_instead_of_looking(watched_root: Path, op
     looks: list[str] = []
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "os.scandir" and looking and str(arguments[0]).startswith(str(watched_root)):
+        if looking and event in {"open", "os.scandir"} and Path(str(arguments[0])).is_dir():
             looks.append(str(arguments[0]))
 
     looking = True
