@@ -354,7 +354,8 @@ def test_a_library_asks_a_live_watcher_instead_of_looking(watched_root: Path, op
     looks: list[str] = []
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
-        if looking and event in {"open", "os.scandir"} and Path(str(arguments[0])).is_dir():
+        opened_or_listed = event in {"open", "os.scandir"} and looking
+        if opened_or_listed and str(arguments[0]) == str(watched_root):
             looks.append(str(arguments[0]))
 
     looking = True
