@@ -11,8 +11,8 @@ import contextlib
 import os
 from typing import NoReturn
 
-#: Where the child looks, where its answer comes from, and its process id.
-_begun: tuple[str, int, int] | None = None
+#: Where a child looks, where its answer comes from, and its process id: one, or none any more.
+_begun: list[tuple[str, int, int]] = []
 
 
 def begin_scan(root: str) -> None:
@@ -20,7 +20,6 @@ def begin_scan(root: str) -> None:
 
     Nothing may run beside this process's main thread: a fork has only that.
     """
-    global _begun
     if not hasattr(os, "fork"):
         return
     try:
@@ -31,15 +30,15 @@ def begin_scan(root: str) -> None:
     if not child:
         _scan(root, writing)
     os.close(writing)
-    _begun = (root, reading, child)
+    _begun.append((root, reading, child))
 
 
 def take_signature(root: str) -> str:
     """Return the signature of the scan that was begun here, once; empty if there was none."""
-    global _begun
-    if _begun is None:
+    try:
+        begun, reading, child = _begun.pop()
+    except IndexError:
         return ""
-    (begun, reading, child), _begun = _begun, None
     with open(reading, "rb") as answer:
         signature = answer.read().decode("ascii")
     with contextlib.suppress(ChildProcessError):

@@ -11,6 +11,9 @@ from vaultmem.storage.scan_ahead import take_signature
 from vaultmem.storage.watcher import FolderWatcher
 from vaultmem.vault import Vault
 
+#: Of no count of hints.
+_NEVER = -1
+
 
 class ChangeHints:
     """Watches a vault's folder for a process that answers many questions.
@@ -32,8 +35,10 @@ class ChangeHints:
         watched = self._watch()
         count = self._count
         if not watched or count != self._seen or _has_moved(vault):
-            sync_vault(vault, seen=take_signature(str(vault.root)))
-            self._seen = count
+            seen = take_signature(str(vault.root))
+            sync_vault(vault, seen=seen)
+            # Another process looked before this one began to watch: look once more next time.
+            self._seen = _NEVER if seen else count
 
     def stop(self) -> None:
         """Watch no more."""
