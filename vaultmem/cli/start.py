@@ -19,20 +19,12 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 _WARM_HOOK = ("hook", "prompt")
 
 #: Commands that look at the whole folder first, and of which somebody waits for the answer.
-_LOOKING = WARM_COMMANDS | {
-    *(
-        "hook",
-        "mcp",
-        "session",
-        "status",
-        "promote",
-        "links",
-        "backlinks",
-        "orphans",
-        "similar",
-        "why",
-    ),
-}
+_LOOKING = WARM_COMMANDS.union(
+    ("mcp", "session", "status", "promote", "links", "backlinks", "orphans", "similar", "why")
+)
+
+#: Events that a hook answers at once; the others are left to a process that nobody waits for.
+_LOOKING_HOOKS = frozenset({"session-start", "prompt"})
 
 #: Bytes of standard input that are read; a prompt may hold a whole file.
 MAX_INPUT = 8 * 1024 * 1024
@@ -82,7 +74,7 @@ def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
     command = find_command(arguments)
-    if command in _LOOKING:
+    if command in _LOOKING or (command == "hook" and not _LOOKING_HOOKS.isdisjoint(arguments)):
         _look_ahead(arguments)
     code = _run_plainly(command, arguments)
     if code is not None:

@@ -168,11 +168,9 @@ class View:
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of all of them."""
         joined = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
-        if not self.sources:  # Most often every document is of a file: then no join is needed.
-            everything = self._keep("everything", _EVERYTHING)
-            if everything:
-                return int(everything[0][0]), int(everything[0][1])
-        notes, tokens = self._keep("totals", joined)[0]
+        # Most often every document is of a file: then no join is needed.
+        found = [] if self.sources else self._keep("everything", _EVERYTHING)
+        notes, tokens = (found or self._keep("totals", joined))[0]
         return int(notes), int(tokens)
 
     def sources_of(self, document: int) -> tuple[str, ...]:
