@@ -7,9 +7,13 @@ and a validator made for each of hundreds of messages, most of which never come.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
@@ -20,7 +24,10 @@ from typing import Any, Union, get_origin
 _GREEDY = ("mcp", "mcp.server")
 
 #: What `mcp.server.lowlevel` imports for HTTP alone; it stands there in signatures.
-_WEB = ("starlette", "sse_starlette", "mcp.server.auth", "mcp.server.streamable_http")
+_WEB = re.compile(r"(starlette|sse_starlette|mcp\.server\.(auth|streamable_http))([._].*)?")
+
+#: Modules with the messages of one version of the protocol; a connection speaks one or two.
+_VERSION = re.compile(r"mcp_types\._v\d+_\d+_\d+")
 
 
 def import_sdk() -> None:
@@ -36,12 +43,15 @@ def import_sdk() -> None:
     try:
         for name in _GREEDY:
             _import_lazily(name)
-        with _build_on_use(), _without_web():
+        messages, web = _StandIns(_VERSION, _Message), _StandIns(_WEB, _make_empty)
+        with _build_on_use(), messages.imported(), web.imported():
             import mcp.server.lowlevel
     except ModuleNotFoundError:
         raise
     except Exception:  # noqa: BLE001  Only a saving: what is there works as it is, too.
-        for name in [each for each in sys.modules if each.partition(".")[0] == "mcp"]:
+        for name in [
+            each for each in sys.modules if each.partition(".")[0] in {"mcp", "mcp_types"}
+        ]:
             del sys.modules[name]
         import mcp.server.lowlevel  # noqa: F401
 
@@ -73,6 +83,7 @@ def _build_on_use() -> Iterator[None]:
     from pydantic import BaseModel, TypeAdapter
 
     config, build = BaseModel.model_config, TypeAdapter.__init__
+    names: Any = vars(typing)  # Annotations are texts, a quarter of which are not the same.
 
     def defer(
         adapter: TypeAdapter[Any], type: Any, *, _parent_depth: int = 2, **given: Any
@@ -81,48 +92,76 @@ def _build_on_use() -> Iterator[None]:
             given.setdefault("config", {"defer_build": True})
         build(adapter, type, _parent_depth=_parent_depth + 1, **given)
 
+    names["compile"] = cache(compile)
     BaseModel.model_config = {**config, "defer_build": True}
     TypeAdapter.__init__ = defer  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
+        del names["compile"]
         BaseModel.model_config = config
         TypeAdapter.__init__ = build  # type: ignore[method-assign]
 
 
-@contextmanager
-def _without_web() -> Iterator[None]:
-    """Let empty classes stand for those of the web meanwhile."""
-    there = set(sys.modules)
-    finder = _Blank()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [each for each in sys.modules if _is_web(each) and each not in there]:
-            del sys.modules[name]
+class _StandIns(MetaPathFinder, Loader):
+    """Finds the modules of which the whole name matches, with a stand-in under each name."""
 
+    def __init__(self, names: re.Pattern[str], make: Callable[[str, str], object]) -> None:
+        self._names = names
+        self._make = make
+        self._modules: list[str] = []
 
-class _Blank(MetaPathFinder, Loader):
-    """Finds every module of the web, with an empty class under each name."""
+    @contextmanager
+    def imported(self) -> Iterator[None]:
+        """Let stand-ins be imported meanwhile, and the modules themselves afterwards."""
+        sys.meta_path.insert(0, self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+            for name in self._modules:
+                del sys.modules[name]
+                above, _, own = name.rpartition(".")
+                if above in sys.modules:
+                    vars(sys.modules[above]).pop(own, None)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Take these modules, and no other."""
-        return ModuleSpec(name, self, is_package=True) if _is_web(name) else None
+        return ModuleSpec(name, self, is_package=True) if self._names.fullmatch(name) else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Let the module have any name."""
 
-        def make(wanted: str) -> Any:
+        def find(wanted: str) -> object:
             if wanted.startswith("__"):
                 raise AttributeError(wanted)
-            return type(wanted, (), {})
+            return self._make(module.__name__, wanted)
 
-        module.__dict__["__getattr__"] = make
+        module.__dict__["__getattr__"] = find
+        self._modules.append(module.__name__)
 
 
-def _is_web(name: str) -> bool:
-    return any(name == each or name.startswith((f"{each}.", f"{each}_")) for each in _WEB)
+def _make_empty(_: str, name: str) -> object:
+    return type(name, (), {})
+
+
+class _Message:
+    """Stands for a message's class until it is used; then all of its version are made."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = (module, name)
+
+    def __getattr__(self, wanted: str) -> Any:
+        return getattr(self._load(), wanted)
+
+    def __get_pydantic_core_schema__(self, _: object, handler: Any) -> Any:
+        return handler.generate_schema(self._load())
+
+    def _load(self) -> Any:
+        module, name = self._place
+        if module not in sys.modules:
+            with _build_on_use():
+                import_module(module)
+        return getattr(sys.modules[module], name)
