@@ -81,11 +81,9 @@ class ActiveSessions:
         found = [record for file in files if (record := _read(file)) is not None]
         return sorted(found, key=lambda record: (-record.at, record.id))
 
-    def find_active(self, workspace: str, agent: str) -> ActiveSession | None:
-        """Return the session that an agent last began or took up in a workspace."""
-        wanted = (workspace, agent)
-        found = (r for r in self.all() if (r.workspace, r.agent) == wanted and not r.recovered)
-        return next(found, None)
+    def list_open(self, workspace: str) -> list[ActiveSession]:
+        """Return the sessions that are open in a workspace, those last begun or taken up first."""
+        return [each for each in self.all() if each.workspace == workspace and not each.recovered]
 
     def _write(self, record: ActiveSession) -> None:
         file = self.file_of(record.id)

@@ -147,13 +147,13 @@ def _from_variable(name: str, environ: Mapping[str, str]) -> Candidate:
 
 def _from_file(vault: Vault, workspace: Path) -> Candidate:
     active = ActiveSessions(vault.state_folder)
-    found = active.find_active(str(workspace), vault.author.agent)
+    there = active.list_open(str(workspace))
+    found = next((each for each in there if each.agent == vault.author.agent), None)
     whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
     source = f"active session of {whom} in {workspace}"
     if found is not None:
         return Candidate(source, found.id, found.id, f"in {active.file_of(found.id)}")
-    others = [r for r in active.all() if r.workspace == str(workspace) and not r.recovered]
-    agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in others))
+    agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in there))
     return Candidate(source, "", "", f"open here: of {agents}; see --agent" if agents else "")
 
 
