@@ -25,9 +25,8 @@ def play(root: Path, scene: Play[Result], *, mode: str = "auto", **settings: Any
 
     async def run() -> Result:
         subscribers = Subscribers()
-        place = Workplace(
-            root, settings.pop("agent", "claude"), notice=subscribers.notice, **settings
-        )
+        place = Workplace(root, settings.pop("agent", "claude"), **settings)
+        place.notice = subscribers.notice
         try:
             async with Client(build_server(place, subscribers), mode=mode) as client:
                 return await scene(client)

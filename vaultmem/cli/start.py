@@ -100,14 +100,18 @@ def _run_plainly(command: str, arguments: list[str]) -> int | None:
 
 
 def _look_ahead(arguments: list[str]) -> None:
-    """Let the folder be looked at while the command is loaded, on another core."""
+    """Let the folder be looked at while the command is loaded, on another core.
+
+    A server will watch it, and says when it does.
+    """
     from vaultmem.storage.scan_ahead import begin_scan
     from vaultmem.storage.watch_socket import has_socket
 
     with contextlib.suppress(ValueError):
         root = _find_root(_take_vault(arguments)[1], arguments)
-        if root and not has_socket(root):
-            begin_scan(root)
+        serves = find_command(arguments) == "mcp"
+        if root and (serves or not has_socket(root)):
+            begin_scan(root, held=serves)
 
 
 def find_command(arguments: list[str]) -> str:

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.tool import see_at
 from vaultmem.services.watching.hints import ChangeHints
 from vaultmem.vault import Vault, open_vault
@@ -27,19 +27,13 @@ class Workplace:
     `notice` is told of each path that may have changed, from another thread.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        agent: str,
-        ref: str = "",
-        read_only: bool = False,
-        notice: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, root: Path, agent: str, ref: str = "", read_only: bool = False) -> None:
         self.root = root
         self.agent = agent
         self.ref = ref
         self.read_only = read_only
-        self._reader = _Worker(self, notice)
+        self.notice: Callable[[str], None] | None = None
+        self._reader = _Worker(self, self._pass_on)
         self._writer = _Worker(self, None)
 
     async def read(self, work: Callable[[Vault], Result], session: str = "") -> Result:
@@ -56,6 +50,10 @@ class Workplace:
             raise RefusedError("this server only reads; start it without --read-only to write")
         return await self._writer.run(work, session)
 
+    def watch(self) -> None:
+        """Begin to watch the folder; what is known of it by then need not be looked at again."""
+        self._reader.begin()
+
     def warm_up(self) -> None:
         """Open the vault while the client is still saying who it is; the first question waits less.
 
@@ -67,6 +65,10 @@ class Workplace:
         """Wait for what is under way, and close the vault."""
         self._writer.close()
         self._reader.close()
+
+    def _pass_on(self, path: str) -> None:
+        if self.notice is not None:
+            self.notice(path)
 
 
 class _Worker:
@@ -86,6 +88,14 @@ class _Worker:
     def submit(self, work: Callable[[Vault], Result], session: str = "") -> Future[Result]:
         """Have the work done after what was asked for before."""
         return self._thread.submit(self._work, work, session)
+
+    def begin(self) -> None:
+        """Watch the vault, before anything is asked; what is wrong with it is told then."""
+        with contextlib.suppress(OSError, VaultError):
+            vault = open_vault(self._place.root)
+            _, hints = self._keep(vault)
+            hints.begin()
+            self._known = _identify(vault)
 
     def close(self) -> None:
         """Let go of everything, once the last request is done."""
