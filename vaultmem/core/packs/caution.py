@@ -35,30 +35,31 @@ _PLACE = re.compile(
 #: One of these is in whatever `_PLACE` finds; to look for them first saves most searches.
 _PLACE_WORDS = frozenset(
     [
-        "here",
-        "locally",
-        "machine",
-        "host",
-        "box",
-        "laptop",
-        "container",
-        "sandbox",
-        "environment",
-        "computer",
-        "server",
-        "runner",
-        "ci",
-        "vpn",
-        "network",
-        "internet",
-        "docker",
-        "firewall",
-        "proxy",
-        "gpu",
-        "installed",
+        b"here",
+        b"locally",
+        b"machine",
+        b"host",
+        b"box",
+        b"laptop",
+        b"container",
+        b"sandbox",
+        b"environment",
+        b"computer",
+        b"server",
+        b"runner",
+        b"ci",
+        b"vpn",
+        b"network",
+        b"internet",
+        b"docker",
+        b"firewall",
+        b"proxy",
+        b"gpu",
+        b"installed",
     ]
 )
-_WORD = re.compile(r"[a-z]+")
+#: Makes all but small letters blanks.
+_LETTERS = bytes(code if 97 <= code <= 122 else 32 for code in range(256))
 _SENTENCE = re.compile(r"[.!?]\s+|\n+")
 
 
@@ -70,7 +71,8 @@ def is_environment_claim(hit: Hit) -> bool:
     if record.kind not in _KINDS:
         return False
     text = f"{record.title}. {hit.text}"
-    if _PLACE_WORDS.isdisjoint(_WORD.findall(text.lower())) or not _PLACE.search(text):
+    words = text.lower().encode("utf-8", "surrogatepass").translate(_LETTERS).split()
+    if _PLACE_WORDS.isdisjoint(words) or not _PLACE.search(text):
         return False
     return any(_LACK.search(s) and _PLACE.search(s) for s in _SENTENCE.split(text))
 
