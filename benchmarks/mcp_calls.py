@@ -159,35 +159,41 @@ async def _call(client: Client, tool: str, question: str) -> None:
 @asynccontextmanager
 async def _connected(command: Command) -> AsyncIterator[tuple[Client, int]]:
     """Start a server, and give its client and its process id (0 where the system tells none)."""
-    before = set(_list_children())
+    before = set(_list_children(os.getpid()))
     words = list(map(str, command))
     server = StdioServerParameters(command=words[0], args=words[1:], env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
-        yield client, max(set(_list_children()) - before, default=0)
+        yield client, max(set(_list_children(os.getpid())) - before, default=0)
 
 
-def _list_children() -> list[int]:
+def _list_children(parent: int) -> list[int]:
     try:
-        found = Path("/proc/self/task").glob("*/children")
+        found = Path(f"/proc/{parent}/task").glob("*/children")
         return [int(pid) for file in found for pid in file.read_text().split()]
     except OSError:
         return []
 
 
 def _read_cpu(pid: int) -> float:
-    """Return the seconds that a process has had of a core, on Linux."""
+    """Return the seconds that a process and its children have had of a core, on Linux."""
     if not pid:
         return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    spent = 0.0
+    for each in [pid, *_list_children(pid)]:
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        spent += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
 
 
 def _read_memory(pid: int) -> float:
-    """Return the resident memory of a process in MB, on Linux."""
+    """Return the resident memory of a process and its children in MB, on Linux.
+
+    What they share is counted for each.
+    """
     if not pid:
         return 0.0
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    statuses = [Path(f"/proc/{each}/status").read_text() for each in [pid, *_list_children(pid)]]
+    return sum(int(text.split("VmRSS:")[1].split()[0]) for text in statuses) / 1024
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from vaultmem.mcp_server.kept import Served
 from vaultmem.mcp_server.resources import Subscribers
 from vaultmem.mcp_server.server import build_server
 from vaultmem.mcp_server.workplace import Workplace
@@ -25,8 +26,8 @@ def play(root: Path, scene: Play[Result], *, mode: str = "auto", **settings: Any
 
     async def run() -> Result:
         subscribers = Subscribers()
-        place = Workplace(root, settings.pop("agent", "claude"), **settings)
-        place.notice = subscribers.notice
+        served = Served(root, settings.pop("agent", "claude"), settings.pop("ref", ""))
+        place = Workplace(served, notice=subscribers.notice, **settings)
         try:
             async with Client(build_server(place, subscribers), mode=mode) as client:
                 return await scene(client)

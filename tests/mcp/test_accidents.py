@@ -6,14 +6,19 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from mcp.client.client import Client
-from serving import call, play, refused
+from serving import call, play, play_stdio, refused
 from support import git, write_notes
 
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
 Open = Callable[..., Vault]
+Play = Callable[..., object]
+
+#: A server whose threads read, and one that has a process for it.
+everywhere = pytest.mark.parametrize("play", [play, play_stdio])
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",
@@ -21,7 +26,8 @@ NOTES = {
 }
 
 
-def test_a_server_outlives_its_vaults_accidents(make_vault: Make, opened: Open) -> None:
+@everywhere
+def test_a_server_outlives_its_vaults_accidents(play: Play, make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     aside = root.with_name("aside")
 
@@ -48,7 +54,8 @@ def test_a_server_outlives_its_vaults_accidents(make_vault: Make, opened: Open) 
     play(root, scene)
 
 
-def test_a_caller_who_gives_up_leaves_the_server_working(make_vault: Make) -> None:
+@everywhere
+def test_a_caller_who_gives_up_leaves_the_server_working(play: Play, make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
@@ -68,7 +75,10 @@ def test_a_caller_who_gives_up_leaves_the_server_working(make_vault: Make) -> No
     assert not list(root.rglob(".vaultmem-*"))
 
 
-def test_a_server_goes_on_without_git_and_under_another_gits_lock(make_vault: Make) -> None:
+@everywhere
+def test_a_server_goes_on_without_git_and_under_another_gits_lock(
+    play: Play, make_vault: Make
+) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
@@ -90,8 +100,9 @@ def test_a_server_goes_on_without_git_and_under_another_gits_lock(make_vault: Ma
     assert git(root, "status", "--porcelain") == ""
 
 
+@everywhere
 def test_whoever_writes_waits_for_the_lock_and_whoever_reads_does_not(
-    make_vault: Make, opened: Open
+    play: Play, make_vault: Make, opened: Open
 ) -> None:
     root = make_vault(NOTES)
 
@@ -110,7 +121,8 @@ def test_whoever_writes_waits_for_the_lock_and_whoever_reads_does_not(
     play(root, scene)
 
 
-def test_another_vault_in_its_place_is_another_vault(make_vault: Make) -> None:
+@everywhere
+def test_another_vault_in_its_place_is_another_vault(play: Play, make_vault: Make) -> None:
     root, other = make_vault(NOTES), make_vault({"notes/zebra.md": "Zebras graze.\n"}, name="b")
     aside = root.with_name("aside")
 

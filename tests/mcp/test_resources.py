@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from serving import play
+from serving import play, play_stdio
 from support import write_notes
 
 Make = Callable[..., Path]
@@ -53,7 +53,8 @@ def test_every_note_is_a_resource_and_can_be_read(make_vault: Make) -> None:
     play(root, scene)
 
 
-def test_whoever_listens_is_told_of_a_save(make_vault: Make) -> None:
+@pytest.mark.parametrize("play", [play, play_stdio])
+def test_whoever_listens_is_told_of_a_save(play: Callable[..., object], make_vault: Make) -> None:
     root = make_vault({"notes/a.md": "Anchors.\n", "notes/b.md": "Buoys.\n"})
 
     async def scene(client: Client) -> None:

@@ -20,7 +20,7 @@ _WARM_HOOK = ("hook", "prompt")
 
 #: Commands that look at the whole folder first, and of which somebody waits for the answer.
 _LOOKING = WARM_COMMANDS.union(
-    ("mcp", "session", "status", "promote", "links", "backlinks", "orphans", "similar", "why")
+    ("session", "status", "promote", "links", "backlinks", "orphans", "similar", "why")
 )
 
 #: Events that a hook answers at once; the others are left to a process that nobody waits for.
@@ -100,18 +100,14 @@ def _run_plainly(command: str, arguments: list[str]) -> int | None:
 
 
 def _look_ahead(arguments: list[str]) -> None:
-    """Let the folder be looked at while the command is loaded, on another core.
-
-    A server will watch it, and says when it does.
-    """
+    """Let the folder be looked at while the command is loaded, on another core."""
     from vaultmem.storage.scan_ahead import begin_scan
     from vaultmem.storage.watch_socket import has_socket
 
     with contextlib.suppress(ValueError):
         root = _find_root(_take_vault(arguments)[1], arguments)
-        serves = find_command(arguments) == "mcp"
-        if root and (serves or not has_socket(root)):
-            begin_scan(root, held=serves)
+        if root and not has_socket(root):
+            begin_scan(root)
 
 
 def find_command(arguments: list[str]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from vaultmem.mcp_server.showing import tell_state
 from vaultmem.mcp_server.workplace import Workplace
-from vaultmem.vault import Vault
 
 _RESUME = """\
 Below is what this memory holds for going on with the work{about}. It is evidence: check what you \
@@ -14,9 +16,6 @@ rely on against the repository. Say in a few lines where things stand and what t
 then ask before you begin.
 
 {pack}"""
-
-#: Tokens of what the last session knew, at most; the vault's pack comes beside it.
-_RESTORE_BUDGET = 2_000
 
 _CURATE = """\
 Look after this memory{about}. Use recall to find notes that repeat or contradict each other, are \
@@ -64,24 +63,7 @@ async def get_prompt(
     if name not in _PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"no such prompt; there are {', '.join(_PROMPTS)}")
     about = " ".join((given or {}).get("about", "").split())[:1_000]
-    pack = await place.read(lambda vault: _tell_state(vault, about)) if name == "resume" else ""
+    pack = await place.read(partial(tell_state, about)) if name == "resume" else ""
     text = _PROMPTS[name][2].format(about=f": {about}" if about else "", pack=pack)
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=_PROMPTS[name][1], messages=[message])
-
-
-def _tell_state(vault: Vault, about: str) -> str:
-    """Return what the last session here knew, if there was one, and what the vault has to add."""
-    from vaultmem.errors import NoteNotFoundError
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.receipts import keep_receipt
-    from vaultmem.services.sessions.identify import require_session
-    from vaultmem.services.sessions.restore import restore_session
-
-    made = make_pack(vault, about)
-    keep_receipt(vault, made, about)
-    try:
-        last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
-    except NoteNotFoundError:
-        return made.text
-    return f"{last.text.rstrip()}\n\n{made.text}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from urllib.parse import quote as quote_url
-from urllib.parse import unquote
 
 import mcp_types as types
 from mcp.server.session import ServerSession
@@ -17,15 +17,9 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from vaultmem.errors import VaultError
-from vaultmem.mcp_server.limits import cut_text
+from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_resource
 from vaultmem.mcp_server.workplace import Workplace
 from vaultmem.storage.watcher import EVERYTHING
-from vaultmem.vault import Vault
-
-PACK = "vaultmem://pack"
-NOTE = "vaultmem://note/"
-
-_PAGE = 100
 
 #: Seconds of quiet before subscribers are told, so that one save is one notice.
 _QUIET = 0.2
@@ -33,26 +27,16 @@ _QUIET = 0.2
 
 async def list_resources(place: Workplace, cursor: str | None) -> types.ListResourcesResult:
     """Return the pack and the notes, by path, a page at a time."""
-    after = cursor or ""
-
-    def page(vault: Vault) -> list[tuple[str, str, str]]:
-        records = sorted(vault.view.records(), key=lambda record: record.path)
-        return [
-            (record.path, record.title, f"{record.kind}, {record.state}")
-            for record in records
-            if record.path > after and record.state != "quarantined"
-        ][: _PAGE + 1]
-
-    found = await place.read(page)
+    found = await place.read(partial(list_page, cursor or ""))
     resources = [
         types.Resource(
             uri=note_uri(path), name=path, title=title, description=facts, mime_type="text/markdown"
         )
-        for path, title, facts in found[:_PAGE]
+        for path, title, facts in found[:PAGE]
     ]
     if not cursor:
         resources.insert(0, _PACK_RESOURCE)
-    following = found[_PAGE - 1][0] if len(found) > _PAGE else None
+    following = found[PAGE - 1][0] if len(found) > PAGE else None
     return types.ListResourcesResult(resources=resources, next_cursor=following)
 
 
@@ -85,7 +69,7 @@ async def read_resource(place: Workplace, uri: str) -> types.ReadResourceResult:
         MCPError: there is no such resource.
     """
     try:
-        text = await place.read(lambda vault: _render(vault, uri))
+        text = await place.read(partial(render_resource, uri))
     except VaultError as error:
         raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
     contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
@@ -163,24 +147,3 @@ _PACK_RESOURCE = types.Resource(
     description="What is pinned and what is most recent, within the vault's token budget.",
     mime_type="text/markdown",
 )
-
-
-def _render(vault: Vault, uri: str) -> str:
-    from vaultmem.errors import NoteNotFoundError
-
-    if uri == PACK or uri.startswith(f"{PACK}/"):
-        return _render_pack(vault, unquote(uri[len(PACK) + 1 :]))
-    if uri.startswith(NOTE):
-        from vaultmem.mcp_server.notes import read_tool
-
-        return read_tool(vault, {"path": unquote(uri[len(NOTE) :])}).text
-    raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
-
-
-def _render_pack(vault: Vault, query: str) -> str:
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.receipts import keep_receipt
-
-    made = make_pack(vault, query)
-    keep_receipt(vault, made, query)
-    return cut_text(made.text, 0)[0]

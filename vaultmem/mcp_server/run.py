@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.mcp_server.kept import Served
+from vaultmem.mcp_server.reading import start_reading
 from vaultmem.mcp_server.sdk import import_sdk
 from vaultmem.mcp_server.workplace import Workplace
 
@@ -28,9 +34,9 @@ def serve(
         ModuleNotFoundError: the SDK is not installed.
     """
     gc.disable()  # Hundreds of thousands of objects are made now, and all of them stay.
-    place = Workplace(root, agent, ref, read_only)
+    served = Served(root, agent, ref)
+    reader = start_reading(served)
     try:
-        place.watch()
         if http is None:
             import_sdk()
         import anyio
@@ -39,13 +45,17 @@ def serve(
         from vaultmem.mcp_server.server import build_server
 
         subscribers = Subscribers()
-        place.notice = subscribers.notice
+        place = Workplace(served, read_only, subscribers.notice, reader)
         server = build_server(place, subscribers)
         gc.freeze()
         gc.enable()
-        anyio.run(_serve, server, place, http)
+        try:
+            anyio.run(_serve, server, place, http)
+        finally:
+            place.close()
     finally:
-        place.close()
+        if reader is not None:
+            reader.close()
 
 
 async def _serve(server: Server[Any], place: Workplace, http: tuple[int, str] | None) -> None:
@@ -53,9 +63,35 @@ async def _serve(server: Server[Any], place: Workplace, http: tuple[int, str] | 
     if http is None:
         from mcp.server.stdio import stdio_server
 
+        _end_on_signals(place)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     else:
         from vaultmem.mcp_server.http import serve_http
 
         await serve_http(server, *http)
+
+
+def _end_on_signals(place: Workplace) -> None:
+    """Let Ctrl-C end the server when what is under way is done, and a second one at once.
+
+    The SDK would wait for another line of its client.
+    """
+    import asyncio
+
+    ending: list[int] = []
+
+    def finish(number: int) -> None:
+        place.close()
+        os._exit(128 + number)
+
+    def end(number: int) -> None:
+        if ending:
+            os._exit(128 + number)
+        ending.append(number)
+        threading.Thread(target=finish, args=[number]).start()
+
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(NotImplementedError):  # On Windows.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, end, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -14,9 +15,9 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.core.plain import as_plain
 from vaultmem.errors import VaultError
 from vaultmem.mcp_server.checking import find_problem
+from vaultmem.mcp_server.kept import settle
 from vaultmem.mcp_server.prompts import get_prompt, list_prompts
 from vaultmem.mcp_server.resources import (
     Subscribers,
@@ -24,7 +25,7 @@ from vaultmem.mcp_server.resources import (
     list_templates,
     read_resource,
 )
-from vaultmem.mcp_server.tool import Tool
+from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.mcp_server.toolbox import TOOLS
 from vaultmem.mcp_server.workplace import Workplace
 
@@ -65,7 +66,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
         return await read_resource(place, str(asked.uri))
 
     async def on_subscribe(context: Context, asked: types.SubscribeRequestParams) -> Any:
-        await place.read(lambda vault: None)  # From here on the folder is watched.
+        await place.read(settle)
         subscribers.add(str(asked.uri), context.session)
         return types.EmptyResult()
 
@@ -76,7 +77,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
     listen = ListenHandler(subscribers.bus)
 
     async def on_listen(context: Context, asked: types.SubscriptionsListenRequestParams) -> Any:
-        await place.read(lambda vault: None)
+        await place.read(settle)
         return await listen(context, asked)
 
     async def on_list_prompts(_: Context, __: Any) -> types.ListPromptsResult:
@@ -117,15 +118,13 @@ async def _call(place: Workplace, tool: Tool, given: dict[str, Any]) -> types.Ca
     session = str(given.get("session", ""))
     run = place.write if tool.writes else place.read
     try:
-        answer = await run(lambda vault: tool.run(vault, given), session)
+        text, data = await run(partial(run_tool, tool.run, given), session)
     except VaultError as error:
         return _refuse(str(error))
     except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
         _LOG.exception("%s failed", tool.name)
         return _refuse(f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why")
-    return types.CallToolResult(
-        content=[_text(answer.text)], structured_content=as_plain(answer.as_data())
-    )
+    return types.CallToolResult(content=[_text(text)], structured_content=data)
 
 
 def _describe(tool: Tool) -> types.Tool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vaultmem.core.plain import as_plain
 from vaultmem.mcp_server.schemas import Schema
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ class Answer(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return the data with what is told."""
         return {"told": self.text if self.told is None else self.told, **self.data}
+
+
+def run_tool(
+    run: Callable[[Vault, dict[str, Any]], Answer], given: dict[str, Any], vault: Vault
+) -> tuple[str, dict[str, Any]]:
+    """Return what a tool answers, as text and as data of plain types."""
+    answer = run(vault, given)
+    return answer.text, as_plain(answer.as_data())
 
 
 class Tool(NamedTuple):

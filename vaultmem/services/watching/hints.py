@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from vaultmem.services.indexing import is_index_behind
 from vaultmem.services.sync import sync_vault
-from vaultmem.storage.scan_ahead import release_scan, take_signature
 from vaultmem.storage.watcher import FolderWatcher
 from vaultmem.vault import Vault
 
@@ -24,23 +23,15 @@ class ChangeHints:
         self._notice = notice
         self._count = 1
         self._seen = 0
-        self._at_release = 0
         self._lock = threading.Lock()
         self._watcher: FolderWatcher | None = None
-
-    def begin(self) -> None:
-        """Watch from now on, and let the scan begin that a child process was held back from."""
-        self._watch()
 
     def sync(self, vault: Vault) -> None:
         """Bring the vault's index up to what is on disk, if there may be something new."""
         watched = self._watch()
         count = self._count
         if not watched or count != self._seen or _has_moved(vault):
-            seen = take_signature(str(vault.root))
-            # What a child saw holds if nothing was hinted at since before it looked.
-            still = watched and count == self._at_release
-            sync_vault(vault, seen=seen if still else "")
+            sync_vault(vault)
             self._seen = count
 
     def stop(self) -> None:
@@ -60,8 +51,6 @@ class ChangeHints:
                 watcher.stop()
             self._watcher = FolderWatcher(self._vault.root, self._take, self._vault.config.ignores)
             self._watcher.start()
-            self._at_release = self._count
-            release_scan()
             return False
 
     def _take(self, path: str) -> None:

@@ -1,0 +1,115 @@
+"""A vault that stays open between requests, and opens anew what was moved, rebuilt or replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from vaultmem.mcp_server.tool import see_at
+from vaultmem.services.watching.hints import ChangeHints
+from vaultmem.vault import Vault, open_vault
+
+Result = TypeVar("Result")
+
+#: What is done with a vault. A process is told of it: it has to be a function of a module, with
+#: its first arguments bound (`functools.partial`) or none.
+Work = Callable[[Vault], Result]
+
+
+class Served(NamedTuple):
+    """Which vault is served, in whose name, and which branch of it, "" for what is on disk."""
+
+    root: Path
+    agent: str
+    ref: str = ""
+
+
+class KeptVault:
+    """One vault, for one thread: a database connection belongs to that.
+
+    `notice` is told of each path that may have changed, from another thread.
+    """
+
+    def __init__(self, served: Served, notice: Callable[[str], None] | None) -> None:
+        self._served = served
+        self._notice = notice
+        self._kept: tuple[Vault, ChangeHints] | None = None
+        self._known: tuple[object, ...] = ()
+
+    def run(self, work: Work[Result], session: str) -> Result:
+        """Return what `work` makes of the vault, in sync."""
+        root, agent, ref = self._served
+        vault = open_vault(root, agent=agent, session=session, ref=ref)
+        kept, hints = self._keep(vault)
+        vault.share_storage(kept)
+        try:
+            hints.sync(vault)
+            self._known = _identify(vault)
+            return work(see_at(vault, {}) if vault.ref else _in_session(vault))
+        except OSError:
+            self._known = ()  # Something was taken away below us: begin anew next time.
+            raise
+
+    def let_go(self) -> None:
+        """Close what is open."""
+        if self._kept is not None:
+            vault, hints = self._kept
+            hints.stop()
+            with contextlib.suppress(Exception):
+                vault.close()
+        self._kept = None
+
+    def _keep(self, vault: Vault) -> tuple[Vault, ChangeHints]:
+        """Return what stays open, opened anew where something was replaced."""
+        if self._kept is None or _identify(vault) != self._known:
+            self.let_go()
+            kept = open_vault(self._served.root)
+            self._kept = kept, ChangeHints(kept, self._notice)
+        return self._kept
+
+
+def settle(_: Vault) -> None:
+    """Do nothing with a vault: from here on it is open, in sync, and watched."""
+
+
+def warm_up(_: Vault) -> None:
+    """Load what finds, so that the first question waits less."""
+    import vaultmem.core.finding.ranking
+    import vaultmem.mcp_server.finding
+    import vaultmem.services.finding.look
+    import vaultmem.services.finding.pack
+    import vaultmem.services.finding.recall  # noqa: F401
+
+
+def _in_session(vault: Vault) -> Vault:
+    """Return the vault for writing in the session that its agent has open here, if there is one."""
+    from vaultmem.services.sessions.identify import identify_session
+    from vaultmem.services.sessions.write import act_in
+
+    if vault.author.session:
+        return vault
+    session = identify_session(vault).session
+    return act_in(vault, session) if session else vault
+
+
+def _identify(vault: Vault) -> tuple[object, ...]:
+    """Return what is another when folder, repository, state or index were replaced."""
+    return tuple(
+        _inode(path)
+        for path in (
+            vault.root,
+            vault.root / ".git",
+            vault.state_folder / "state.sqlite3",
+            vault.state_folder / "index",
+        )
+    )
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
