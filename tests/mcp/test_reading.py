@@ -69,10 +69,12 @@ def _children(pid: int) -> list[int]:
     return [int(each) for each in told.split()]
 
 
-def _server() -> int:
-    """Return the server that this process started last."""
+def _server(root: Path) -> int:
+    """Return the server of a vault that this process started."""
     tasks = Path("/proc/self/task").glob("*/children")
-    return max(int(pid) for task in tasks for pid in task.read_text().split())
+    running = [int(pid) for task in tasks for pid in task.read_text().split()]
+    words = {pid: Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in running}
+    return next(pid for pid in running if str(root) in words[pid])
 
 
 def _is_gone(pid: int) -> bool:
@@ -98,7 +100,7 @@ def test_a_server_outlives_the_process_that_reads(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> tuple[int, int]:
-        server = _server()
+        server = _server(root)
         (reader,) = _children(server)
         assert (await call(client, "recall", query="pier"))["hits"]
         os.kill(reader, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from conftest import RunCli
 from support import wait_until, write_notes
 
 from vaultmem.services.sync import sync_vault
-from vaultmem.services.watching.hints import ChangeHints
-from vaultmem.storage import scan_ahead
 from vaultmem.storage.scan import scan_vault
 from vaultmem.storage.scan_ahead import begin_scan, take_signature
 from vaultmem.vault import Vault
@@ -58,25 +55,6 @@ def test_a_sync_believes_only_a_signature_that_is_its_last(make_vault: Make, ope
 
     assert sync_vault(vault, seen=before).added == 0
     assert sync_vault(vault, seen="another").added == 1
-
-
-def test_what_was_saved_between_the_look_and_the_watch_is_found(
-    make_vault: Make, opened: Open
-) -> None:
-    root = make_vault({"notes/one.md": "# One\n"})
-    vault = opened(root)
-    wait_until(lambda: sync_vault(vault).read == 0 and bool(vault.state.get("scan")))
-    begin_scan(str(root))
-    select.select([scan_ahead._begun[0][1]], [], [])
-    write_notes(root, {"notes/two.md": "# Two\n"})
-    hints = ChangeHints(vault)
-    try:
-        hints.sync(vault)
-        hints.sync(vault)
-    finally:
-        hints.stop()
-
-    assert "notes/two.md" in vault.view.blobs()
 
 
 def test_commands_find_what_was_saved_just_before_them(make_vault: Make, run_cli: RunCli) -> None:

@@ -83,7 +83,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
             return
         names = [str(path) for path in paths]
         looked = time.time_ns()
-        stats = {name: _stat_now(vault, name) for name in names}
+        stats = {name: stat_now(vault, name) for name in names}
         there = {name: stat for name, stat in stats.items() if stat is not None}
         known = vault.manifest.files(names)
         batch = Batch(vault)
@@ -195,7 +195,8 @@ def _settled(stat: Stat, looked: int) -> Stat:
     return (stat[0], stat[1], 0, stat[3]) if fresh else stat
 
 
-def _stat_now(vault: Vault, path: str) -> Stat | None:
+def stat_now(vault: Vault, path: str) -> Stat | None:
+    """Return what the file system says of a path now, None if nothing is there to be seen."""
     try:
         status = (vault.root / path).lstat()
     except OSError:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 
+from vaultmem.services.branching.move import is_interrupted
 from vaultmem.services.indexing import is_index_behind
 from vaultmem.services.sync import sync_vault
-from vaultmem.storage.watcher import FolderWatcher
+from vaultmem.services.watching.take_in import take_in
+from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
 
@@ -21,18 +24,24 @@ class ChangeHints:
     def __init__(self, vault: Vault, notice: Callable[[str], None] | None = None) -> None:
         self._vault = vault
         self._notice = notice
-        self._count = 1
-        self._seen = 0
+        self._hints: SimpleQueue[str] = SimpleQueue()
         self._lock = threading.Lock()
         self._watcher: FolderWatcher | None = None
 
     def sync(self, vault: Vault) -> None:
         """Bring the vault's index up to what is on disk, if there may be something new."""
-        watched = self._watch()
-        count = self._count
-        if not watched or count != self._seen or _has_moved(vault):
-            sync_vault(vault)
-            self._seen = count
+        is_known = self._watch() and not _has_moved(vault)
+        hints = set() if is_known else {EVERYTHING}
+        while not self._hints.empty():
+            hints.add(self._hints.get())
+        try:
+            if EVERYTHING in hints:
+                sync_vault(vault)
+            elif hints:
+                take_in(vault, hints)
+        except BaseException:
+            self._hints.put(EVERYTHING)
+            raise
 
     def stop(self) -> None:
         """Watch no more."""
@@ -54,7 +63,7 @@ class ChangeHints:
             return False
 
     def _take(self, path: str) -> None:
-        self._count += 1
+        self._hints.put(path)
         if self._notice is not None:
             self._notice(path)
 
@@ -63,4 +72,4 @@ def _has_moved(vault: Vault) -> bool:
     """Tell whether another commit is checked out, or the index is not the database's any more."""
     head = vault.head()
     commit = head.commit if head is not None else ""
-    return vault.state.get("head") != commit or is_index_behind(vault)
+    return vault.state.get("head") != commit or is_index_behind(vault) or is_interrupted(vault)

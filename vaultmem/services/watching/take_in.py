@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name
 from vaultmem.services.indexing import is_index_behind
-from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.services.sync import stat_now, sync_paths, sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
@@ -50,7 +50,8 @@ def take_in(vault: Vault, paths: Set[str]) -> Taken:
         return take_in_all(vault)
     known = vault.manifest.files(names)
     # `sed -i` writes to a file of an odd name, which is gone again by now.
-    names = [path for path in names if path in known or os.path.lexists(vault.root / path)]
+    stats = {path: known[path].stat for path in known}
+    names = [path for path in names if stat_now(vault, path) != stats.get(path)]
     if not names:
         return Taken()
     if not all(_is_plain(vault, name) for name in names):
