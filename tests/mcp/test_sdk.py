@@ -13,6 +13,24 @@ web = {"starlette", "uvicorn", "sse_starlette", "httpx2", "jsonschema"}
 assert not web & set(sys.modules), web & set(sys.modules)
 assert "mcp.client" not in sys.modules and "mcp.server.auth" not in sys.modules
 
+import typing
+assert "compile" not in vars(typing)
+versions = lambda: [name for name in sys.modules if name.startswith("mcp_types._v")]
+assert not versions()
+from mcp_types import methods
+asked = methods.parse_client_request("tools/call", "2025-06-18", {"name": "x"})
+assert asked.params.name == "x" and len(versions()) == 1
+try:
+    methods.validate_client_request("tools/call", "2025-06-18", {"name": 1})
+except ValueError as error:
+    assert "name" in str(error)
+else:
+    raise AssertionError("a number is no name")
+told = {"content": [{"type": "text", "text": "x"}], "resultType": "complete"}
+for version in ("2025-06-18", "2026-07-28"):
+    assert methods.serialize_server_result("tools/call", version, told)["content"]
+assert len(versions()) == 2
+
 import mcp_types as types
 from pydantic import BaseModel
 assert not BaseModel.model_config.get("defer_build")
