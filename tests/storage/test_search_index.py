@@ -23,7 +23,7 @@ import pytest
 
 from vaultmem.core.finding.section_terms import SectionTerms
 from vaultmem.core.finding.terms import number_terms
-from vaultmem.storage import search_index
+from vaultmem.storage import search_index, segment_merges
 from vaultmem.storage.search_index import SearchIndex
 from vaultmem.storage.segment_batch import (
     BYTES_COLUMNS,
@@ -31,6 +31,7 @@ from vaultmem.storage.segment_batch import (
     TERM_FIELDS,
     SegmentBatch,
 )
+from vaultmem.storage.segment_merges import MERGE_FACTOR
 from vaultmem.storage.segments import iter_postings, make_schema
 from vaultmem.storage.snapshot import Snapshot
 
@@ -158,7 +159,23 @@ def test_merges_keep_everything_and_the_number_of_segments_small(open_index: Ope
         index.write(make_batch(new), set())
         sections |= new
     check_same(index, sections)
-    assert len(index.snapshot().readers) <= 4 * search_index.MERGE_FACTOR
+    assert len(index.snapshot().readers) <= 4 * MERGE_FACTOR
+
+
+def test_a_merge_makes_no_segment_that_memory_would_not_hold(
+    open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_merges, "MAX_MERGED", 120)
+    index = open_index()
+    sections: Sections = {}
+    for start in range(1, 800, 8):
+        new = make_sections(range(start, start + 8), seed=start)
+        index.write(make_batch(new), set())
+        sections |= new
+    check_same(index, sections)
+    sizes = [reader.doc_count_all() for reader in index.snapshot().readers]
+    assert max(sizes) <= 120
+    assert len(sizes) <= len(sections) // 40 + 4 * MERGE_FACTOR
 
 
 def test_dropped_documents_vanish_and_the_others_stay(open_index: OpenIndex) -> None:

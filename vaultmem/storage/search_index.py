@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,12 +33,6 @@ from vaultmem.storage.segment_list import (
     write_list,
 )
 from vaultmem.storage.snapshot import Snapshot
-
-#: Segments up to this many sections are always merged with the next batch.
-SMALL_SEGMENT = 16
-
-#: This many segments of about the same size are merged into one.
-MERGE_FACTOR = 4
 
 _T = TypeVar("_T")
 
@@ -78,12 +72,13 @@ class SearchIndex:
 
     def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
         """Add a batch and forget documents; readers see all of it or nothing."""
+        from vaultmem.storage.segment_merges import choose_merge
         from vaultmem.storage.segment_writer import BatchWriter
         from vaultmem.storage.segments import absorb_segment, open_segments
 
         index = self._open()
         readers = open_segments(index._read_toc(), index.storage)
-        absorbed = _choose_merge(readers, len(batch), dropped)
+        absorbed = choose_merge(readers, len(batch), dropped)
         keep = []
         try:
             for segment, reader in readers:
@@ -265,25 +260,3 @@ def _set_aside(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         folder.rename(aside)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _choose_merge(readers: Iterable[tuple[Any, Any]], incoming: int, dropped: set[int]) -> set[str]:
-    """Return the ids of segments to merge with the batch, by size and share of dead."""
-    from vaultmem.storage.segments import read_column
-
-    chosen: set[str] = set()
-    tiers: dict[int, list[str]] = {}
-    for segment, reader in readers:
-        documents = read_column(reader, "document")
-        dead = sum(document in dropped for document in documents) if dropped else 0
-        size = len(documents) - dead
-        if size <= SMALL_SEGMENT or dead > len(documents) // 4:
-            chosen.add(segment.segid)
-            incoming += size
-        else:
-            tiers.setdefault(size.bit_length() // 2, []).append(segment.segid)
-    for tier in sorted(tiers):
-        same = tier <= incoming.bit_length() // 2
-        if len(tiers[tier]) + same > MERGE_FACTOR:
-            chosen.update(tiers[tier])
-    return chosen
