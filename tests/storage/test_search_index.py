@@ -151,13 +151,19 @@ def test_an_empty_index_has_nothing(open_index: OpenIndex) -> None:
     check_same(open_index(), {})
 
 
-def test_merges_keep_everything_and_the_number_of_segments_small(open_index: OpenIndex) -> None:
-    index = open_index()
+def write_in_batches(index: SearchIndex, count: int) -> Sections:
+    """Write that many documents, eight in each batch."""
     sections: Sections = {}
-    for start in range(1, 400, 8):
+    for start in range(1, count, 8):
         new = make_sections(range(start, start + 8), seed=start)
         index.write(make_batch(new), set())
         sections |= new
+    return sections
+
+
+def test_merges_keep_everything_and_the_number_of_segments_small(open_index: OpenIndex) -> None:
+    index = open_index()
+    sections = write_in_batches(index, 400)
     check_same(index, sections)
     assert len(index.snapshot().readers) <= 4 * MERGE_FACTOR
 
@@ -167,11 +173,7 @@ def test_a_merge_makes_no_segment_that_memory_would_not_hold(
 ) -> None:
     monkeypatch.setattr(segment_merges, "MAX_MERGED", 120)
     index = open_index()
-    sections: Sections = {}
-    for start in range(1, 800, 8):
-        new = make_sections(range(start, start + 8), seed=start)
-        index.write(make_batch(new), set())
-        sections |= new
+    sections = write_in_batches(index, 800)
     check_same(index, sections)
     sizes = [reader.doc_count_all() for reader in index.snapshot().readers]
     assert max(sizes) <= 120
