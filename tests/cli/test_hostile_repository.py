@@ -402,7 +402,7 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
 
 def run_all(root: Path, name: str, run: Callable[..., Result]) -> None:
     if name == "replay":
-        shown = run("pack", "tokens", "--receipt", "--json", cwd=root)
+        shown = run("pack", "tokens", "--receipt", "--json", cwd=root, env={})
         arguments = [["replay", shown.json["receipt"]]]
     else:
         arguments = COMMANDS[name]
