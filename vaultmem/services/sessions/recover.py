@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
@@ -16,7 +18,7 @@ from vaultmem.core.sessions.session_note import DETAILS
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 from vaultmem.services.committing.commit import CommitReport, commit_event
 from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import find_pending
+from vaultmem.services.committing.pending import Pending, find_pending
 from vaultmem.services.sessions.close import commit_close, find_author, find_own
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
 from vaultmem.services.sessions.read import read_session, refuse_branch
@@ -65,27 +67,31 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
     done = []
     with vault.lock():
         sync_vault(vault)
+        pending = cache(lambda: find_pending(vault))  # One look serves all sessions.
         for record in find_unsettled(vault):  # Somebody else may have been faster.
             session = _read(vault, record)
             if session is None:
                 if record.is_gone:
                     active.drop(record.id)
             elif session.facts.is_open:
-                done += [_recover(vault, record, session)] if record.is_gone else []
+                done += [_recover(vault, record, session, pending)] if record.is_gone else []
             elif vault.journal.find_author(session.facts.path, session.facts.blob) is None:
                 active.drop(record.id)  # Closed by hand, or committed already.
             elif record.is_gone and session.facts.pending:
-                done.append(_commit_recovery(vault, session, ()))  # Interrupted right here.
+                # Interrupted right here.
+                done.append(_commit_recovery(vault, session, _find_left(vault, session, pending)))
             else:
                 done.append(_finish_close(vault, session))
         _forget_old(active)
     return done
 
 
-def _recover(vault: Vault, record: ActiveSession, session: Session) -> Recovered:
+def _recover(
+    vault: Vault, record: ActiveSession, session: Session, pending: Callable[[], Pending]
+) -> Recovered:
     facts = session.facts
     author = find_author(vault, session)
-    left = find_own(find_pending(vault), session, author)[1:] if _has_git(vault) else ()
+    left = _find_left(vault, session, pending)
     tally = read_tally(vault, facts.id)
     for path, title in find_unlinked(vault, session):
         link_decision(vault, facts.id, path, title, author.agent)
@@ -113,7 +119,7 @@ def _commit_recovery(
     report, problem = CommitReport(), ""
     if _has_git(vault):
         body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
-        paths = find_own(find_pending(vault), session, author)
+        paths = (facts.path, *left)
         subject = f"recover: session {facts.id}"
         event = Event("recover", subject, author, body, "observe", only=paths)
         try:
@@ -122,6 +128,13 @@ def _commit_recovery(
             problem = str(error)
     ActiveSessions(vault.state_folder).mark_recovered(facts.id)
     return Recovered(facts.id, facts.path, facts.status, left, report, problem)
+
+
+def _find_left(vault: Vault, session: Session, pending: Callable[[], Pending]) -> tuple[str, ...]:
+    """Return what a session wrote beside its note, and no commit has."""
+    if not _has_git(vault):
+        return ()
+    return find_own(pending(), session, find_author(vault, session))[1:]
 
 
 def _finish_close(vault: Vault, session: Session) -> Recovered:
