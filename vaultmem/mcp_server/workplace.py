@@ -7,6 +7,7 @@ its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -81,7 +82,8 @@ class _Worker:
 
     def close(self) -> None:
         """Let go of everything, once the last request is done."""
-        self._thread.submit(self._let_go)
+        with contextlib.suppress(RuntimeError):  # It is closed already, or being closed.
+            self._thread.submit(self._let_go)
         self._thread.shutdown(wait=True)
 
     def _work(self, work: Work[Result], session: str) -> Result:
