@@ -27,6 +27,9 @@ from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
 
+#: Tokens of a label at least, and of the text under it for which a section is shortened.
+_MIN_LABEL, _MIN_SHORTENED = 20, 40
+
 #: Sections that share more than this of their distinct terms are told once.
 _SAME = 0.9
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
@@ -220,9 +223,11 @@ class _Room:
 
     def _take_shortened(self, hit: Hit) -> None:
         """Take the sentences that fit, if they are worth their label."""
+        if self.left < _MIN_LABEL + _MIN_SHORTENED:
+            return
         bare = count_tokens(render_item(self._make_item(hit, False, "", True), self.style)) + 2
         room = self.left - bare
-        if room < 40:
+        if room < _MIN_SHORTENED:
             return
         heads = []
         for match in _SENTENCE.finditer(hit.text):

@@ -171,7 +171,9 @@ def render_link(hit: Hit) -> str:
 def quote(text: str) -> str:
     """Return text as a block quote, control characters and blank outer lines left out."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
-    return "\n".join(f"> {clean_text(line)}".rstrip() for line in lines)
+    if not "".join(lines).isprintable():
+        lines = [clean_text(line).rstrip() for line in lines]
+    return "\n".join([f"> {line}" if line else ">" for line in lines])
 
 
 def changed_day(hit: Hit) -> str:
