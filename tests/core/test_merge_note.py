@@ -604,8 +604,7 @@ def assert_nothing_lost(base: str, side: str, other: str, merged: str) -> None:
     """Every line and item that a side added is in the merged text, each as often as added."""
     assert not has_lost_lines(base, side, merged)
     matters = [read_frontmatter(text) for text in (base, side, other, merged)]
-    # Lines above the first `---` make all that follows text.
-    if any(matter.problem or matter.warnings for matter in matters) or not matters[-1].body:
+    if any(matter.problem or matter.warnings for matter in matters):
         assert count_lines(side) - count_lines(base) <= count_lines(merged)
         return
     was, now, there, new = map(count_lines, (base, side, other, merged))
@@ -634,6 +633,8 @@ def assert_values_kept(base: str, side: str, other: str, merged: str) -> None:
             assert not gone & as_items(is_now) - (as_items(theirs.get(name)) - as_items(was))
         elif not value and isinstance(theirs.get(name), tuple):
             assert as_items(is_now) <= as_items(theirs[name])
+        elif not value and name not in theirs:  # One side emptied what the other removed.
+            assert not is_now
         else:
             assert is_now == value
 
@@ -650,6 +651,13 @@ def as_items(value: str | tuple[str, ...] | None) -> set[str]:
         base="---\r\ntitle:\r\n- 010\r\nkind: w_\r\n---",
         ours="- new\r\n---\r\ntitle:\r\n- 010\r\nkind: w_\r\n---",
         theirs="---\r\ntitle:\r\nkind: w_\r\n---",
+    )
+)
+@example(
+    Fork(
+        base="---\r\ntitle:\r\n- 010\r\nkind: w_\r\n---",
+        ours="- new\r\n---\r\ntitle:\r\n- 010\r\nkind: w_\r\n---",
+        theirs="---\r\ntitle:\r\n\r\nkind: w_\r\n---",
     )
 )
 def test_a_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
