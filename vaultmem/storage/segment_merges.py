@@ -30,20 +30,23 @@ def choose_merge(readers: Iterable[tuple[Any, Any]], incoming: int, dropped: set
             incoming += size
         else:
             tiers.setdefault(size.bit_length() // 2, []).append((size, segment.segid))
+    room = MAX_MERGED - incoming
     for tier in sorted(tiers):
         same = tier <= incoming.bit_length() // 2
         if len(tiers[tier]) + same > MERGE_FACTOR:
-            fitting = _take_fitting(tiers[tier], MAX_MERGED - incoming)
-            chosen.update(fitting if len(fitting) + same > 1 else [])
+            fitting = _take_fitting(tiers[tier], room)
+            if len(fitting) + same > 1:
+                chosen.update(name for _, name in fitting)
+                room -= sum(size for size, _ in fitting)
     return chosen
 
 
-def _take_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[str]:
-    """Return the ids of the smallest segments, as many as there is room for."""
-    fitting: list[str] = []
+def _take_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
+    """Return the smallest segments (size, id), as many as there is room for."""
+    fitting: list[tuple[int, str]] = []
     for size, name in sorted(segments):
         room -= size
         if room < 0:
             break
-        fitting.append(name)
+        fitting.append((size, name))
     return fitting
