@@ -98,6 +98,46 @@ def test_http_serves_whoever_has_the_token(make_vault: Make) -> None:
         assert (root.parent / "token").stat().st_mode & 0o077 == 0
 
 
+async def use_everything(client: Client) -> None:
+    """Call every tool, read every kind of resource, and get every prompt."""
+    path = (await call(client, "remember", text="Bollards are of iron."))["path"]
+    begun = (await call(client, "session", action="start", goal="Mend the pier"))["told"]
+    assert begun
+    note = await call(client, "read_note", path=path)
+    change = {"path": path, "blob": note["blob"], "property": "confidence", "value": 0.9}
+    calls = {
+        "recall": {"query": "iron"},
+        "context_pack": {"query": "iron"},
+        "update_note": change,
+        "promote": {"paths": [path]},
+        "checkpoint": {"note": "all of it"},
+        "history": {"action": "log"},
+        "forget": {"path": path, "reason": "rust"},
+    }
+    used = {"remember", "session", "read_note", *calls}
+    assert {tool.name for tool in (await client.list_tools()).tools} == used
+    for name, given in calls.items():
+        assert await call(client, name, **given), name
+    uris = [str(each.uri) for each in (await client.list_resources()).resources]
+    assert "vaultmem://pack" in uris
+    for uri in (*uris, "vaultmem://pack/oak"):
+        assert (await client.read_resource(uri)).contents[0].text, uri
+    assert len((await client.list_resource_templates()).resource_templates) == 2
+    for prompt in (await client.list_prompts()).prompts:
+        assert (await client.get_prompt(prompt.name)).messages
+
+
+def test_everything_works_over_standard_input_and_over_http(make_vault: Make) -> None:
+    play_stdio(make_vault(NOTES), use_everything, "--agent", "pipe")
+
+    async def scene(port: int, token: str) -> None:
+        async with connected(port, token) as client:
+            await use_everything(client)
+
+    with serving(make_vault(NOTES, name="other"), "--agent", "web") as (port, token):
+        asyncio.run(scene(port, token))
+
+
 def test_http_refuses_strangers(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
