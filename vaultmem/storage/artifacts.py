@@ -51,6 +51,9 @@ class ArtifactStore:
         files = [file for file in self._folder.glob("*.md") if _DIGEST.fullmatch(file.stem)]
         if len(files) <= self._limit:
             return
-        files.sort(key=lambda file: file.stat().st_mtime)
-        for file in files[: len(files) - self._limit]:
+        aged = []
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):  # Another process drops as well.
+                aged.append((file.stat().st_mtime, file))
+        for _, file in sorted(aged)[: max(0, len(aged) - self._limit)]:
             file.unlink(missing_ok=True)

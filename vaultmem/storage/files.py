@@ -29,6 +29,13 @@ def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> b
         NoteNotFoundError: there is no such file.
         UnsafeFileError: it is no regular file, or larger than `limit` bytes.
     """
+    return read_file_and_mode(root, path, limit)[0]
+
+
+def read_file_and_mode(
+    root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES
+) -> tuple[bytes, int]:
+    """Do as `read_file`; return the file's permission bits as well."""
     descriptor = _open_beneath(root, path)
     try:
         status = os.fstat(descriptor)
@@ -46,7 +53,7 @@ def read_file(root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES) -> b
         os.close(descriptor)
     if len(data) > limit:
         raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
-    return data
+    return data, stat.S_IMODE(status.st_mode)
 
 
 def read_known(root: Path, path: str, blob: str) -> bytes | None:
@@ -71,8 +78,8 @@ def read_known(root: Path, path: str, blob: str) -> bytes | None:
     return data if blob_id(data) == blob else None
 
 
-def create_file(root: Path, path: PurePosixPath, data: bytes) -> None:
-    """Write a new file, whole and durable; an existing one is never touched.
+def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None = None) -> None:
+    """Write a new file, whole and durable, with these permission bits; an existing one is kept.
 
     Raises:
         ConflictError: a file of that name exists.
@@ -80,7 +87,7 @@ def create_file(root: Path, path: PurePosixPath, data: bytes) -> None:
     """
     target = root / path
     _make_folders(root, path.parent)
-    temporary = _write_temporary(target.parent, data)
+    temporary = _write_temporary(target.parent, data, mode)
     try:
         os.link(temporary, target, follow_symlinks=False)
     except FileExistsError:
@@ -106,13 +113,16 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
         ConflictError: the file has other bytes by now; they are kept as the note.
         VaultError: the disk did not take it; the note is unchanged.
     """
-    current = read_file(root, path)
+    current, mode = read_file_and_mode(root, path)
     if blob_id(current) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
     target = root / path
-    temporary = _write_temporary(target.parent, data, os.stat(target).st_mode & 0o777)
+    temporary = _write_temporary(target.parent, data, mode & 0o777)
     try:
         exchange_files(temporary, target)
+    except FileNotFoundError:
+        _unlink(temporary)
+        raise ConflictError(f"{path}: somebody removed it meanwhile; nothing was written") from None
     except OSError as error:
         _unlink(temporary)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
@@ -140,9 +150,8 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
         os.rename(target, aside)
     except OSError as error:
         raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
-    if blob_id(aside.read_bytes()) != expected:
-        kept = _conflict_name(target)
-        os.rename(aside, kept)
+    if not _holds(aside, expected):
+        kept = _keep_beside(aside, target)
         raise ConflictError(f"{path}: somebody changed it meanwhile; kept as {kept.name}")
     try:
         sync_folder(target.parent)
@@ -151,6 +160,21 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
         _unlink(aside)
         raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
     _unlink(aside)
+
+
+def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
+    """Let those who may read a file execute it, or nobody; not where it is none any more."""
+    if not hasattr(os, "fchmod"):
+        return
+    try:
+        descriptor = _open_beneath(root, path)
+    except (NoteNotFoundError, UnsafeFileError):
+        return
+    try:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
+    finally:
+        os.close(descriptor)
 
 
 def find_temporaries(root: Path, folder: PurePosixPath) -> list[Path]:
@@ -232,22 +256,33 @@ def _keep_foreign_bytes(
     temporary: Path, target: Path, path: PurePosixPath, expected: str, data: bytes
 ) -> None:
     """Look at what the exchange took out; if somebody else wrote it, put it back."""
-    if blob_id(temporary.read_bytes()) == expected:
+    if _holds(temporary, expected):
         _unlink(temporary)
         return
-    exchange_files(temporary, target)
-    if temporary.read_bytes() == data:
+    with contextlib.suppress(FileNotFoundError):  # What was written is gone again: nothing to swap.
+        exchange_files(temporary, target)
+    if _holds(temporary, blob_id(data)):
         _unlink(temporary)
         raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
-    kept = _conflict_name(target)
-    os.rename(temporary, kept)
+    kept = _keep_beside(temporary, target)
     raise ConflictError(f"{path}: somebody changed it meanwhile; one version is {kept.name}")
 
 
-def _conflict_name(target: Path) -> Path:
+def _holds(file: Path, blob: str) -> bool:
+    """Tell whether it is a regular file of these bytes."""
+    try:
+        return blob_id(read_file(file.parent, PurePosixPath(file.name))) == blob
+    except (NoteNotFoundError, UnsafeFileError):
+        return False
+
+
+def _keep_beside(file: Path, target: Path) -> Path:
+    """Give what somebody put in a note's place a name beside it that all can see."""
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
     name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
-    return target.with_name(name)
+    kept = target.with_name(name)
+    os.rename(file, kept)
+    return kept
 
 
 def _unlink(path: Path) -> None:

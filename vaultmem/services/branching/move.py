@@ -24,6 +24,7 @@ from vaultmem.storage.files import (
     read_file,
     remove_file,
     replace_file,
+    set_executable,
 )
 from vaultmem.vault import Vault
 
@@ -205,8 +206,6 @@ def _move_file(
     after: TreeEntry | None,
     contents: Mapping[str, bytes],
 ) -> None:
-    from vaultmem.storage.git.checkout import set_executable
-
     if after is None:
         if before is not None:
             remove_file(root, path, before.blob)

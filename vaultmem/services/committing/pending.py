@@ -12,7 +12,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.sync import sync_vault
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
 from vaultmem.storage.git.commits import File
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
@@ -62,14 +62,15 @@ def find_pending(vault: Vault) -> Pending:
     for path in changed:
         if path in ignored:
             continue
-        data = _read(vault, path, skipped)
-        if data is None:
+        found = _read(vault, path, skipped)
+        if found is None:
             continue
+        mode, data = found
         blob = blob_id(data)
         vault.manifest.set_blob(path, blob)
         entry = entries.get(path)
         if entry is None:
-            files[path] = (_mode_of(vault, path), data)
+            files[path] = (mode, data)
         elif entry.blob != blob:
             files[path] = (entry.mode, data)
     files |= dict.fromkeys(_find_removed(vault, gone))
@@ -103,13 +104,14 @@ def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
     return places
 
 
-def _read(vault: Vault, path: str, skipped: dict[str, str]) -> bytes | None:
-    """Return a file's bytes, None for one that no commit takes; `skipped` gets the reason."""
+def _read(vault: Vault, path: str, skipped: dict[str, str]) -> tuple[str, bytes] | None:
+    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why."""
     if is_refused_name(path):
         skipped[path] = "git takes no file of this name"
         return None
     try:
-        return read_file(vault.root, PurePosixPath(path))
+        data, mode = read_file_and_mode(vault.root, PurePosixPath(path))
+        return ("100755" if mode & 0o100 else "100644"), data
     except NoteNotFoundError:
         return None
     except UnsafeFileError as error:
@@ -136,7 +138,3 @@ def _is_gone(vault: Vault, path: str) -> bool:
 
 def _author_of(vault: Vault, path: str, file: File) -> Author | None:
     return vault.journal.find_author(path, REMOVED if file is None else blob_id(file[1]))
-
-
-def _mode_of(vault: Vault, path: str) -> str:
-    return "100755" if (vault.root / path).stat().st_mode & 0o100 else "100644"

@@ -27,7 +27,7 @@ from vaultmem.services.finding.look import find_branch
 from vaultmem.services.links.graph import LinkGraph
 from vaultmem.services.notes.read import read_note, resolve_address
 from vaultmem.services.sync import sync_paths, sync_vault
-from vaultmem.storage.files import create_file, remove_file, replace_file
+from vaultmem.storage.files import create_file, read_file_and_mode, remove_file, replace_file
 from vaultmem.storage.journal import REMOVED
 from vaultmem.storage.renames import (
     Intent,
@@ -151,12 +151,11 @@ def _carry_out(vault: Vault, rename: Rename, blob: str) -> None:
         edited = [new]
     else:
         if not (vault.root / new).is_file():
-            data = apply_edits(
-                read_note(vault, old).text, rename.edits.get(rename.old, [])
-            ).encode()
+            text = read_note(vault, old).text
+            mode = read_file_and_mode(vault.root, old)[1] & 0o777
+            data = apply_edits(text, rename.edits.get(rename.old, [])).encode()
             vault.journal.record(rename.new, blob_id(data), vault.author, time.time())
-            create_file(vault.root, new, data)
-            _copy_mode(vault, old, new)
+            create_file(vault.root, new, data, mode)
         edited = [PurePosixPath(path) for path in rename.edits if path != rename.old]
         for path in edited:
             _edit_links(vault, path, rename)
@@ -262,10 +261,6 @@ def _commit_others(vault: Vault, rename: Rename) -> None:
     """Commit what others wrote to these notes before they are changed."""
     blobs = vault.view.blobs()
     commit_earlier(vault, {path: blobs[path] for path in {rename.old, *rename.edits}})
-
-
-def _copy_mode(vault: Vault, old: PurePosixPath, new: PurePosixPath) -> None:
-    (vault.root / new).chmod((vault.root / old).stat().st_mode & 0o777)
 
 
 def _rename_on_branch(vault: Vault, branch: str, address: str, new: str) -> Rename:

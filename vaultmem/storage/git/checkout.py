@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.storage.git.commits import TreeEntry
@@ -38,13 +36,6 @@ def find_sizes(history: History, blobs: Iterable[str]) -> Iterator[tuple[str, in
         blob, _, size = line.partition(" ")
         if size.isdigit():
             yield blob, int(size)
-
-
-def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
-    """Let those who may read a file execute it, or nobody."""
-    file = root / path
-    mode = stat.S_IMODE(file.stat().st_mode)
-    file.chmod(mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
 
 
 def has_staged(history: History) -> bool:
