@@ -15,7 +15,7 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
-	$(BIN)/python -m pytest -q -m long
+	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
 
 lint: $(VENV)/installed-test  ## Check style, types and the direction of imports.
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from process_server import run_forked
 from replays import replay_all
 from vault_copies import VaultCopies
@@ -30,6 +31,10 @@ _GITCONFIG = f"""[user]
 \tgpgSign = false
 """
 
+
+# The suite tries the same examples in every run; `--hypothesis-profile=default` tries others.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 #: A folder in memory that tests work in where there is one, and how many bytes have to be free.
 MEMORY = Path("/dev/shm")

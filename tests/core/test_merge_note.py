@@ -644,7 +644,7 @@ def as_items(value: str | tuple[str, ...] | None) -> set[str]:
     return {item.strip() for item in items} - {""}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(forks())
 @example(
     Fork(

@@ -32,23 +32,20 @@ FOREIGN = "# Vim\n\nSaved in the midst.\n"
 #: Functions of `os` by which files are looked at, read and moved.
 TOUCHES = ("stat", "lstat", "open", "rename", "replace", "link", "unlink", "readlink")
 
+#: Commands that the short suite disturbs as well, and those that the long one alone does.
 COMMANDS = [
-    *(("sync",), ("checkpoint", "now"), ("status",), ("doctor",), ("list",), ("diff",)),
-    *(("recall", "editor"), ("pack", "editor"), ("context",), ("why", "vim"), ("orphans",)),
-    *(("get", NOTE), ("blame", NOTE), ("history", NOTE), ("links", NOTE), ("backlinks", NOTE)),
-    *(("similar", NOTE), ("dedup",), ("curate",), ("compact",)),
+    *(("sync",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
+    *(("recall", "editor"), ("pack", "editor"), ("context",), ("get", NOTE), ("switch", "side")),
     *(("pin", NOTE), ("tag", NOTE, "new"), ("promote", NOTE), ("forget", NOTE)),
-    *(
-        ("state", NOTE, "archived"),
-        ("quarantine", NOTE, "--reason", "no"),
-        ("restore", NOTE, "--at", "HEAD"),
-    ),
+    *(("state", NOTE, "archived"), ("quarantine", NOTE, "--reason", "no")),
+    *(("restore", NOTE, "--at", "HEAD"), ("supersede", NOTE, "notes/other.md")),
     *(("mv", NOTE, "notes/emacs.md"), ("mv", "notes/other.md", "notes/more.md")),
-    *(
-        ("remember", "--title", "Vim", "The editor is vim.\nEdited by hand."),
-        ("supersede", NOTE, "notes/other.md"),
-    ),
-    *(("switch", "side"), ("merge", "side")),
+    ("remember", "--title", "Vim", "The editor is vim.\nEdited by hand."),
+]
+MORE = [
+    *(("list",), ("why", "vim"), ("orphans",), ("links", NOTE), ("backlinks", NOTE)),
+    *(("blame", NOTE), ("history", NOTE), ("similar", NOTE), ("dedup",), ("curate",)),
+    ("compact",),
 ]
 
 #: The exit code of a command line that is wrong.
@@ -173,17 +170,19 @@ def is_kept(root: Path) -> bool:
     )
 
 
+def _is_short(command: tuple[str, ...], make: object, act: object) -> bool:
+    if (make, act) == (make_new, remove):
+        return command in COMMANDS
+    return (make, act) == (make_clean, make_folder) and command[0] in {"pin", "forget", "switch"}
+
+
 def _cases() -> Iterator[Any]:
     """Give every command, on each vault, with each act; the long suite alone runs most of them."""
-    short = [(make_new, remove), (make_clean, make_folder)]
-    for command in COMMANDS:
+    for command in COMMANDS + MORE:
         for make in (make_new, make_edited, make_clean):
             for act in (remove, save, make_folder, make_link):
-                is_short = (make, act) == short[0] or (
-                    (make, act) == short[1] and command[0] in {"pin", "forget", "switch"}
-                )
+                marks = () if _is_short(command, make, act) else (pytest.mark.long,)
                 name = f"{' '.join(command)}-{make.__name__}-{act.__name__}"
-                marks = [] if is_short else [pytest.mark.long]
                 yield pytest.param(command, make, act, id=name, marks=marks)
 
 
