@@ -203,6 +203,8 @@ class Campaign:
             "lock.next",
             "index.lock",
             "index.lock.next",
+            "state.lock",
+            "state.lock.next",
             "state.sqlite3",
             "state.sqlite3-wal",
             "state.sqlite3-shm",

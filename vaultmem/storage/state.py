@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vaultmem.errors import VaultError
+from vaultmem.storage.lock import hold_lock
 
 _SCHEMA_VERSION = 5
 
@@ -97,12 +98,20 @@ CREATE TABLE surfaced (
 """
 
 
+class _DamagedError(Exception):
+    """The database's file is none, or not whole."""
+
+
 class State:
     """The database in one folder; opened, repaired or made anew on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state.sqlite3"
+        #: Held by whoever connects, and alone by whoever makes the database or sets it aside:
+        #: SQLite takes what lies beside a file for that file's own, whichever file it was.
+        self._lock = folder / "state.lock"
         self._connection: sqlite3.Connection | None = None
+        self._inode = 0
         #: What was found out by long queries, each beside the key for which it holds.
         self.kept: dict[str, tuple[object, Any]] = {}
 
@@ -161,28 +170,65 @@ class State:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             try:
-                self._connection = self._connect()
-            except sqlite3.OperationalError as error:
+                self._connection = self._connect_or_make()
+            except sqlite3.DatabaseError as error:
                 raise self._translate(error) from error
-            except sqlite3.DatabaseError:
-                self._set_aside()
-                self._connection = self._connect()
         return self._connection
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect_or_make(self) -> sqlite3.Connection:
+        """Connect; where there is nothing good to connect to, one of those who come makes it."""
+        with contextlib.suppress(_DamagedError):
+            if connection := self._connect():
+                return connection
+        with hold_lock(self._lock):
+            try:
+                connection = self._connect()
+            except _DamagedError:
+                self._set_aside()
+                connection = None
+            return connection or self._create()
+
+    def _connect(self) -> sqlite3.Connection | None:
+        """Connect to the database, None where there is none of this version.
+
+        Raises:
+            _DamagedError: it cannot be read.
+        """
         self.kept.clear()
+        with hold_lock(self._lock, shared=True):
+            connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            try:
+                if self._is_current(connection):
+                    return connection
+            except sqlite3.OperationalError:  # It is in use, or may not be read.
+                connection.close()
+                raise
+            except (sqlite3.DatabaseError, FileNotFoundError) as error:
+                connection.close()
+                raise _DamagedError from error
+            connection.close()
+            return None
+
+    def _is_current(self, connection: sqlite3.Connection) -> bool:
+        self._inode = os.stat(self._path).st_ino
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != _SCHEMA_VERSION:
+            return False
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("SELECT count(*) FROM meta")
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+        if os.stat(self._path).st_size % page:  # SQLite reads what was cut off as zeros.
+            raise sqlite3.DatabaseError("the file was cut off")
+        return True
+
+    def _create(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
         try:
             os.chmod(self._path, 0o600)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version != _SCHEMA_VERSION:
-                connection.executescript(_create_script(connection))
-            connection.execute("SELECT count(*) FROM meta")
-            page = connection.execute("PRAGMA page_size").fetchone()[0]
-            if self._path.stat().st_size % page:  # SQLite reads what was cut off as zeros.
-                raise sqlite3.DatabaseError("the file was cut off")
+            connection.executescript(_create_script(connection))
+            self._inode = os.stat(self._path).st_ino
         except BaseException:
             connection.close()
             raise
@@ -193,9 +239,15 @@ class State:
             return VaultError("the vault's state is in use by another process; try again")
         if "malformed" in str(error) or "not a database" in str(error):
             self.close()
-            self._set_aside()
+            self._drop()
             return VaultError("the vault's state was damaged and is rebuilt; run the command again")
         return VaultError(f"the vault's state cannot be used ({error}); see {self._path}")
+
+    def _drop(self) -> None:
+        """Set the database aside, unless another process has, and there is a new one already."""
+        with hold_lock(self._lock), contextlib.suppress(FileNotFoundError):
+            if os.stat(self._path).st_ino == self._inode:
+                self._set_aside()
 
     def _set_aside(self) -> None:
         for suffix in ("-wal", "-shm", ""):
