@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +235,21 @@ def test_views_that_are_not_used_any_more_go_with_their_documents(
     assert len(vault.manifest.documents()) < 9
     hits = recall(look_at(vault, "HEAD~5"), parse_query("gangway"))
     assert [hit.text for hit in hits] == ["gangway 2"]
+
+
+def test_many_that_look_at_a_commit_at_once_all_see_it(make_vault: Make) -> None:
+    root = make_vault({f"notes/n{number}.md": f"# Ferry {number}\n" for number in range(30)})
+    git(root, "commit", "-q", "--allow-empty", "-m", "empty")
+    many = 4
+    gate = threading.Barrier(many)
+
+    def look(_: int) -> int:
+        vault = open_vault(root)
+        sync_vault(vault)
+        gate.wait()
+        found = len(list_notes(look_at(vault, "HEAD~1"), NoteFilter()))
+        vault.close()
+        return found
+
+    with ThreadPoolExecutor(many) as pool:
+        assert len(set(pool.map(look, range(many)))) == 1

@@ -111,16 +111,23 @@ def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> 
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
-        with vault.lock():
-            blobs = _list_notes(vault, target.commit, config)
-            documents = _index_unseen(vault, blobs, progress)
-            dates = _date_documents(vault, target, ignored)
-            changed = {
-                document: dates(path, blobs[path], document) for path, document in documents.items()
-            }
-            with vault.state.transaction():
-                number = vault.stored_views.put(key, changed)
+        with vault.lock():  # Another process may have made it, while this one waited.
+            number = vault.stored_views.find(key)
+            if number is None:
+                dates = _read_commit(vault, target, config, ignored, progress)
+                with vault.state.transaction():
+                    number = vault.stored_views.put(key, dates)
     return Source(target.name, target.branch, target.commit, target.at, number)
+
+
+def _read_commit(
+    vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
+) -> dict[int, int]:
+    """Return a commit's documents, and when (seconds) a commit last wrote each."""
+    blobs = _list_notes(vault, target.commit, config)
+    documents = _index_unseen(vault, blobs, progress)
+    dates = _date_documents(vault, target, ignored)
+    return {document: dates(path, blobs[path], document) for path, document in documents.items()}
 
 
 def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:

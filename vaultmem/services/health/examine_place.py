@@ -29,6 +29,9 @@ def check_state(vault: Vault, fix: bool) -> Check:
         remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
         return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
     told = _find_lack(vault)
+    if told:
+        with vault.lock():  # What is being written is behind for a moment.
+            told = _find_lack(vault)
     done: tuple[str, ...] = ()
     if told and fix:
         with vault.lock():
