@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_lines_of_many_processes_are_all_there_and_each_is_taken_in_once(
     assert len(store.calls()) == 100
     assert {p: s.times for p, s in store.surfaced().items()} == {"n0.md": 50, "n1000.md": 50}
     assert store.accounts()[0].calls == 100
+
+
+def test_processes_that_take_in_at_once_take_in_each_line_once(tmp_path: Path) -> None:
+    def fold(_: int) -> None:
+        state = State(tmp_path)
+        SignalStore(state, tmp_path).fold()
+        state.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for start in range(15):
+            _append_many(tmp_path, start * 1_000)
+            list(pool.map(fold, range(4)))
+
+    assert SignalStore(State(tmp_path), tmp_path).accounts()[0].calls == 15 * 50
 
 
 def test_line_that_was_cut_off_spoils_no_other(tmp_path: Path, store: SignalStore) -> None:

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.signal_log import LOG, Call
 from vaultmem.storage.state import State
 
@@ -81,7 +82,10 @@ class SignalStore:
 
         Each line is taken in once, whatever interrupts it.
         """
-        log, folding = self._folder / LOG, self._folder / _FOLDING
+        with hold_lock(self._folder / "calls.lock"):
+            self._fold(self._folder / LOG, self._folder / _FOLDING, flat)
+
+    def _fold(self, log: Path, folding: Path, flat: int) -> None:
         if not folding.exists():
             try:
                 os.replace(log, folding)
