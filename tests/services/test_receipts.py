@@ -51,6 +51,15 @@ def vault(make_vault: Make, opened: Open) -> Vault:
     return vault
 
 
+def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> None:
+    pack = make_pack(vault, "gangway")
+    git(vault.root, "commit", "-q", "--allow-empty", "-m", "by another process")
+
+    receipt = keep_receipt(vault, pack, "gangway")
+
+    assert replay_receipt(vault, receipt.id)[1] == pack.text
+
+
 def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     vault: Vault, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ class Pack(NamedTuple):
     unshown: tuple[Hit, ...]
     unnamed: int
     account: Account
+    source: PackSource
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
 
@@ -108,8 +109,8 @@ def build_pack(
         arranged = arrange_items(items, room.remarks.relations, trusted)
         text, account = _settle(arranged, unshown, unnamed, source, account, style)
         if account.sent <= budget or not (items or unshown):
-            spent = room.pinned_tokens
-            return Pack(text, tuple(arranged), tuple(unshown), unnamed, account, style, spent)
+            shown = (tuple(arranged), tuple(unshown), unnamed)
+            return Pack(text, *shown, account, source, style, room.pinned_tokens)
         if items and not items[-1].pinned:
             items = items[:-1]
             continue

@@ -19,7 +19,6 @@ from vaultmem.core.packs.receipt import (
     write_receipt,
 )
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.finding.texts import read_text
 from vaultmem.vault import Vault
 
@@ -41,7 +40,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         session=author.session,
         tool_call=author.tool_call,
         query=query,
-        source=pack_source(vault),
+        source=pack.source,
         shown=shown,
         unshown=unshown,
         unnamed=pack.unnamed,
