@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import RunCli
 
 from vaultmem.storage.state import State
 from vaultmem.vault import open_vault
@@ -74,7 +75,7 @@ def test_who_finds_damage_leaves_the_database_that_another_made_since(tmp_path: 
     early.close()
 
 
-def test_many_commands_at_once_begin_a_fresh_clone(make_vault: Make, run_cli: Callable) -> None:
+def test_many_commands_at_once_begin_a_fresh_clone(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault({"notes/ferry.md": "# Ferry\n\nIt sails at six.\n"})
     vault = open_vault(root)
     vault.close()

@@ -55,5 +55,5 @@ class ArtifactStore:
         for file in files:
             with contextlib.suppress(FileNotFoundError):  # Another process drops as well.
                 aged.append((file.stat().st_mtime, file))
-        for _, file in sorted(aged)[: max(0, len(aged) - self._limit)]:
+        for _, file in sorted(aged, reverse=True)[self._limit :]:
             file.unlink(missing_ok=True)

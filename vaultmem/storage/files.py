@@ -270,10 +270,7 @@ def _keep_foreign_bytes(
 
 def _holds(file: Path, blob: str) -> bool:
     """Tell whether it is a regular file of these bytes."""
-    try:
-        return blob_id(read_file(file.parent, PurePosixPath(file.name))) == blob
-    except (NoteNotFoundError, UnsafeFileError):
-        return False
+    return read_known(file.parent, file.name, blob) is not None
 
 
 def _keep_beside(file: Path, target: Path) -> Path:

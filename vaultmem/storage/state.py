@@ -195,19 +195,18 @@ class State:
             _DamagedError: it cannot be read.
         """
         self.kept.clear()
-        with hold_lock(self._lock, shared=True):
+        with hold_lock(self._lock, shared=True), contextlib.ExitStack() as unless_good:
             connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            unless_good.callback(connection.close)
             try:
-                if self._is_current(connection):
-                    return connection
+                if not self._is_current(connection):
+                    return None
             except sqlite3.OperationalError:  # It is in use, or may not be read.
-                connection.close()
                 raise
             except (sqlite3.DatabaseError, FileNotFoundError) as error:
-                connection.close()
                 raise _DamagedError from error
-            connection.close()
-            return None
+            unless_good.pop_all()
+            return connection
 
     def _is_current(self, connection: sqlite3.Connection) -> bool:
         self._inode = os.stat(self._path).st_ino
