@@ -121,9 +121,9 @@ def _measure_cost(scratch: Path, notes: int, pairs: list[Pair], rounds: int) -> 
     isolate(scratch)
     folder = scratch / "vault"
     generate_vault(folder, notes)
-    from vaultmem.services.curating.similar import Asked, find_similar
+    from vaultmem.services.likeness.similar import Asked, find_similar
     from vaultmem.services.notes.remember import Memory, remember
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
     from vaultmem.vault import open_vault
 
     vault = open_vault(folder)

@@ -71,10 +71,10 @@ def _measure_commit(bench: Bench) -> list[Row]:
 
     The second row leaves out the time in which the commit brings the index up to date.
     """
-    from vaultmem.services.committing.checkpoint import save_checkpoint
-    from vaultmem.services.notes.edit import edit_note
-    from vaultmem.services.notes.read import resolve_address
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.writing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.edit_notes import edit_note
     from vaultmem.vault import open_vault
 
     copy = bench.scratch / "copy"
@@ -110,7 +110,7 @@ def _measure_commit(bench: Bench) -> list[Row]:
 @contextlib.contextmanager
 def _timing_syncs() -> Iterator[list[float]]:
     """Give a list to which each sync before a commit adds its seconds."""
-    from vaultmem.services.committing import pending
+    from vaultmem.services.writing import pending
 
     sync = pending.sync_vault
     taken: list[float] = []

@@ -40,7 +40,7 @@ class Size:
 def measure_packs(folder: Path, budget: int) -> Size:
     """Make the packs of a vault: one for each question."""
     from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
     from vaultmem.vault import open_vault
 
     queries = make_queries(folder, QUESTIONS, SEED)

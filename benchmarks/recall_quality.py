@@ -102,7 +102,7 @@ def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
     """Index a vault and return what asks it, by words alone or with a model beside them."""
     from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
     from vaultmem.services.finding.recall import recall
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
     from vaultmem.vault import open_vault
 
     vault = open_vault(folder)

@@ -18,7 +18,7 @@ from measure import peak_memory
 
 def index_vaultmem(vault: Path) -> Callable[[], int]:
     """Prepare a sync of a vault that has no state yet."""
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
     from vaultmem.vault import open_vault
 
     opened = open_vault(vault)

@@ -30,19 +30,19 @@ from vaultmem.core.curating.proposal import Action
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.errors import RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.curating.apply import apply_report
-from vaultmem.services.curating.compact import compact
-from vaultmem.services.curating.curate import curate
-from vaultmem.services.curating.dream import dream
-from vaultmem.services.curating.supersede import supersede_note
-from vaultmem.services.economics.count import count_recall
+from vaultmem.services.economics import count_recall
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.memory import choose_title, compose_note
-from vaultmem.services.notes.read import get_note
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.services.reading.read_notes import get_note
+from vaultmem.services.reading.sync import sync_paths, sync_vault
+from vaultmem.services.upkeep.apply import apply_report
+from vaultmem.services.upkeep.compact import compact
+from vaultmem.services.upkeep.curate import curate
+from vaultmem.services.upkeep.dream import dream
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault, open_vault
 
 SEED = 20251101

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.economics.count import count_recall
+from vaultmem.services.economics import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 START = datetime(2026, 1, 5, 9, 0).timestamp()

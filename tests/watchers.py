@@ -14,7 +14,7 @@ from support import wait_until
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.storage.watch_socket import socket_path
 from vaultmem.vault import Vault, open_vault

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
     from vaultmem.core.packs.pack import Pack
     from vaultmem.errors import VaultError
-    from vaultmem.services.committing.checkpoint import save_checkpoint
-    from vaultmem.services.committing.promote import promote_notes
-    from vaultmem.services.curating.supersede import supersede_note
-    from vaultmem.services.curating.transition import change_state
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import recall
+    from vaultmem.services.lifecycle.promote import promote_notes
+    from vaultmem.services.lifecycle.supersede import supersede_note
+    from vaultmem.services.lifecycle.transition import change_state
     from vaultmem.services.notes.create import create_vault
     from vaultmem.services.notes.remember import Memory, remember
-    from vaultmem.services.sync import sync_vault
-    from vaultmem.services.watching.watching import catch_up
+    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.watching.lease import catch_up
+    from vaultmem.services.writing.checkpoint import save_checkpoint
     from vaultmem.vault import Vault, open_vault
 
 __version__ = "0.1.0"
@@ -56,18 +56,18 @@ _HOMES = {
     "RecallQuery": "core.finding.query",
     "Vault": "vault",
     "VaultError": "errors",
-    "catch_up": "services.watching.watching",
-    "change_state": "services.curating.transition",
+    "catch_up": "services.watching.lease",
+    "change_state": "services.lifecycle.transition",
     "create_vault": "services.notes.create",
     "make_pack": "services.finding.pack",
     "open_vault": "vault",
     "parse_query": "core.finding.query",
-    "promote_notes": "services.committing.promote",
+    "promote_notes": "services.lifecycle.promote",
     "recall": "services.finding.recall",
     "remember": "services.notes.remember",
-    "save_checkpoint": "services.committing.checkpoint",
-    "supersede_note": "services.curating.supersede",
-    "sync_vault": "services.sync",
+    "save_checkpoint": "services.writing.checkpoint",
+    "supersede_note": "services.lifecycle.supersede",
+    "sync_vault": "services.reading.sync",
 }
 
 

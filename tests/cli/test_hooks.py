@@ -15,7 +15,7 @@ from support import git, hash_tree, wait_until
 
 from vaultmem.core.hooks.payload import MAX_CONTEXT
 from vaultmem.core.sessions.agent_lines import parse_agent_line
-from vaultmem.services.indexing import is_index_behind
+from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

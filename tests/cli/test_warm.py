@@ -23,7 +23,7 @@ from watchers import watch_process
 
 import vaultmem
 from vaultmem.cli.start import make_words
-from vaultmem.services.watching.watching import catch_up
+from vaultmem.services.watching.lease import catch_up
 from vaultmem.storage.watch_socket import ask_watcher, short_path, socket_path
 from vaultmem.vault import Vault, open_vault
 

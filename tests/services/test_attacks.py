@@ -17,9 +17,9 @@ from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle
 from vaultmem.core.plain_text import clean_text
 from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.trust import trust_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 ATTACKS = 1_000

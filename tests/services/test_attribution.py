@@ -9,9 +9,9 @@ from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
-from vaultmem.services.notes.edit import change_tags
 from vaultmem.services.notes.forget import forget_notes, select_notes
-from vaultmem.services.notes.read import resolve_address
+from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.writing.edit_notes import change_tags
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import PendingError, RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.committing.promote import promote_notes
-from vaultmem.services.history.log import CommitFilter, list_commits
+from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

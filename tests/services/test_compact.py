@@ -15,13 +15,13 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.errors import RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.curating.compact import compact, plan_compaction
-from vaultmem.services.curating.curate import curate
 from vaultmem.services.history.restore import restore_note
-from vaultmem.services.notes.read import get_note
 from vaultmem.services.notes.remember import Memory
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import get_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.compact import compact, plan_compaction
+from vaultmem.services.upkeep.curate import curate
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

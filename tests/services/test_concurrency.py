@@ -17,7 +17,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import Vault
 

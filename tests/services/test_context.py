@@ -15,9 +15,9 @@ from vaultmem.config import parse_config
 from vaultmem.core.packs.context_block import BEGIN, END, replace_block
 from vaultmem.core.packs.context_line import ContextLine, parse_contexts
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.committing.pending import find_pending
-from vaultmem.services.finding.look import look_at
+from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.context import RenderedContext, render_contexts
+from vaultmem.services.writing.pending import find_pending
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]

@@ -14,13 +14,13 @@ from support import git, hash_tree, write_notes
 from vaultmem.core.curating.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.curating.apply import apply_report
-from vaultmem.services.curating.curate import curate
-from vaultmem.services.curating.transition import change_state
-from vaultmem.services.notes.read import get_note
+from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import get_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.apply import apply_report
+from vaultmem.services.upkeep.curate import curate
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -19,10 +19,9 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_block import BEGIN, END
 from vaultmem.errors import VaultError
 from vaultmem.services.health.doctor import examine_vault
-from vaultmem.services.health.examine_place import check_disk, check_watch_limit
-from vaultmem.services.health.examine_processes import TROUBLE_FILE
+from vaultmem.services.health.examine_machine import TROUBLE_FILE, check_disk, check_watch_limit
 from vaultmem.services.watching.context import render_contexts
-from vaultmem.services.watching.watching import hold_watch
+from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.lock import hold_lock
 
 Make = Callable[..., Path]

@@ -12,11 +12,11 @@ from support import git, hash_tree, write_notes
 from vaultmem.core.curating.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.curating.dream import Dream, dream, dream_if_due
-from vaultmem.services.curating.transition import change_state
-from vaultmem.services.notes.read import get_note
+from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import get_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.dream import Dream, dream, dream_if_due
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -11,11 +11,10 @@ import pytest
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.plot import plot_lines
-from vaultmem.services.economics.count import count_pack, count_recall
-from vaultmem.services.economics.stats import read_pack_sizes, read_stats
+from vaultmem.services.economics import count_pack, count_recall, read_pack_sizes, read_stats
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 

@@ -17,13 +17,17 @@ from embedding_service import EmbeddingService
 from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.services.embedding.embed import drop_garbage, embed_pending, embed_sections
+from vaultmem.services.embedding.embed import (
+    drop_garbage,
+    embed_pending,
+    embed_sections,
+    split_passages,
+)
 from vaultmem.services.embedding.meaning import open_meaning
-from vaultmem.services.embedding.passages import split_passages
 from vaultmem.services.embedding.score import DenseScorer, find_scorer
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 NOTES = {

@@ -15,12 +15,12 @@ from support import git
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.history.blame import blame_note
 from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 from vaultmem.services.notes.purge import plan_purge
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

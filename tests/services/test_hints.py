@@ -11,9 +11,9 @@ import pytest
 from support import git, write_notes
 
 from vaultmem.errors import VaultError
-from vaultmem.services.sync import sync_vault
-from vaultmem.services.watching import hints as hints_module
-from vaultmem.services.watching.hints import ChangeHints
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.watching import take_in as hints_module
+from vaultmem.services.watching.take_in import ChangeHints
 from vaultmem.storage.scan import scan_vault
 from vaultmem.vault import Vault
 
@@ -42,7 +42,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, hinted: object) -> list[Path]:
         done.append(root)
         return scan_vault(root, *rest)
 
-    monkeypatch.setattr("vaultmem.services.sync.scan_vault", scan)
+    monkeypatch.setattr("vaultmem.services.reading.sync.scan_vault", scan)
     return done
 
 

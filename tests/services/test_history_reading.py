@@ -19,21 +19,19 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
 )
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.committing.promote import promote_notes
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.history.blame import Blame, blame_note
-from vaultmem.services.history.compare import Operation, summarise_operation
-from vaultmem.services.history.diff import diff_vault
+from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.history.diff import Operation, diff_vault, show_commit, summarise_operation
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.history.log import CommitFilter, list_commits
 from vaultmem.services.history.restore import restore_note
-from vaultmem.services.history.show import show_commit
 from vaultmem.services.history.trace import trace_note
+from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.edit import set_note_property
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

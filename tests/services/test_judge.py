@@ -12,7 +12,7 @@ from support import git, hash_tree, write_notes
 from vaultmem.core.finding.expectation import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.judge import bisect_history, judge_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

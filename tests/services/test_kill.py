@@ -26,11 +26,11 @@ from support import git, write_notes
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import VaultError
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import open_vault
 
 

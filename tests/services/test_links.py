@@ -11,12 +11,17 @@ import pytest
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.links.expand import share_scores
-from vaultmem.services.finding.look import look_at
+from vaultmem.services.finding.links import (
+    expand_hits,
+    list_backlinks,
+    list_broken,
+    list_links,
+    list_orphans,
+)
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.links.expand import expand_hits
-from vaultmem.services.links.graph import list_backlinks, list_broken, list_links, list_orphans
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

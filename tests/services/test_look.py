@@ -15,11 +15,11 @@ from support import git, write_notes
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.read import get_note, list_notes
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.read_notes import get_note, list_notes
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]

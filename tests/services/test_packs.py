@@ -15,11 +15,11 @@ from support import git, write_notes
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle
 from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.services.committing.promote import promote_notes
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
-from vaultmem.services.notes.trust import trust_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.finding.trust import trust_vault
+from vaultmem.services.lifecycle.promote import promote_notes
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

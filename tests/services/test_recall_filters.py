@@ -11,8 +11,8 @@ from vaultmem.cli.filters import narrow_filter
 from vaultmem.cli.options import make_filter
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.read import list_notes
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import list_notes
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 NOTES = {

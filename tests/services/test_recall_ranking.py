@@ -10,7 +10,7 @@ import pytest
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Fill = Callable[..., Vault]

@@ -13,11 +13,11 @@ from support import git, write_notes
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, list_receipts, replay_receipt
-from vaultmem.services.notes.trust import trust_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.finding.trust import trust_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

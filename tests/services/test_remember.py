@@ -14,10 +14,10 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.remember import Memory, Outcome, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -12,11 +12,11 @@ import pytest
 from support import git, hash_tree, write_notes
 
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.links.graph import list_backlinks, list_broken
-from vaultmem.services.links.rename import plan_rename, rename_note
-from vaultmem.services.notes.trust import trust_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.finding.links import list_backlinks, list_broken
+from vaultmem.services.finding.trust import trust_vault
+from vaultmem.services.notes.rename import plan_rename, rename_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -165,7 +165,7 @@ def hook(event, _):
         left -= 1
         if left < 0:
             os._exit(9)
-from vaultmem.services.links.rename import rename_note
+from vaultmem.services.notes.rename import rename_note
 from vaultmem.vault import open_vault
 vault = open_vault(sys.argv[2])
 sys.addaudithook(hook)
@@ -196,7 +196,7 @@ def test_killed_anywhere_no_link_is_lost_and_a_rerun_finishes(make_vault: Make, 
 
 
 def test_save_of_the_old_note_meanwhile_is_kept(vault: Vault, monkeypatch: Any) -> None:
-    from vaultmem.services.links import rename as module
+    from vaultmem.services.notes import rename as module
 
     carry_out = module._edit_links
 

@@ -15,8 +15,8 @@ from watchers import watched
 
 from vaultmem.core.notes.properties import set_property
 from vaultmem.errors import ConflictError, NoteNotFoundError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.notes.edit import change_tags, edit_note
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import change_tags, edit_note
 from vaultmem.vault import open_vault
 
 Make = Callable[..., Path]

@@ -16,7 +16,7 @@ import vaultmem
 from vaultmem import Memory, Vault, remember, save_checkpoint, sync_vault
 from vaultmem.errors import PendingError
 from vaultmem.services.health.status import GitStatus, Uncommitted, read_status
-from vaultmem.services.watching.watching import hold_watch
+from vaultmem.services.watching.lease import hold_watch
 
 Make = Callable[..., Path]
 Open = Callable[..., Vault]

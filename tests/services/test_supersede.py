@@ -11,10 +11,10 @@ from support import git, hash_tree
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.notes.note import parse_note
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.curating.supersede import supersede_note
+from vaultmem.services.finding.links import list_links
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.links.graph import list_links
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.lifecycle.supersede import supersede_note
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -25,13 +25,14 @@ from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.branching import move, switch
+from vaultmem.services.branching import switch
 from vaultmem.services.branching.switch import switch_branch
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading import moves as move
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.refs import Refs
 from vaultmem.vault import Vault
 

@@ -17,7 +17,7 @@ from support import hash_tree, write_notes
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.services.reading.sync import sync_paths, sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

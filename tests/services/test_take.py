@@ -20,14 +20,15 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
-from vaultmem.services.branching import move, take
+from vaultmem.services.branching import take
 from vaultmem.services.branching.merge import merge_branch
 from vaultmem.services.branching.take import promote_from
-from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.notes.trust import trust_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading import moves as move
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.history import History
 from vaultmem.vault import Vault, open_vault
 

@@ -16,11 +16,11 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import TRANSITIONS, State
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError
-from vaultmem.services.committing.promote import promote_notes
-from vaultmem.services.curating.transition import change_state
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.lifecycle.promote import promote_notes
+from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]

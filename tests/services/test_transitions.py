@@ -14,11 +14,11 @@ from watchers import watched
 
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.committing.promote import promote_notes
+from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.unfinished import Unfinished
 from vaultmem.vault import Vault
 

@@ -16,14 +16,14 @@ from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.committing.promote import promote_notes
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.edit import change_tags, set_note_property
+from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import change_tags, set_note_property
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

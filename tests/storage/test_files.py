@@ -14,9 +14,9 @@ from support import hash_tree, write_notes
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, VaultError
-from vaultmem.services.notes.edit import set_note_property
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage import files
 from vaultmem.storage.files import create_file, remove_file, replace_file
 from vaultmem.vault import Vault

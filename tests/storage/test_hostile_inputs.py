@@ -19,15 +19,15 @@ from support import git, hash_tree, write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.history.log import CommitFilter, list_commits
+from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.edit import set_note_property
-from vaultmem.services.notes.read import get_note
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import get_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault, open_vault
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support import write_notes
 
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]

@@ -10,7 +10,7 @@ import pytest
 from conftest import RunCli
 from support import wait_until, write_notes
 
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.scan import scan_vault
 from vaultmem.storage.scan_ahead import begin_scan, take_signature
 from vaultmem.vault import Vault

@@ -12,12 +12,12 @@ from conftest import RunCli
 from in_process import run_here
 from support import git, write_notes
 
-from vaultmem.services.committing.checkpoint import save_checkpoint
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.edit import edit_note
-from vaultmem.services.notes.read import resolve_address
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import edit_note
 from vaultmem.vault import open_vault
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vaultmem.core.changing.note_changes import PropertyChange
     from vaultmem.services.history.blame import BlamedLine
-    from vaultmem.services.history.compare import Operation
+    from vaultmem.services.history.diff import Operation, ShownCommit
     from vaultmem.services.history.explain import Ground, Step
-    from vaultmem.services.history.show import ShownCommit
     from vaultmem.storage.git.log import Commit
 
 

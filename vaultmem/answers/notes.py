@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.services.committing.commit import CommitReport
-    from vaultmem.services.notes.read import FoundNote
+    from vaultmem.services.reading.read_notes import FoundNote
+    from vaultmem.services.writing.commit import CommitReport
 
 
 def record_json(record: NoteRecord) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.changing.note_changes import PropertyChange
-    from vaultmem.services.committing.commit import CommitReport
-    from vaultmem.services.history.compare import Operation
+    from vaultmem.services.history.diff import Operation
+    from vaultmem.services.writing.commit import CommitReport
     from vaultmem.storage.git.log import Commit
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
@@ -51,7 +51,7 @@ def say_operation(operation: Operation) -> None:
 
 def say_brief(operations: Sequence[Operation]) -> None:
     """Print one line for each file's change."""
-    from vaultmem.services.history.compare import summarise_operation
+    from vaultmem.services.history.diff import summarise_operation
 
     paths = [one_line(operation.file.path) for operation in operations]
     width = min(max(map(len, paths), default=0), 60)

@@ -145,8 +145,8 @@ def tag_(
     as_json: JsonOption = False,
 ) -> None:
     """Add tags to a note, or remove them."""
-    from vaultmem.services.notes.edit import change_tags
-    from vaultmem.services.notes.read import resolve_address
+    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.writing.edit_notes import change_tags
 
     opened = open_view(vault, ref, agent=agent)
     found, _ = resolve_address(opened, path)
@@ -160,8 +160,8 @@ def tag_(
 def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
     from vaultmem.core.paths import PINNED_FILES
     from vaultmem.errors import RefusedError
-    from vaultmem.services.notes.edit import set_note_property
-    from vaultmem.services.notes.read import resolve_address
+    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.writing.edit_notes import set_note_property
 
     found, _ = resolve_address(opened, path)
     if str(found) in PINNED_FILES and not pinned:
@@ -176,7 +176,7 @@ def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
 
 
 def _warn_of_pinned(opened: Vault) -> None:
-    from vaultmem.services.economics.pinned import list_pinned, warn_of_pinned
+    from vaultmem.services.economics import list_pinned, warn_of_pinned
 
     tokens = sum(note.tokens for note in list_pinned(opened))
     if warning := warn_of_pinned(tokens, opened.config.budget):

@@ -16,7 +16,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
-    from vaultmem.services.committing.commit import CommitReport
+    from vaultmem.services.writing.commit import CommitReport
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def checkpoint(
     as_json: JsonOption = False,
 ) -> None:
     """Commit everything that changed, under a note of why; a clean vault commits nothing."""
-    from vaultmem.services.committing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.checkpoint import save_checkpoint
 
     report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
     if as_json:
@@ -60,7 +60,7 @@ def promote(
     A policy or skill that you promote may instruct from then on, until its text changes.
     """
     from vaultmem.services.branching.take import promote_from
-    from vaultmem.services.committing.promote import promote_notes
+    from vaultmem.services.lifecycle.promote import promote_notes
 
     if source:
         try:

@@ -17,9 +17,9 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.core.curating.proposal import Proposal, Report
-    from vaultmem.services.curating.apply import Applied
-    from vaultmem.services.curating.compact import Compacted
-    from vaultmem.services.curating.dream import Dream
+    from vaultmem.services.upkeep.apply import Applied
+    from vaultmem.services.upkeep.compact import Compacted
+    from vaultmem.services.upkeep.dream import Dream
     from vaultmem.vault import Vault
 
 _YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -83,7 +83,7 @@ def dream(
 
     It gives no trust: policies and skills instruct nobody before you promote them.
     """
-    from vaultmem.services.curating.dream import dream as promote_strongest
+    from vaultmem.services.upkeep.dream import dream as promote_strongest
 
     done = promote_strongest(open_synced(vault, agent, ref=ref), is_dry=dry_run)
     if as_json:
@@ -112,8 +112,8 @@ def compact(
     A recall starts a note's time anew. Pinned notes, policies, skills and what a person wrote or
     edited stay. `restore NOTE --at COMMIT` brings a full text back; the commits say which.
     """
-    from vaultmem.services.curating.compact import compact as shorten
-    from vaultmem.services.curating.compact import plan_compaction
+    from vaultmem.services.upkeep.compact import compact as shorten
+    from vaultmem.services.upkeep.compact import plan_compaction
 
     opened = open_synced(vault, agent, ref=ref)
     done = shorten(opened) if apply else plan_compaction(opened)
@@ -160,14 +160,14 @@ def _save_report(name: str, report: Report) -> None:
 
 
 def _look_through(vault: Vault) -> Report:
-    from vaultmem.services.curating.curate import curate as look_through
+    from vaultmem.services.upkeep.curate import curate as look_through
 
     return look_through(vault, ProgressLine("comparing notes"))
 
 
 def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
     """Make a report's changes, once the person has said yes."""
-    from vaultmem.services.curating.apply import apply_report
+    from vaultmem.services.upkeep.apply import apply_report
 
     if report.changes and not yes:
         import sys

@@ -13,7 +13,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics.stats import Stats, Sums
+    from vaultmem.services.economics import Stats, Sums
 
 _SHOWN = 10
 
@@ -28,7 +28,7 @@ def pinned(
     vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
 ) -> None:
     """List what is pinned and what it costs in each pack."""
-    from vaultmem.services.economics.pinned import list_pinned, warn_of_pinned
+    from vaultmem.services.economics import list_pinned, warn_of_pinned
 
     opened = open_view(vault, ref, at)
     notes = list_pinned(opened)
@@ -67,7 +67,7 @@ def stats(
 
     Flat memory is the whole vault in the prompt, once for each pack.
     """
-    from vaultmem.services.economics.stats import read_pack_sizes, read_stats
+    from vaultmem.services.economics import read_pack_sizes, read_stats
 
     opened = open_synced(vault)
     found = read_stats(opened, session)

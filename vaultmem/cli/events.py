@@ -90,7 +90,7 @@ def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> N
 
 def _sync_later(vault: Vault) -> None:
     """Let another process index what was written here; every command would, but has to wait."""
-    from vaultmem.services.indexing import is_index_behind
+    from vaultmem.services.reading.indexing import is_index_behind
 
     if is_index_behind(vault):
         _run_apart(["sync", "--vault", str(vault.root)])

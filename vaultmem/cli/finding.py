@@ -101,7 +101,7 @@ def recall_(
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
     from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.economics.count import count_recall
+    from vaultmem.services.economics import count_recall
     from vaultmem.services.finding.recall import recall
     from vaultmem.services.finding.suggest import suggest_words
 
@@ -116,7 +116,7 @@ def recall_(
     hits = recall(opened, asked, dense)
     meaning = describe_scorer(dense)
     if expand_links:
-        from vaultmem.services.links.expand import expand_hits
+        from vaultmem.services.finding.links import expand_hits
 
         hits = expand_hits(opened, asked, hits)
     shown = [hit.text if as_json else choose_line(hit) for hit in hits]
@@ -176,8 +176,7 @@ def pack(
     Without a query: what is pinned plus what is most recent.
     """
     from vaultmem.core.packs.pack_text import PackStyle
-    from vaultmem.services.economics.count import count_pack
-    from vaultmem.services.economics.pinned import warn_of_pinned
+    from vaultmem.services.economics import count_pack, warn_of_pinned
     from vaultmem.services.finding.pack import make_pack
 
     if output not in _FORMATS:

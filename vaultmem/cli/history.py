@@ -20,7 +20,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.history.show import ShownCommit
+    from vaultmem.services.history.diff import ShownCommit
 
 _CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
 
@@ -67,7 +67,7 @@ def log(
 ) -> None:
     """Show the vault's events, newest first."""
     from vaultmem.core.moments import parse_day_or_moment
-    from vaultmem.services.history.log import CommitFilter, list_commits
+    from vaultmem.services.history.commits import CommitFilter, list_commits
 
     wanted = CommitFilter(
         frozenset(event),
@@ -101,7 +101,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show who made a commit, when and why, and what it changed in the notes."""
-    from vaultmem.services.history.show import show_commit
+    from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(open_here(vault, ref=ref), commit)
     if as_json:
@@ -169,8 +169,8 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Show what each commit did to a note, newest first, through renames and removals."""
-    from vaultmem.services.history.compare import summarise_operation
-    from vaultmem.services.history.locate import resolve_commit
+    from vaultmem.services.history.commits import resolve_commit
+    from vaultmem.services.history.diff import summarise_operation
     from vaultmem.services.history.trace import trace_note
 
     opened = open_synced(vault, ref=ref)

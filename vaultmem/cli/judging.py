@@ -17,7 +17,7 @@ from vaultmem.errors import VaultError
 if TYPE_CHECKING:
     from vaultmem.core.finding.expectation import Expectation
     from vaultmem.services.finding.judge import Step
-    from vaultmem.services.history.show import ShownCommit
+    from vaultmem.services.history.diff import ShownCommit
 
 #: What `git bisect run` takes for "this commit cannot be judged".
 CANNOT_JUDGE = 125
@@ -110,7 +110,7 @@ def bisect(
     Example: vaultmem bisect --good 2026-10-01 --bad HEAD -- tokens --says RS256
     """
     from vaultmem.services.finding.judge import bisect_history
-    from vaultmem.services.history.show import show_commit
+    from vaultmem.services.history.diff import show_commit
 
     opened = open_synced(vault, ref=ref)
     expected = _expect(query, finds, says, negated, budget)

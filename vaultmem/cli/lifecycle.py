@@ -80,7 +80,7 @@ def supersede(
     as_json: JsonOption = False,
 ) -> None:
     """Replace a note by another: the old one is deprecated, and each names the other."""
-    from vaultmem.services.curating.supersede import supersede_note
+    from vaultmem.services.lifecycle.supersede import supersede_note
 
     opened = open_view(vault, ref, agent=agent, session=session)
     done = supersede_note(opened, old, new, reason)
@@ -101,7 +101,7 @@ def supersede(
 
 def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> None:
     from vaultmem.core.lifecycle import parse_state
-    from vaultmem.services.curating.transition import change_state
+    from vaultmem.services.lifecycle.transition import change_state
 
     done = change_state(opened, [path], parse_state(state), reason)
     if as_json:

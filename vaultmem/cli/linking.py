@@ -20,8 +20,8 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.links.graph import FoundLink
-    from vaultmem.services.links.rename import Rename
+    from vaultmem.services.finding.links import FoundLink
+    from vaultmem.services.notes.rename import Rename
     from vaultmem.vault import Vault
 
 
@@ -43,7 +43,7 @@ def links(
     as_json: JsonOption = False,
 ) -> None:
     """List what a note links to; what leads nowhere is marked."""
-    from vaultmem.services.links.graph import list_broken, list_links
+    from vaultmem.services.finding.links import list_broken, list_links
 
     opened = open_view(vault, ref, at)
     if not path:
@@ -77,7 +77,7 @@ def backlinks(
     as_json: JsonOption = False,
 ) -> None:
     """List the notes that link to a note."""
-    from vaultmem.services.links.graph import list_backlinks
+    from vaultmem.services.finding.links import list_backlinks
 
     opened = open_view(vault, ref, at)
     name = _resolve(opened, path)
@@ -99,7 +99,7 @@ def orphans(
 
     Pinned notes and primed reference material are left out.
     """
-    from vaultmem.services.links.graph import list_orphans
+    from vaultmem.services.finding.links import list_orphans
 
     found = list_orphans(open_view(vault, ref, at))
     if as_json:
@@ -127,7 +127,7 @@ def mv(
 
     Interrupted, the same command finishes it.
     """
-    from vaultmem.services.links.rename import plan_rename, rename_note
+    from vaultmem.services.notes.rename import plan_rename, rename_note
 
     opened = open_view(vault, ref, agent=agent)
     done = plan_rename(opened, old, new) if dry_run else rename_note(opened, old, new)
@@ -149,7 +149,7 @@ def mv(
 
 def _resolve(opened: Vault, address: str) -> str:
     from vaultmem.errors import RefusedError
-    from vaultmem.services.notes.read import resolve_address
+    from vaultmem.services.reading.read_notes import resolve_address
 
     path, heading = resolve_address(opened, address)
     if heading:

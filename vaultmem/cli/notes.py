@@ -123,7 +123,7 @@ def get(
 ) -> None:
     """Print a note, or one section of it (PATH#Heading)."""
     from vaultmem.core.notes.values import as_json as property_json
-    from vaultmem.services.notes.read import get_note
+    from vaultmem.services.reading.read_notes import get_note
 
     found = get_note(open_view(vault, ref, at), path)
     note = found.note
@@ -167,7 +167,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the notes, in every state unless --state says otherwise."""
-    from vaultmem.services.notes.read import list_notes
+    from vaultmem.services.reading.read_notes import list_notes
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
@@ -187,9 +187,9 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
     from vaultmem.cli.editor import open_editor
     from vaultmem.errors import RefusedError
-    from vaultmem.services.finding.look import find_branch
-    from vaultmem.services.notes.read import read_note, resolve_address
-    from vaultmem.services.sync import sync_paths
+    from vaultmem.services.reading.look import find_branch
+    from vaultmem.services.reading.read_notes import read_note, resolve_address
+    from vaultmem.services.reading.sync import sync_paths
 
     opened = open_synced(vault, agent)
     if branch := find_branch(opened):

@@ -58,11 +58,11 @@ def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = 
     opened = open_here(vault, agent, session, ref)
     progress = ProgressLine("reading notes")
     if _warm is None:
-        from vaultmem.services.watching.watching import catch_up
+        from vaultmem.services.watching.lease import catch_up
 
         catch_up(opened, progress)
     elif not _warm[1]():
-        from vaultmem.services.sync import sync_vault
+        from vaultmem.services.reading.sync import sync_vault
 
         sync_vault(opened, progress)
     return opened
@@ -80,7 +80,7 @@ def open_view(
     opened = open_synced(vault, agent, session, ref)
     if not (at or include or opened.ref):
         return opened
-    from vaultmem.services.finding.look import look_at
+    from vaultmem.services.reading.look import look_at
 
     names = [name.strip() for name in include.split(",") if name.strip()]
     return look_at(opened, at, names, ProgressLine("reading notes of git"))

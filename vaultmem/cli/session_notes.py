@@ -96,7 +96,7 @@ def touch(
     as_json: JsonOption = False,
 ) -> None:
     """Note which files the session touched, and what it left in them."""
-    from vaultmem.services.sessions.touch import touch_files
+    from vaultmem.services.sessions.files import touch_files
 
     opened = open_here(vault, agent, session)
     say_done(touch_files(opened, find_named(opened, session), files), "touched", as_json)

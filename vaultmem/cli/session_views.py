@@ -80,8 +80,8 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List sessions, the last started first; those whose process is gone are recovered first."""
+    from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
-    from vaultmem.services.sessions.unsettled import find_unsettled
 
     opened = open_synced(vault)
     recovered: list[Recovered] = []

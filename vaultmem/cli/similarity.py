@@ -13,7 +13,7 @@ from vaultmem.cli.plain import PlainCommand
 from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.curating.nearby import Nearby
+    from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.remember import Remembered
 
 
@@ -32,8 +32,8 @@ def similar(
     as_json: JsonOption = False,
 ) -> None:
     """List the notes that say the same as a text or a note, or nearly, and what differs."""
-    from vaultmem.services.curating.nearby import describe_similar
-    from vaultmem.services.curating.similar import find_similar, read_asked
+    from vaultmem.services.likeness.known import describe_similar
+    from vaultmem.services.likeness.similar import find_similar, read_asked
 
     opened = open_view(vault, ref)
     found = find_similar(opened, read_asked(opened, " ".join(text)))
@@ -57,7 +57,7 @@ def dedup(
     The note that is merged stays where it is, deprecated, and names the one that counts, so that
     links to it lead on. Pinned notes and those of a person are kept.
     """
-    from vaultmem.services.curating.dedup import apply_merges, plan_merges
+    from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
 
     opened = open_synced(vault, agent)
     merges = plan_merges(opened, ProgressLine("comparing notes"))

@@ -14,7 +14,7 @@ from vaultmem.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
-    from vaultmem.services.tasks.history import History
+    from vaultmem.services.tasks.view import History
     from vaultmem.vault import Vault
 
 NameArgument = Annotated[
@@ -145,8 +145,8 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Render all that is known of a task within a token budget: sessions, files, commits."""
-    from vaultmem.services.tasks.history import view_task
     from vaultmem.services.tasks.keep import find_task
+    from vaultmem.services.tasks.view import view_task
 
     opened = open_synced(vault)
     found = view_task(opened, find_task(opened, name), budget or None)
@@ -159,7 +159,7 @@ def expand(
     as_json: JsonOption = False,
 ) -> None:
     """Print the full view that an artifact's digest stands for."""
-    from vaultmem.services.tasks.history import expand_artifact
+    from vaultmem.services.tasks.view import expand_artifact
 
     text = expand_artifact(open_synced(vault), digest)
     if as_json:
@@ -182,8 +182,8 @@ def handoff(
     as_json: JsonOption = False,
 ) -> None:
     """Render a task for whoever goes on with it; with --note, leave them a word in handoffs/."""
-    from vaultmem.services.tasks.history import hand_over, view_task
     from vaultmem.services.tasks.keep import find_task
+    from vaultmem.services.tasks.view import hand_over, view_task
 
     opened = _open(vault, agent, session)
     task = find_task(opened, name)
@@ -210,7 +210,7 @@ def family(
     as_json: JsonOption = False,
 ) -> None:
     """Render the sessions that follow one another as one view, and say what it rests on."""
-    from vaultmem.services.tasks.history import view_family
+    from vaultmem.services.tasks.view import view_family
 
     opened = open_synced(vault)
     found = view_family(opened, session, query, since, until, budget or None)
@@ -235,7 +235,7 @@ def _say_task(word: str, task: Task, as_json: bool) -> None:
 
 
 def _say_history(found: History, summarizer: str, as_json: bool) -> None:
-    from vaultmem.services.tasks.polish import polish_summary
+    from vaultmem.services.tasks.view import polish_summary
 
     summary = polish_summary(found, summarizer)
     if as_json:

@@ -31,7 +31,7 @@ def init(
     nothing is committed.
     """
     from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
 
     created = create_vault(folder, agent)
     sync_vault(created.vault, ProgressLine("reading notes"))
@@ -69,7 +69,7 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     Other commands do this by themselves.
     """
-    from vaultmem.services.sync import sync_vault
+    from vaultmem.services.reading.sync import sync_vault
 
     opened = open_here(vault)
     report = sync_vault(opened, ProgressLine("reading notes"))
@@ -99,7 +99,7 @@ def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     A vault that somebody else made is evidence only, until you say this.
     """
-    from vaultmem.services.notes.trust import trust_vault
+    from vaultmem.services.finding.trust import trust_vault
 
     paths = trust_vault(open_here(vault))
     if as_json:

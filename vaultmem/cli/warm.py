@@ -206,9 +206,9 @@ def _load_commands() -> Any:
     """Return the commands with everything that they import while they run."""
     from vaultmem.cli.app import build_commands
     from vaultmem.core.finding import ranking  # noqa: F401
-    from vaultmem.services.finding import look, pack, recall, receipts  # noqa: F401
+    from vaultmem.services.finding import pack, recall, receipts  # noqa: F401
     from vaultmem.services.hooks import answer  # noqa: F401
-    from vaultmem.services.notes import read  # noqa: F401
+    from vaultmem.services.reading import look, read_notes  # noqa: F401
 
     return build_commands()
 

@@ -67,8 +67,8 @@ def watch(
 
 
 def _watch_here(vault: Vault, as_json: bool) -> None:
+    from vaultmem.services.watching.lease import hold_watch, is_current
     from vaultmem.services.watching.watch import WatchLoop
-    from vaultmem.services.watching.watching import hold_watch, is_current
 
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]  # No thread may find another's git settings.
@@ -118,7 +118,7 @@ def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
 
 
 def _say_status(vault: Vault, as_json: bool) -> None:
-    from vaultmem.services.watching.watching import find_watcher
+    from vaultmem.services.watching.lease import find_watcher
 
     found = find_watcher(vault)
     if as_json:
@@ -132,7 +132,7 @@ def _say_status(vault: Vault, as_json: bool) -> None:
 
 
 def _stop(vault: Vault, as_json: bool) -> None:
-    from vaultmem.services.watching.watching import stop_watcher
+    from vaultmem.services.watching.lease import stop_watcher
 
     found = stop_watcher(vault)
     if as_json:
@@ -143,7 +143,7 @@ def _stop(vault: Vault, as_json: bool) -> None:
 
 def _start_daemon(vault: Vault, as_json: bool) -> None:
     """Start a watcher of its own session, and wait until it is there."""
-    from vaultmem.services.watching.watching import find_watcher
+    from vaultmem.services.watching.lease import find_watcher
 
     log = vault.state_folder / "watch.log"
     is_long = log.exists() and log.stat().st_size > _MAX_LOG

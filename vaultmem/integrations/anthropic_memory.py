@@ -18,7 +18,7 @@ from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
 
 from vaultmem.errors import VaultError
 from vaultmem.integrations.memory_commands import run_command
-from vaultmem.services.committing.checkpoint import save_checkpoint
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import open_vault
 
 

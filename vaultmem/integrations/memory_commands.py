@@ -16,13 +16,11 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.links.rename import rename_note
-from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.forget import forget_notes
-from vaultmem.services.notes.guard import check_rewrite
-from vaultmem.services.notes.read import read_note
-from vaultmem.services.notes.write import check_text, write_note
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.edit_notes import check_rewrite, check_text, edit_note, write_note
 from vaultmem.vault import Vault
 
 ROOT = "/memories"

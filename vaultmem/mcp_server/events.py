@@ -9,13 +9,13 @@ from vaultmem.mcp_server.schemas import answer, arguments, rows, text
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
-    from vaultmem.services.committing.commit import CommitReport
+    from vaultmem.services.writing.commit import CommitReport
     from vaultmem.vault import Vault
 
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Make candidates active, in one commit."""
-    from vaultmem.services.committing.promote import promote_notes
+    from vaultmem.services.lifecycle.promote import promote_notes
 
     done = promote_notes(vault, given["paths"])
     paths = [path for path, _ in done.notes]
@@ -26,7 +26,7 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Commit everything that changed."""
-    from vaultmem.services.committing.checkpoint import save_checkpoint
+    from vaultmem.services.writing.checkpoint import save_checkpoint
 
     report = save_checkpoint(vault, given["note"])
     told = _describe(report) or ["Nothing has changed since the last commit."]

@@ -30,7 +30,7 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
     from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.economics.count import count_recall
+    from vaultmem.services.economics import count_recall
     from vaultmem.services.finding.recall import recall
 
     seen = see_at(vault, given)
@@ -55,7 +55,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.services.economics.count import count_pack
+    from vaultmem.services.economics import count_pack
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.receipts import keep_receipt
 

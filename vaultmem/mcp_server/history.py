@@ -33,7 +33,7 @@ def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _log(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.core.moments import parse_day_or_moment
-    from vaultmem.services.history.log import CommitFilter, list_commits
+    from vaultmem.services.history.commits import CommitFilter, list_commits
 
     since, until = given.get("since"), given.get("until")
     wanted = CommitFilter(
@@ -52,7 +52,7 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _find_path(vault: Vault, given: dict[str, Any]) -> str:
     """Return the path that is meant; as it was given where no such note is there any more."""
-    from vaultmem.services.notes.read import resolve_address
+    from vaultmem.services.reading.read_notes import resolve_address
 
     if not given.get("path"):
         return ""
@@ -63,7 +63,7 @@ def _find_path(vault: Vault, given: dict[str, Any]) -> str:
 
 
 def _show(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.history.show import show_commit
+    from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(vault, _need(given, "commit"))
     data = shown_json(shown)
@@ -98,7 +98,7 @@ def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _check_shown(vault: Vault, path: str, given: dict[str, Any]) -> None:
     """Let nobody read line by line what is not shown as a whole."""
-    from vaultmem.services.notes.read import get_note
+    from vaultmem.services.reading.read_notes import get_note
 
     note = get_note(see_at(vault, given), path).note
     if note.state == State.QUARANTINED:

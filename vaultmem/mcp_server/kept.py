@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from vaultmem.mcp_server.tool import see_at
-from vaultmem.services.watching.hints import ChangeHints
+from vaultmem.services.watching.take_in import ChangeHints
 from vaultmem.vault import Vault, open_vault
 
 Result = TypeVar("Result")
@@ -79,7 +79,6 @@ def warm_up(_: Vault) -> None:
     """Load what finds, so that the first question waits less."""
     import vaultmem.core.finding.ranking
     import vaultmem.mcp_server.finding
-    import vaultmem.services.finding.look
     import vaultmem.services.finding.pack
     import vaultmem.services.finding.recall  # noqa: F401
 

@@ -67,7 +67,7 @@ def _describe_remembered(done: Remembered) -> list[str]:
 def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Return a note's text, quoted, a part at a time if it is long."""
     from vaultmem.core.packs.pack_text import quote
-    from vaultmem.services.notes.read import get_note
+    from vaultmem.services.reading.read_notes import get_note
 
     seen = see_at(vault, given)
     found = get_note(seen, given["path"])
@@ -86,8 +86,8 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Change one property of a note, or one place of its text."""
-    from vaultmem.services.notes.edit import edit_note
-    from vaultmem.services.notes.read import resolve_address
+    from vaultmem.services.reading.read_notes import resolve_address
+    from vaultmem.services.writing.edit_notes import edit_note
 
     is_text, is_property = "old_text" in given or "new_text" in given, "property" in given
     if is_text == is_property:
@@ -107,8 +107,8 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
     """Move a note from state to state, on record; return its new blob id."""
     from vaultmem.core.lifecycle import parse_state
-    from vaultmem.services.curating.transition import change_state
-    from vaultmem.services.notes.read import read_note
+    from vaultmem.services.lifecycle.transition import change_state
+    from vaultmem.services.reading.read_notes import read_note
 
     state = parse_state(str(given.get("value")))
     if (read_note(vault, path).state, state) == (State.CANDIDATE, State.ACTIVE):
@@ -120,9 +120,8 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 def _set_property(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
     """Set or remove a property that is the agent's to set; return the note's new blob id."""
     from vaultmem.core.secrets import find_secrets
-    from vaultmem.services.notes.edit import set_note_property
-    from vaultmem.services.notes.guard import GUARDED
-    from vaultmem.services.notes.read import read_note
+    from vaultmem.services.reading.read_notes import read_note
+    from vaultmem.services.writing.edit_notes import GUARDED, set_note_property
 
     name, value = given["property"], given.get("value")
     _check_shown(read_note(vault, path))
@@ -172,7 +171,7 @@ def _check_shown(note: Note) -> None:
 def _replace_text(note: Note, given: dict[str, Any], vault: Vault) -> str:
     """Return a note's text with one place of its body replaced."""
     from vaultmem.core.secrets import find_secrets
-    from vaultmem.services.notes.guard import check_rewrite
+    from vaultmem.services.writing.edit_notes import check_rewrite
 
     old, new, blob = given.get("old_text", ""), given.get("new_text"), given.get("blob", "")
     _check_shown(note)

@@ -52,7 +52,7 @@ def _question(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _touch(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.sessions.touch import touch_files
+    from vaultmem.services.sessions.files import touch_files
 
     if not given.get("files"):
         raise RefusedError('session touch needs "files"')

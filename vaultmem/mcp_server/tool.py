@@ -16,7 +16,7 @@ def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
     """Return the vault at the moment that the arguments name, else on its branch as it is now."""
     if not (given.get("at") or vault.ref):
         return vault
-    from vaultmem.services.finding.look import look_at
+    from vaultmem.services.reading.look import look_at
 
     return look_at(vault, given.get("at", ""))
 

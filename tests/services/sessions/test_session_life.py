@@ -16,8 +16,10 @@ from support import git, write_notes
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session import Edge, Relation, Status
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.health.examine_machine import check_sessions
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import (
     NewSession,
     fork_session,
@@ -26,15 +28,12 @@ from vaultmem.services.sessions.begin import (
 )
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.decide import decide
-from vaultmem.services.sessions.examine import check_sessions
+from vaultmem.services.sessions.files import touch_files
 from vaultmem.services.sessions.identify import identify_session, require_session
-from vaultmem.services.sessions.read import get_session, list_facts
+from vaultmem.services.sessions.read import find_dead, find_unsettled, get_session, list_facts
 from vaultmem.services.sessions.recover import recover_sessions
-from vaultmem.services.sessions.touch import touch_files
-from vaultmem.services.sessions.unsettled import find_dead, find_unsettled
 from vaultmem.services.sessions.windows import mark_restore
 from vaultmem.services.sessions.write import add_detail, add_question, edit_session, summarize
-from vaultmem.services.sync import sync_vault
 from vaultmem.services.watching.transitions import take_transitions
 from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.processes import find_owner, find_process, is_gone
@@ -248,7 +247,7 @@ def test_a_close_that_was_killed_is_completed_by_the_next_start(
     begin(vault, "s-1", pid=os.getpid())
     decide(vault, "s-1", Memory("A decision"))
     home = (
-        "vaultmem.services.notes.edit"
+        "vaultmem.services.writing.edit_notes"
         if step == "sync_paths"
         else "vaultmem.services.sessions.close"
     )

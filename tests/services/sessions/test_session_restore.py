@@ -27,10 +27,10 @@ from vaultmem.core.sessions.session import Relation, Session
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.errors import RefusedError
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.restore import restore_session
 from vaultmem.services.sessions.search import count_sessions, follow_chain, search_sessions
-from vaultmem.services.sessions.trace_files import trace_files
-from vaultmem.services.sync import sync_vault
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -1,10 +1,13 @@
-"""Branches: list, make and remove them."""
+"""Branches: list, make and remove them; and whether one can be left or merged into."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.writing.pending import find_pending
+from vaultmem.storage.git.checkout import has_staged
+from vaultmem.storage.git.head import find_obstacle
 from vaultmem.storage.git.refs import Branch, Target
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.vault import Vault
@@ -63,3 +66,36 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
             )
         refs.delete_branch(name, commit)
     return commit
+
+
+def check_clean(vault: Vault, what: str, may_be_detached: bool = False) -> None:
+    """Make sure that nothing is uncommitted, so that a branch can be `what` (merged, left).
+
+    Raises:
+        PendingError: a person is in the middle of something in git, or something is not committed.
+    """
+    check_idle(vault, what, may_be_detached)
+    changed = sorted(find_pending(vault).files)
+    if changed:
+        shown = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        count = "1 file is" if len(changed) == 1 else f"{len(changed):,} files are"
+        detached = may_be_detached and not vault.history.head().branch
+        remedy = (
+            "`vaultmem switch --create NAME` takes them along to a new branch"
+            if detached
+            else "run `vaultmem checkpoint NOTE` first"
+        )
+        raise PendingError(f"not {what}: {count} not committed ({shown}); {remedy}")
+    vault.history.settle_index()  # What an interrupted commit left there is nobody's work.
+    if has_staged(vault.history):
+        raise PendingError(f"not {what}: changes are staged; commit or unstage them with git")
+
+
+def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
+    """Make sure that nobody is in the middle of something in git.
+
+    Raises:
+        PendingError: somebody is; it says in what.
+    """
+    if obstacle := find_obstacle(vault.history.git_folder, may_be_detached):
+        raise PendingError(f"not {what}: {obstacle}")

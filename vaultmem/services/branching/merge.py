@@ -10,14 +10,14 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.merging.note import merge_texts
 from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, describe_conflicts, name_authors
-from vaultmem.services.branching.clean import check_clean
-from vaultmem.services.branching.move import find_moves, finish_move, move_files, undo_move
-from vaultmem.services.committing.commit import draft_event
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import find_leaks
-from vaultmem.services.finding.look import find_branch
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.moves import find_moves, finish_move, move_files, undo_move
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.commit import draft_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import Draft, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.merge_tree import (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
-from vaultmem.services.branching.clean import check_clean, check_idle
-from vaultmem.services.branching.move import (
+from vaultmem.services.branching.branches import check_clean, check_idle
+from vaultmem.services.reading.moves import (
     find_moves,
     finish_move,
     move_files,
     undo_move,
 )
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.checkout import follow_index
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.refs import Target

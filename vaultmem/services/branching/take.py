@@ -20,16 +20,16 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
 )
+from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.clash import describe_conflicts, name_authors
-from vaultmem.services.branching.clean import check_idle
-from vaultmem.services.branching.move import finish_move, move_files, undo_move
-from vaultmem.services.committing.commit import CommitReport, commit_earlier, draft_event
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Whose, is_pending
-from vaultmem.services.committing.promote import Promotion, check_note, make_event, record_trust
-from vaultmem.services.finding.look import find_branch, look_at
-from vaultmem.services.notes.read import read_note, resolve_address
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.lifecycle.promote import Promotion, check_note, make_event, record_trust
+from vaultmem.services.reading.look import find_branch, look_at
+from vaultmem.services.reading.moves import finish_move, move_files, undo_move
+from vaultmem.services.reading.read_notes import read_note, resolve_address
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Whose, is_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import Draft, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.embed import embed_sections
 from vaultmem.services.embedding.meaning import Meaning, choose_model, open_meaning
-from vaultmem.services.indexing import Progress
+from vaultmem.services.reading.indexing import Progress
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.expectation import Expectation, judge_pack
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 
 

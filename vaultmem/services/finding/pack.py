@@ -1,23 +1,160 @@
-"""Render the context pack: what is pinned, and what is relevant."""
+"""Render the context pack: what is pinned, and what is relevant, with what has to be said of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.pack import Pack, build_pack
+from vaultmem.core.packs.caution import find_caution, is_environment_claim, written_at
+from vaultmem.core.packs.conflicts import (
+    CONFLICT_PROPERTIES,
+    Relation,
+    bring_together,
+    find_same_titles,
+)
+from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
-from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.services.finding.recall import name_refs, recall
-from vaultmem.services.finding.remarks import add_remarks
-from vaultmem.services.finding.texts import read_sections
-from vaultmem.services.notes.trust import trusted_documents
+from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.services.reading.read_notes import read_sections
+from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.links.link import Link
+    from vaultmem.services.finding.links import LinkGraph
     from vaultmem.services.finding.recall import DenseScorer
+
+
+def add_remarks(
+    vault: Vault, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int], at: int
+) -> tuple[list[Hit], Remarks]:
+    """Return the relevant sections, opponents side by side, and what is to be said of them.
+
+    A note that contradicts a relevant one, and counts no less, is added where nothing hides it
+    (its state, say). `trusted` are the documents whose promotion is on record, `at` is the pack's
+    own time in seconds since the epoch.
+    """
+    relations = _find_relations(vault, [*pinned, *relevant])
+    partners = _find_partners(vault, relations, [*pinned, *relevant])
+    hits = bring_together(relevant, relations, partners, trusted)
+    cautions = _find_cautions(vault, [*pinned, *hits], at)
+    return hits, Remarks(cautions, relations)
+
+
+def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Relation]:
+    """Return the conflicts that the notes' properties and titles tell of."""
+    found = find_same_titles(hits)
+    written = _find_written(vault, hits)
+    others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
+    shown = {hit.record.document for hit in hits}
+    for (document, _, link), other in zip(written, others, strict=True):
+        if other is None or other == document or not shown & {document, other}:
+            continue
+        if link.property == "superseded_by":
+            found.append(Relation(other, document, "supersedes", document))
+        else:
+            found.append(Relation(document, other, link.property, document))
+    distinct: dict[frozenset[int], Relation] = {}
+    for each in sorted(found, key=lambda r: (r.why not in CONFLICT_PROPERTIES, r.first, r.second)):
+        distinct.setdefault(frozenset((each.first, each.second)), each)
+    return list(distinct.values())
+
+
+def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    from vaultmem.services.finding.links import resolve_few
+
+    return resolve_few(vault, links)
+
+
+def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Link]]:
+    """Return the links in properties about conflicts that are of these notes, or may mean one.
+
+    Each is the linking document, its path, and the link.
+    """
+    shown = {hit.record.document: hit.record.path for hit in hits}
+    names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in shown.values()}
+    store = LinkStore(vault.state)
+    names.update(fold(alias) for each in store.aliases_of(shown).values() for alias in each)
+    found = []
+    for document, links in store.links_in(CONFLICT_PROPERTIES).items():
+        for link in links:
+            name = fold(link.path).rpartition("/")[2].removesuffix(".md")
+            if document in shown or name in names:
+                found.append((document, link))
+    listed = ", ".join(str(document) for document, _ in found)
+    paths = vault.view.paths(f"d.id IN ({listed})") if found else {}
+    return [(document, paths[document], link) for document, link in found if document in paths]
+
+
+def _find_partners(
+    vault: Vault, relations: Iterable[Relation], hits: Sequence[Hit]
+) -> dict[int, Hit]:
+    """Return the first section of each note that is in a conflict and was not found itself."""
+    known = {hit.record.document for hit in hits}
+    wanted = {n for each in relations for n in (each.first, each.second)} - known
+    if not wanted:
+        return {}
+    visible = NoteFilter()
+    records = [
+        record
+        for record in vault.view.records_of(wanted).values()
+        if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
+    ]
+    return {hit.record.document: hit for hit in _first_sections(vault, records)}
+
+
+def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
+    sections = vault.view.sections_at({(record.document, 0) for record in records})
+    places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
+    return [
+        Hit(record, section, text, 0.0, (), 0.0, 1.0)
+        for record, section, text in read_sections(vault, places)
+    ]
+
+
+def _find_cautions(vault: Vault, hits: Sequence[Hit], at: int) -> dict[tuple[int, int], str]:
+    claims = [hit for hit in hits if is_environment_claim(hit)]
+    if not claims:
+        return {}
+    moment = at or max(hit.record.changed for hit in hits)
+    changed = _find_changed_refs(vault, claims)
+    cautions = {}
+    for hit in claims:
+        if caution := find_caution(hit, moment, changed.get(hit.record.document, ())):
+            cautions[hit.record.document, hit.section.ordinal] = caution
+    return cautions
+
+
+def _find_changed_refs(vault: Vault, claims: Sequence[Hit]) -> dict[int, list[str]]:
+    """Return, by document, the vault's files that a note rests on and that changed after it."""
+    documents = {hit.record.document: hit for hit in claims}
+    found: dict[int, list[str]] = {}
+    graph: LinkGraph | None = None
+    for document, links in LinkStore(vault.state).links(documents).items():
+        for link in links:
+            if link.property != "refs":
+                continue
+            hit = documents[document]
+            path: str | None = link.path
+            if link.kind != "path":
+                graph = graph or _open_graph(vault)
+                path = graph.names.find(link, hit.record.path)
+            since = max(written_at(hit), hit.record.changed)
+            if path and (vault.view.changed_at(path) or 0) > since:
+                found.setdefault(document, []).append(path)
+    return found
+
+
+def _open_graph(vault: Vault) -> LinkGraph:
+    from vaultmem.services.finding.links import LinkGraph
+
+    return LinkGraph(vault)
+
 
 #: How many sections are considered for a pack.
 _CANDIDATES = 50
@@ -46,7 +183,7 @@ def make_pack(
     query = parse_query(text, limit=_CANDIDATES)
     relevant = recall(vault, query, dense) if text.strip() else _recent_sections(vault)
     if expand_links:
-        from vaultmem.services.links.expand import expand_hits
+        from vaultmem.services.finding.links import expand_hits
 
         relevant = expand_hits(vault, query, relevant)
     source = pack_source(vault)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +12,9 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.section_terms import FIELDS
 from vaultmem.core.finding.terms import number_terms, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.curating.replaced import list_replaced, name_replaced
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.texts import read_sections
+from vaultmem.services.reading.read_notes import read_sections
+from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -30,6 +30,21 @@ if TYPE_CHECKING:
     #: where a row has no vector; None where it cannot answer. Its attribute `weight` is the
     #: share of the words in the blend, 0 to 1.
     DenseScorer = Callable[[str, NDArray[np.bool_], Snapshot], NDArray[np.float32] | None]
+
+
+def list_replaced(vault: Vault) -> dict[int, list[str]]:
+    """Return by document the names that a note gives under `supersedes`, of all views."""
+    return LinkStore(vault.state).targets_in("supersedes")
+
+
+def name_replaced(hits: Sequence[Hit], replaced: Mapping[int, Sequence[str]]) -> list[Hit]:
+    """Return the hits with the names of the notes that theirs replaced."""
+    return [
+        hit._replace(replaces=tuple(replaced[hit.record.document]))
+        if hit.record.document in replaced
+        else hit
+        for hit in hits
+    ]
 
 
 #: Sections ranked beyond those wanted, for notes that changed meanwhile.

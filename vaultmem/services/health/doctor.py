@@ -8,11 +8,12 @@ from functools import partial
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import VaultError
-from vaultmem.services.health import examine_git, examine_leftovers, examine_notes, examine_place
-from vaultmem.services.health import examine_processes as processes
-from vaultmem.services.indexing import Progress
-from vaultmem.services.sessions.examine import check_sessions
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.health import examine_git, examine_leftovers, examine_notes
+from vaultmem.services.health import examine_machine as examine_place
+from vaultmem.services.health import examine_machine as processes
+from vaultmem.services.health.examine_machine import check_sessions
+from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.vault import Vault
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
-from vaultmem.services.notes.trust import trusted_documents
+from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.storage.passed_over import find_passed_over
 from vaultmem.vault import Vault
 

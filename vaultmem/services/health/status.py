@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
-from vaultmem.services.committing.pending import find_pending
 from vaultmem.services.health.examine_notes import find_twins
-from vaultmem.services.history.log import CommitFilter, list_commits
-from vaultmem.services.indexing import Progress, is_index_behind
-from vaultmem.services.sync import SyncReport, sync_vault
-from vaultmem.services.watching.watching import Watching, find_watcher
+from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.reading.indexing import Progress, is_index_behind
+from vaultmem.services.reading.sync import SyncReport, sync_vault
+from vaultmem.services.watching.lease import Watching, find_watcher
+from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit

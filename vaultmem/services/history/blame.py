@@ -1,4 +1,4 @@
-"""Say for each line of a note who wrote it, when, and in which event."""
+"""Say for each line of a note who wrote it, when, and in which event; or who removed the note."""
 
 from __future__ import annotations
 
@@ -7,19 +7,44 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.changing.file_changes import ChangeOp
 from vaultmem.core.changing.lines import match_lines
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.history.locate import find_commit, locate_note, resolve_commit
-from vaultmem.services.history.removal import tell_removal
-from vaultmem.services.notes.read import resolve_address
+from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
+from vaultmem.services.history.trace import trace_note
+from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import Commit, find_ends, read_commits
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
+
+
+def tell_removal(vault: Vault, address: str) -> str:
+    """Return who removed a note, when, why and how it comes back; "" where no commit did."""
+    try:
+        trace = trace_note(vault, address, 1)
+    except (NoteNotFoundError, RefusedError):
+        return ""
+    gone = next((v for v in trace.versions if v.operation.file.op is ChangeOp.REMOVE), None)
+    if gone is None or gone.commit is None:
+        return ""
+    commit = gone.commit
+    lines = commit.prose.splitlines()
+    why = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
+    name = commit.commit[:7]
+    return (
+        f"{trace.path}: {commit.who} removed it on {commit.time[:10]} in {name}: {why}; "
+        f"`vaultmem restore {trace.path} --at {name}~` brings it back"
+    )
+
+
+def _find_reason(line: str, path: str) -> str:
+    before, _, reason = line.partition(f"removed {path}: ")
+    return "" if before else reason
 
 
 class BlamedLine(NamedTuple):

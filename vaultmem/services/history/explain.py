@@ -16,7 +16,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.history.blame import Blame, BlamedLine, blame_bytes, find_lines
-from vaultmem.services.notes.read import read_bytes, read_note, resolve_address
+from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
 from vaultmem.storage.git.history import History
 from vaultmem.storage.git.log import Commit, sort_commits
 from vaultmem.storage.git.mentions import find_mentions, is_mentioned

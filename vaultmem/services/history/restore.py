@@ -11,13 +11,13 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
-from vaultmem.services.branching.write_branch import commit_on_branch, names_on_branch
-from vaultmem.services.committing.commit import Made, commit_earlier
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Whose, is_pending
-from vaultmem.services.finding.look import find_branch
-from vaultmem.services.history.locate import locate_note, resolve_commit
-from vaultmem.services.sync import sync_paths
+from vaultmem.services.history.commits import locate_note, resolve_commit
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.writing.commit import Made, commit_earlier
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Whose, is_pending
+from vaultmem.services.writing.write_branch import commit_on_branch, names_on_branch
 from vaultmem.storage.files import (
     MAX_FILE_BYTES,
     UnsafeFileError,

@@ -10,9 +10,9 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.changing.file_changes import FileChange
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.history.compare import Operation, compare_files
-from vaultmem.services.history.locate import find_commit, locate_note
-from vaultmem.services.notes.read import resolve_address
+from vaultmem.services.history.commits import find_commit, locate_note
+from vaultmem.services.history.diff import Operation, compare_files
+from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.log import Commit, find_ends, follow_path
 from vaultmem.storage.git.trees import find_entry

@@ -8,7 +8,7 @@ from pathlib import Path
 from vaultmem.core.hooks.payload import HookPayload
 from vaultmem.core.packs.pack_text import PackStyle
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.economics.count import count_pack
+from vaultmem.services.economics import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
 from vaultmem.services.hooks.answer import find_folder

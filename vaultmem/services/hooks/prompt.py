@@ -8,7 +8,7 @@ from vaultmem.core.finding.query import parse_query
 from vaultmem.core.hooks.payload import HookPayload
 from vaultmem.core.packs.pack_text import PackItem, PackStyle, render_item
 from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.services.economics.count import count_recall
+from vaultmem.services.economics import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.vault import Vault
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import vaultmem
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, VaultError
-from vaultmem.services.committing.commit import CommitReport, commit_event
-from vaultmem.services.committing.divide import Event
+from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.divide import Event
 from vaultmem.storage.files import create_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.journal import Author

@@ -13,14 +13,14 @@ from vaultmem.core.notes.tags import has_tag
 from vaultmem.core.notes.values import parse_moment
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.branching.write_branch import commit_on_branch
-from vaultmem.services.committing.commit import CommitReport, commit_earlier, commit_event
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Whose
-from vaultmem.services.finding.look import find_branch
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.notes.read import resolve_address
-from vaultmem.services.sync import sync_paths
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.write_branch import commit_on_branch
 from vaultmem.storage.files import remove_file
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault

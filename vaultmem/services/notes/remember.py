@@ -14,19 +14,15 @@ from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.paths import check_new_name, fold, fold_name, parse_note_path, slugify
 from vaultmem.core.similarity.lists import link_to
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.branching.move import undo_move
-from vaultmem.services.branching.write_branch import commit_on_branch, names_on_branch
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.curating.known import (
+from vaultmem.services.likeness.known import (
     Known,
+    Nearby,
     Telling,
+    describe_similar,
     look_up,
     name_contradicted,
     take_in,
 )
-from vaultmem.services.curating.nearby import Nearby, describe_similar
-from vaultmem.services.finding.look import find_branch
-from vaultmem.services.notes.edit import edit_note
 from vaultmem.services.notes.memory import (
     Links,
     Memory,
@@ -35,13 +31,18 @@ from vaultmem.services.notes.memory import (
     choose_title,
     compose_note,
 )
-from vaultmem.services.sync import sync_paths
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.moves import undo_move
+from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.edit_notes import edit_note
+from vaultmem.services.writing.write_branch import commit_on_branch, names_on_branch
 from vaultmem.storage.files import create_file
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
-    from vaultmem.services.curating.similar import SimilarNote
+    from vaultmem.services.likeness.similar import SimilarNote
 
 __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
 

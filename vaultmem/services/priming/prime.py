@@ -14,14 +14,14 @@ from vaultmem.core.priming.document import split_document
 from vaultmem.core.priming.notes import FOLDER, Plan, PrimedNote, name_notes, plan_priming
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.branching.move import undo_move
-from vaultmem.services.branching.write_branch import commit_on_branch
-from vaultmem.services.committing.commit import commit_earlier
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Whose
-from vaultmem.services.finding.look import find_branch, look_at
-from vaultmem.services.notes.read import read_note
-from vaultmem.services.sync import sync_paths, sync_vault
+from vaultmem.services.reading.look import find_branch, look_at
+from vaultmem.services.reading.moves import undo_move
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.sync import sync_paths, sync_vault
+from vaultmem.services.writing.commit import commit_earlier
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.write_branch import commit_on_branch
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, remove_file, replace_file
 from vaultmem.storage.journal import REMOVED
 from vaultmem.vault import Vault

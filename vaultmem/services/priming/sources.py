@@ -7,12 +7,12 @@ from typing import NamedTuple
 from vaultmem.core.notes.note import Note
 from vaultmem.core.priming.notes import FOLDER, is_edited, primed_digest
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.branching.move import undo_move
-from vaultmem.services.branching.write_branch import commit_on_branch
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.finding.look import find_branch, look_at
 from vaultmem.services.priming.prime import read_primed, write_texts
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import find_branch, look_at
+from vaultmem.services.reading.moves import undo_move
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write_branch import commit_on_branch
 from vaultmem.vault import Vault
 
 

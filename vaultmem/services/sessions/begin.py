@@ -23,6 +23,7 @@ from vaultmem.core.sessions.session_id import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.sessions.identify import (
     TERMINAL_VARIABLE,
     find_workspace,
@@ -30,15 +31,14 @@ from vaultmem.services.sessions.identify import (
     name_new_session,
 )
 from vaultmem.services.sessions.read import (
+    find_unsettled,
     get_session,
     list_here,
     read_session,
     refuse_branch,
 )
-from vaultmem.services.sessions.unsettled import find_unsettled
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
-from vaultmem.services.sync import sync_paths
 from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.storage.files import create_file
 from vaultmem.storage.processes import find_owner, find_process

@@ -10,9 +10,9 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.notes.edit import edit_note
+from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.sessions.write import act_in
-from vaultmem.services.sync import sync_paths
+from vaultmem.services.writing.edit_notes import edit_note
 from vaultmem.storage.files import create_file
 from vaultmem.vault import Vault
 

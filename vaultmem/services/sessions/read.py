@@ -1,4 +1,4 @@
-"""Read sessions: one by its name, or the facts of all without reading their notes again."""
+"""Read sessions: one by its name, the facts of all, or those that lack an end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,39 @@ from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session_id import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.look import find_branch
-from vaultmem.services.finding.texts import read_text
-from vaultmem.services.notes.read import read_note
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.read_notes import read_note, read_text
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.storage.session_table import SessionTable
 from vaultmem.storage.transcripts import Transcripts
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
+
+
+def find_unsettled(vault: Vault) -> list[ActiveSession]:
+    """Return the sessions that count as open here and are not: nothing is changed.
+
+    Their process is gone, or their note has an end. The vault must be in sync.
+    """
+    records = [r for r in ActiveSessions(vault.state_folder).all() if not r.recovered]
+    if not records:
+        return []
+    table = open_table(vault)
+    ended = {r.id for r in records if (facts := table.find(r.id)) and not facts.is_open}
+    return [record for record in records if record.id in ended or record.is_gone]
+
+
+def find_dead(vault: Vault) -> list[ActiveSession]:
+    """Return the sessions whose process is gone and whose note has no end."""
+    table = open_table(vault)
+    return [
+        record
+        for record in find_unsettled(vault)
+        if record.is_gone and (facts := table.find(record.id)) and facts.is_open
+    ]
 
 
 def get_session(vault: Vault, name: str) -> Session:

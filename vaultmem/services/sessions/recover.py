@@ -16,16 +16,15 @@ from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_id import session_path
 from vaultmem.core.sessions.session_note import DETAILS
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.committing.commit import CommitReport, commit_event
-from vaultmem.services.committing.divide import Event
-from vaultmem.services.committing.pending import Pending, find_pending
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.close import commit_close, find_author, find_own
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
-from vaultmem.services.sessions.read import read_session, refuse_branch
-from vaultmem.services.sessions.unsettled import find_unsettled
+from vaultmem.services.sessions.read import find_unsettled, read_session, refuse_branch
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.sessions.write import edit_session
-from vaultmem.services.sync import sync_vault
+from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 

@@ -51,7 +51,7 @@ def edit_session(
         NoteNotFoundError: there is no such session.
         RefusedError: it has ended, the note is full, or sessions are not kept on this ref.
     """
-    from vaultmem.services.notes.edit import edit_note
+    from vaultmem.services.writing.edit_notes import edit_note
 
     path = find_path(vault, session)
     active = ActiveSessions(vault.state_folder)

@@ -12,12 +12,12 @@ from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task
 from vaultmem.core.tasks.view import Entry, Part
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.history.log import CommitFilter, list_commits
-from vaultmem.services.links.graph import list_backlinks
-from vaultmem.services.notes.read import read_note
+from vaultmem.services.finding.links import list_backlinks
+from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session
-from vaultmem.services.sessions.trace_files import trace_files
 from vaultmem.storage.git.file_log import open_repository
 from vaultmem.storage.git.recent import RecentCommit, list_recent
 from vaultmem.vault import Vault

@@ -11,9 +11,8 @@ from vaultmem.core.notes.properties import format_property, set_property
 from vaultmem.core.paths import fold_name, slugify
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.notes.edit import edit_note
-from vaultmem.services.notes.read import read_note
-from vaultmem.services.notes.write import check_text, write_note
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.writing.edit_notes import check_text, edit_note, write_note
 from vaultmem.vault import Vault
 
 

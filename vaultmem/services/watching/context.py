@@ -16,8 +16,8 @@ from vaultmem.core.packs.context_block import BEGIN, END, replace_block
 from vaultmem.core.packs.context_line import ContextLine, parse_contexts
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.look import look_at
 from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.reading.look import look_at
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, replace_file
 from vaultmem.vault import Vault
 

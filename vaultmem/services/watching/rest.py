@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from vaultmem.services.committing.commit import CommitReport
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.vault import Vault
 
 #: Seconds for which notes are embedded before the watcher listens again.
@@ -43,7 +43,7 @@ class Rest:
         if self._vault.config.dream_every == "never" or now < self._next_dream:
             return
         self._next_dream = now + _MINUTE
-        from vaultmem.services.curating.dream import dream_if_due
+        from vaultmem.services.upkeep.dream import dream_if_due
 
         found = dream_if_due(self._vault)
         if found is not None and found.report.commits:

@@ -18,10 +18,10 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.committing.by_hand import Edited, make_promotion, read_edited
-from vaultmem.services.committing.checkpoint import save_checkpoint
-from vaultmem.services.committing.commit import CommitReport, commit_event
 from vaultmem.services.sessions.close import commit_close
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.hand_edits import Edited, make_promotion, read_edited
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.unfinished import Unfinished

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from vaultmem.errors import PendingError, VaultError
-from vaultmem.services.committing.commit import CommitReport
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.take_in import take_in, take_in_all
 from vaultmem.services.watching.transitions import Examined, take_transitions
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 

@@ -1,1 +1,0 @@
-"""Changes become commits at the three moments."""

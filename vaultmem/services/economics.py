@@ -1,0 +1,212 @@
+"""What memory costs: each recall and pack counted, what is pinned, and the sums of all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.packs.pack import has_words
+from vaultmem.core.packs.pack_text import PackItem, render_item
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.pack import pinned_sections
+from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.storage.signal_log import Call, append, is_large
+from vaultmem.storage.signals import Account, SignalStore, Surfaced
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.packs.pack import Pack
+
+
+def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
+    """Count a recall; `shown` is what was shown of each hit."""
+    sent = sum(
+        count_tokens(f"{hit.name}\n{hit.address}\n{text}")
+        for hit, text in zip(hits, shown, strict=True)
+    )
+    _count(vault, "recall", query, hits, sent, -1, len(hits))
+
+
+def count_pack(vault: Vault, query: str, pack: Pack) -> None:
+    """Count a pack; what was pinned is no signal, for no question brought it up."""
+    hits = [item.hit for item in pack.items if not item.pinned]
+    account = pack.account
+    _count(
+        vault, "pack", query, hits if query.strip() else [], account.sent, account.flat, len(hits)
+    )
+
+
+def _count(
+    vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
+) -> None:
+    author = vault.author
+    asked = "" if find_secrets(query) else query
+    call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
+    sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
+    size = append(vault.state_folder, call, sections)
+    if is_large(size):
+        from vaultmem.storage.signals import SignalStore
+
+        with contextlib.suppress(VaultError, OSError):
+            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+
+
+class PinnedNote(NamedTuple):
+    """A pinned note, its sections with words in them, and their tokens as a pack shows them."""
+
+    record: NoteRecord
+    sections: int
+    tokens: int
+
+
+def list_pinned(vault: Vault) -> list[PinnedNote]:
+    """Return the pinned notes in the order in which a pack shows them; the vault must be in sync.
+
+    Hidden notes (archived, deprecated, quarantined) are in no pack and left out.
+    """
+    trusted = trusted_documents(vault)
+    found: dict[int, PinnedNote] = {}
+    for hit in pinned_sections(vault, trusted):
+        record = hit.record
+        before = found.get(record.document, PinnedNote(record, 0, 0))
+        if not has_words(hit.text):
+            found.setdefault(record.document, before)
+            continue
+        item = PackItem(hit, hit.text, True, record.document in trusted, False)
+        tokens = before.tokens + count_tokens(render_item(item)) + 2
+        found[record.document] = PinnedNote(record, before.sections + 1, tokens)
+    return list(found.values())
+
+
+def warn_of_pinned(tokens: int, budget: int) -> str:
+    """Return a warning if pinned sections cost more than half of the vault's default budget."""
+    if tokens <= budget // 2:
+        return ""
+    return (
+        f"pinned notes cost {tokens:,} tokens, over half of the budget of {budget:,}: a pack names "
+        "the rest by link; unpin or shorten some (`vaultmem pinned` lists them)"
+    )
+
+
+#: Names that are listed of the most recalled notes, of failed questions and so on.
+_LISTED = 10
+
+
+class Sums(NamedTuple):
+    """Calls of a kind, tokens sent, what flat memory had cost for as many, and empty answers."""
+
+    calls: int = 0
+    sent: int = 0
+    flat: int = 0
+    empty: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Tokens that were not sent; below zero where the whole vault is smaller."""
+        return self.flat - self.sent
+
+
+class SessionSums(NamedTuple):
+    """One agent's session (both "" for the person): packs, recalls, and when the last was."""
+
+    agent: str
+    session: str
+    packs: Sums
+    recalls: Sums
+    last: float
+
+
+class Stats(NamedTuple):
+    """The account of a vault.
+
+    `failed` are questions that found nothing with how often, the latest first; `most` the notes
+    that surfaced most often; `never` those that no recall or pack ever brought up.
+    """
+
+    notes: int
+    flat: int
+    packs: Sums
+    recalls: Sums
+    sessions: tuple[SessionSums, ...]
+    failed: tuple[tuple[str, int], ...]
+    most: tuple[Surfaced, ...]
+    never: tuple[str, ...]
+
+
+def read_stats(vault: Vault, session: str = "") -> Stats:
+    """Return the account of all sessions, or of one; the vault must be in sync.
+
+    Saved is counted against flat memory: the whole vault in the prompt, once for each pack.
+    """
+    notes, flat = vault.view.totals()
+    store = SignalStore(vault.state, vault.state_folder)
+    store.fold(flat)
+    accounts = [each for each in store.accounts() if session in {"", each.session}]
+    calls = [each for each in store.calls() if session in {"", each.session}]
+    surfaced = store.surfaced()
+    paths = {
+        record.path
+        for record in vault.view.records("d.pinned = 0")
+        if record.state not in {"archived", "deprecated", "quarantined"}
+    }
+    most = sorted(surfaced.values(), key=lambda each: (-each.times, -each.last, each.path))
+    return Stats(
+        notes,
+        flat,
+        _sum(accounts, "pack"),
+        _sum(accounts, "recall"),
+        _by_session(accounts),
+        _failed(calls),
+        tuple(each for each in most if each.path in paths)[:_LISTED],
+        tuple(sorted(paths - surfaced.keys())),
+    )
+
+
+def _sum(accounts: Iterable[Account], kind: str) -> Sums:
+    chosen = [each for each in accounts if each.kind == kind]
+    return Sums(
+        sum(each.calls for each in chosen),
+        sum(each.sent for each in chosen),
+        sum(each.flat for each in chosen),
+        sum(each.empty for each in chosen),
+    )
+
+
+def _by_session(accounts: list[Account]) -> tuple[SessionSums, ...]:
+    named = dict.fromkeys((each.agent, each.session) for each in accounts)
+    found = []
+    for agent, session in named:
+        own = [each for each in accounts if (each.agent, each.session) == (agent, session)]
+        last = max(each.last for each in own)
+        found.append(SessionSums(agent, session, _sum(own, "pack"), _sum(own, "recall"), last))
+    return tuple(found)
+
+
+def _failed(calls: list[Call]) -> tuple[tuple[str, int], ...]:
+    """Return the questions that found nothing, newest first, as they were last asked."""
+    times: dict[str, int] = {}
+    shown: dict[str, str] = {}
+    for call in calls:
+        if call.query.strip() and not call.found:
+            name = " ".join(call.query.split()).casefold()
+            times[name] = times.get(name, 0) + 1
+            shown.setdefault(name, call.query)
+    return tuple((shown[name], count) for name, count in times.items())
+
+
+def read_pack_sizes(
+    vault: Vault, session: str = ""
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return for each pack (tokens of the vault, tokens sent), and the same for flat memory."""
+    store = SignalStore(vault.state, vault.state_folder)
+    packs = {
+        (float(call.flat), float(call.sent))
+        for call in store.calls()
+        if call.kind == "pack" and call.flat > 0 < call.sent and session in {"", call.session}
+    }
+    return sorted(packs), sorted((flat, flat) for flat, _ in packs)

@@ -1,1 +1,0 @@
-"""What memory costs in tokens and what it saves."""

@@ -1,0 +1,238 @@
+"""Which note links to which: what one names, what names it, and what a recall finds along them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.lifecycle import STATE_WEIGHT, State
+from vaultmem.core.links.expand import share_scores
+from vaultmem.core.links.link import Link, LinkKind
+from vaultmem.core.links.names import Names
+from vaultmem.core.links.place import find_place
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.services.reading.read_notes import read_sections, read_text
+from vaultmem.storage.links import LinkStore, find_attachments
+from vaultmem.vault import Vault
+
+
+class FoundLink(NamedTuple):
+    """A link of the note `source` and the file that it means; `missing` says what is not there.
+
+    `missing` is "note" (then `target` is None), "heading", "block", or "".
+    """
+
+    source: str
+    link: Link
+    target: str | None
+    missing: str = ""
+
+
+class LinkGraph:
+    """The links of all notes that are looked at, and what is needed to follow them.
+
+    The vault must be in sync.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._store = LinkStore(vault.state)
+        self.paths = vault.view.paths()
+        self.documents = {path: number for number, path in self.paths.items()}
+        aliases = self._store.aliases()
+        self._files = list_files(vault)
+        self._aliases = {self.paths[n]: names for n, names in aliases.items() if n in self.paths}
+        self.names = Names(self._files, self._aliases)
+
+    def links(self) -> Iterator[FoundLink]:
+        """Yield every link that counts, headings not looked up."""
+        for document, links in self.all_links():
+            yield from self._follow(self.paths[document], links)
+
+    def links_of(self, document: int) -> list[FoundLink]:
+        """Return the links of one note, headings not looked up."""
+        links = self._store.links([document]).get(document, [])
+        return list(self._follow(self.paths[document], links))
+
+    def names_with(self, path: str, without: str) -> Names:
+        """Return what links could find if the one path were there and the other were not."""
+        aliases = {p: names for p, names in self._aliases.items() if p not in {path, without}}
+        moved = self._aliases.get(path) or self._aliases.get(without)
+        files = [each for each in self._files if each != without]
+        return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+
+    def all_links(self) -> Iterator[tuple[int, list[Link]]]:
+        """Yield each note's document with its links as written, hidden ones as well."""
+        for document, links in self._store.all_links().items():
+            if document in self.paths:
+                yield document, links
+
+    def find_section(self, found: FoundLink) -> SectionRecord | None:
+        """Return the section that a link leads to, None if there is none."""
+        document = self.documents.get(found.target or "")
+        if document is None:
+            return None
+        view = self._vault.view
+        sections = [s for _, s in sorted(view.sections_of([document]).items())]
+        text = ""
+        if found.link.subpath.startswith("^"):
+            record = view.records_of([document])[document]
+            text = read_text(self._vault, record.path, record.blob) or ""
+        return find_place(sections, found.link.subpath, text)
+
+    def _follow(self, source: str, links: list[Link]) -> Iterator[FoundLink]:
+        for link in links:
+            if link.is_hidden:
+                continue
+            target = self.names.find(link, source)
+            if link.kind is LinkKind.PATH and target not in self.documents:
+                continue  # What a note rests on may be anywhere.
+            yield FoundLink(source, link, target, "" if target else "note")
+
+
+def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    """Return the documents that a few links (note, link) mean, without looking at all names."""
+    store = LinkStore(vault.state)
+    targets = [link.path.rpartition("/")[2].removesuffix(".md") for _, link in links]
+    if not all(target.isascii() for target in targets):  # SQLite folds no other letters.
+        graph = LinkGraph(vault)
+        found = [graph.names.find(link, source) for source, link in links]
+        return [graph.documents.get(path or "") for path in found]
+    aliases = store.aliases_among(dict.fromkeys(link.path for _, link in links))
+    listed = ", ".join(map(str, aliases))
+    patterns = [f"%{_as_pattern(target)}.md" for target in dict.fromkeys(targets)]
+    alike = " OR ".join("d.path LIKE ? ESCAPE '!'" for _ in patterns) or "0"
+    paths = vault.view.paths(f"d.id IN ({listed}) OR {alike}", patterns)
+    documents = {path: number for number, path in paths.items()}
+    names = Names(
+        documents, {paths[number]: each for number, each in aliases.items() if number in paths}
+    )
+    return [documents.get(names.find(link, source) or "") for source, link in links]
+
+
+def list_links(vault: Vault, path: str) -> list[FoundLink]:
+    """Return the links of a note in their order; what leads nowhere says so."""
+    graph = LinkGraph(vault)
+    return [_check_place(graph, found) for found in graph.links_of(graph.documents[path])]
+
+
+def list_backlinks(vault: Vault, path: str) -> list[FoundLink]:
+    """Return the links of other notes to this one, by their paths."""
+    graph = LinkGraph(vault)
+    found = [each for each in graph.links() if each.target == path != each.source]
+    found.sort(key=lambda each: (each.source, each.link.start))
+    return [_check_place(graph, each) for each in found]
+
+
+def list_broken(vault: Vault) -> list[FoundLink]:
+    """Return the links of all notes that lead to no file, by path."""
+    broken = [found for found in LinkGraph(vault).links() if found.missing]
+    return sorted(broken, key=lambda each: (each.source, each.link.start))
+
+
+def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
+    """Return the notes that no other note links to, each with the number of its own links.
+
+    Pinned notes and reference material (`primed/`) are left out.
+    """
+    targets: set[str] = set()
+    outgoing: dict[str, int] = {}
+    for found in LinkGraph(vault).links():
+        if found.target is not None and found.target != found.source:
+            targets.add(found.target)
+            outgoing[found.source] = outgoing.get(found.source, 0) + 1
+    return [
+        (record, outgoing.get(record.path, 0))
+        for record in vault.view.records("d.pinned = 0 AND d.path NOT LIKE 'primed/%'")
+        if record.path not in targets
+    ]
+
+
+def list_files(vault: Vault) -> list[str]:
+    """Return the paths of all files that a link may mean: notes and attachments."""
+    found = dict.fromkeys(vault.view.paths().values())
+    if vault.view.has_work_tree:
+        found.update(dict.fromkeys(vault.manifest.stats()))
+        found.update(dict.fromkeys(find_attachments(vault.root)))
+    for source in vault.view.sources:
+        if source.number is not None:
+            found.update(dict.fromkeys(vault.history.tree(source.commit)))
+    return list(found)
+
+
+def _as_pattern(text: str) -> str:
+    """Return text as a LIKE pattern that stands for itself."""
+    return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
+
+
+def _check_place(graph: LinkGraph, found: FoundLink) -> FoundLink:
+    """Say of a link to a note whether its heading or block is there."""
+    if found.missing or not found.link.subpath or found.target not in graph.documents:
+        return found
+    if graph.find_section(found) is not None:
+        return found
+    missing = "block" if found.link.subpath.startswith("^") else "heading"
+    return FoundLink(found.source, found.link, found.target, missing)
+
+
+#: The best sections whose links are followed.
+_FOLLOWED = 10
+
+_Key = tuple[int, int]
+
+
+def expand_hits(vault: Vault, query: RecallQuery, hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits and the sections that the best of them link to, at most `query.limit`.
+
+    A linked section gets a share of the linking section's score. The query's filter holds for it.
+    """
+    graph = LinkGraph(vault)
+    known = {_key(hit): hit for hit in hits}
+    places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
+    links: dict[_Key, list[_Key]] = {}
+    for hit in hits[:_FOLLOWED]:
+        for found in graph.links_of(hit.record.document):
+            if _is_in(hit, found) and (place := _find_place(vault, graph, query, found)):
+                key = (place[0].document, place[1].ordinal)
+                places[key] = place
+                links.setdefault(_key(hit), []).append(key)
+    expanded = []
+    ranked = [(_key(hit), hit.score) for hit in hits]
+    for key, score, giver in share_scores(ranked, links)[: query.limit]:
+        source = known[giver].record.path if giver else ""
+        found_hit = known.get(key) or _read_hit(vault, *places[key])
+        if found_hit is not None:
+            expanded.append(found_hit._replace(score=score, linked_from=source))
+    return expanded
+
+
+def _key(hit: Hit) -> _Key:
+    return hit.record.document, hit.section.ordinal
+
+
+def _is_in(hit: Hit, found: FoundLink) -> bool:
+    """Tell whether a link stands in a section; those of properties belong to the first."""
+    if found.link.property:
+        return hit.section.ordinal == 0
+    return hit.section.start <= found.link.start < hit.section.end
+
+
+def _find_place(
+    vault: Vault, graph: LinkGraph, query: RecallQuery, found: FoundLink
+) -> tuple[NoteRecord, SectionRecord] | None:
+    document = graph.documents.get(found.target or "")
+    section = graph.find_section(found) if document is not None else None
+    if document is None or section is None:
+        return None
+    record = vault.view.records_of([document])[document]
+    facts = (record.kind, record.state, record.tags, record.context, record.pinned)
+    return (record, section) if query.filter.admits(*facts) else None
+
+
+def _read_hit(vault: Vault, record: NoteRecord, section: SectionRecord) -> Hit | None:
+    weight = STATE_WEIGHT.get(State(record.state), 1.0)
+    for _, _, text in read_sections(vault, [(record, section)]):
+        return Hit(record, section, text, 0.0, (), 0.0, weight)
+    return None

@@ -1,0 +1,144 @@
+"""The vault's commits: find one by its name, list them."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from typing import NamedTuple
+
+from vaultmem.core.paths import parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.log import Commit, find_ends, walk_log
+from vaultmem.storage.git.trees import find_entry
+from vaultmem.vault import Vault
+
+
+def find_commit(vault: Vault) -> str:
+    """Return the commit that the vault's ref names, "" where what it names is the folder.
+
+    Raises:
+        NoteNotFoundError: there is no such ref.
+    """
+    if not vault.ref:
+        return ""
+    target = vault.history.refs.resolve(vault.ref)
+    checked_out = target.branch and target.branch == vault.history.head().branch
+    return "" if checked_out else target.commit
+
+
+def resolve_commit(vault: Vault, name: str) -> str:
+    """Return the full id of the commit that a branch, tag, id or date stands for.
+
+    A date is one of the vault's ref.
+
+    Raises:
+        NoteNotFoundError: there is none.
+        RefusedError: the name is unsafe or ambiguous.
+    """
+    try:
+        return vault.history.refs.resolve(name, within=find_commit(vault) or "HEAD").commit
+    except NoteNotFoundError:
+        if vault.history.head().commit:
+            raise
+        raise NoteNotFoundError(
+            f"{name}: nothing is committed here yet; `vaultmem checkpoint NOTE` makes a commit"
+        ) from None
+
+
+def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, TreeEntry]:
+    """Return path, heading and entry of what an address means in a commit.
+
+    `.md` and folders may be left out where that is unambiguous, as in the work tree.
+
+    Raises:
+        NoteNotFoundError: several notes have that bare name, or none.
+        RefusedError: the path is unsafe.
+    """
+    name, _, heading = address.partition("#")
+    for path, part in ((address, ""), (name, heading), (f"{name}.md", heading)):
+        if path and (entry := find_entry(vault.history, commit, str(parse_note_path(path)))):
+            return str(parse_note_path(path)), part, entry
+    wanted = _fold(str(parse_note_path(name)))
+    tree = vault.history.tree(commit)
+    found = sorted(p for p in tree if p[-3:].lower() == ".md" and _fold(p).endswith(wanted))
+    if len(found) == 1:
+        return found[0], heading, tree[found[0]]
+    if found:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(found[:5])}; name one')
+    raise NoteNotFoundError(
+        f"{name}: not in {commit[:7]}; `vaultmem history {name}` tells when it was and by what name"
+    )
+
+
+def _fold(path: str) -> str:
+    return unicodedata.normalize("NFC", f"/{path}").removesuffix(".md").casefold()
+
+
+class CommitFilter(NamedTuple):
+    """Which commits are wanted, by their trailers and time (seconds since the epoch).
+
+    Of each set one has to fit; an empty set lets all through. Without `everything` a commit needs
+    a Vault-Event.
+    """
+
+    events: frozenset[str] = frozenset()
+    agents: frozenset[str] = frozenset()
+    sessions: frozenset[str] = frozenset()
+    since: float | None = None
+    until: float | None = None
+    everything: bool = False
+
+    def admits(self, commit: Commit) -> bool:
+        """Tell whether a commit is wanted."""
+        if not commit.event and not self.everything:
+            return False
+        if self.since is not None and commit.at < self.since:
+            return False
+        if self.until is not None and commit.at > self.until:
+            return False
+        wanted = (
+            (self.events, commit.event),
+            (self.agents, commit.agent),
+            (self.sessions, commit.session),
+        )
+        return all(value in allowed for allowed, value in wanted if allowed)
+
+
+class Log(NamedTuple):
+    """Commits, newest first; `is_cut` says that a shallow clone has no older ones to look at."""
+
+    commits: tuple[Commit, ...]
+    is_cut: bool
+
+
+def list_commits(
+    vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "", commit: str = ""
+) -> Log:
+    """Return the newest commits that are wanted, from `commit` back.
+
+    Else from what the vault's ref names, or from HEAD.
+
+    `path` is a note or folder of the vault, existing or not.
+
+    Raises:
+        RefusedError: the limit is under 1, or the path unsafe.
+    """
+    if limit < 1:
+        raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
+    inside = str(parse_note_path(path)) if path else ""
+    start = commit or find_commit(vault) or vault.history.head().commit
+    if not start:
+        return Log((), False)
+    place = os.path.join(vault.root, inside)
+    if inside and not os.path.exists(place) and os.path.isfile(f"{place}.md"):
+        inside += ".md"
+    found: list[Commit] = []
+    walk = walk_log(vault.history, start, "" if inside == "." else inside)
+    for each in walk:
+        if wanted.admits(each):
+            found.append(each)
+            if len(found) == limit:
+                walk.close()
+                return Log(tuple(found), False)
+    return Log(tuple(found), bool(find_ends(vault.history)))

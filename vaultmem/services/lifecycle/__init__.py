@@ -1,0 +1,1 @@
+"""A memory goes from state to state."""

@@ -1,0 +1,89 @@
+"""Replace one note by another: the old one is deprecated, and each names the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import HIDDEN_STATES, Mover, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import set_property
+from vaultmem.core.similarity.lists import add_to_list, drop_from_list, link_to
+from vaultmem.errors import RefusedError
+from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
+from vaultmem.services.reading.read_notes import read_note, resolve_address
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write_changes import Changes, write_changes
+from vaultmem.vault import Vault
+
+
+class Supersession(NamedTuple):
+    """The note that was replaced, the one that counts now, and the commits."""
+
+    old: str
+    new: str
+    before: State
+    report: CommitReport
+
+
+def supersede_note(
+    vault: Vault, old: str, new: str, reason: str = "", *, is_machine: bool = False
+) -> Supersession:
+    """Deprecate `old` in favour of `new`, with links both ways, in one commit.
+
+    Raises:
+        NoteNotFoundError: one of them is missing.
+        RefusedError: they are the same, the new one does not count itself, or the old one may
+            not be moved.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    old_path, new_path = (resolve_address(vault, each)[0] for each in (old, new))
+    reason = check_reason(reason)
+    with vault.lock():
+        was, by = read_note(vault, old_path), read_note(vault, new_path)
+        if old_path == new_path:
+            raise RefusedError(f"{old_path}: a note cannot replace itself; name two")
+        if by.state in HIDDEN_STATES:
+            raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
+        changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine))
+        why = (reason,) if reason else ()
+        body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
+        subject = f"supersede: {old_path} by {new_path}"
+        event = Event("supersede", subject, vault.author, body, "refine")
+        return Supersession(
+            str(old_path), str(new_path), was.state, write_changes(vault, changes, event)
+        )
+
+
+def plan_supersession(
+    old: Note, new: PurePosixPath, reason: str, mover: Mover, alias: str = ""
+) -> Changes:
+    """Return the changes of both notes; an alias lets links by the old name find the new note."""
+    if old.state is not State.DEPRECATED:
+        check_move(old, State.DEPRECATED, mover)
+    elif old.pinned and mover.is_machine:
+        raise RefusedError(f"{old.path}: pinned, so only a person replaces it")
+    return {
+        old.path: _deprecate(link_to(str(new)), reason or f"superseded by {link_to(str(new))}"),
+        new: _take_over(link_to(str(old.path)), alias),
+    }
+
+
+def _deprecate(link: str, reason: str) -> Callable[[Note], str]:
+    def change(note: Note) -> str:
+        text = set_property(note.text, "state", State.DEPRECATED.value)
+        text = set_property(text, "state_reason", reason)
+        return add_to_list(text, note, "superseded_by", (link,))
+
+    return change
+
+
+def _take_over(link: str, alias: str) -> Callable[[Note], str]:
+    def change(note: Note) -> str:
+        text = add_to_list(note.text, note, "supersedes", (link,))
+        text = drop_from_list(text, note, "contradicts", link)
+        return add_to_list(text, note, "aliases", (alias,)) if alias else text
+
+    return change

@@ -1,0 +1,171 @@
+"""Decide whether a memory is known already, and which note may take it in; say what is near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.paths import PINNED_FILES, note_context
+from vaultmem.core.similarity.compare import Likeness, is_brief
+from vaultmem.core.similarity.confirm import Saying, confirm_note
+from vaultmem.core.similarity.difference import Difference
+from vaultmem.errors import RefusedError
+from vaultmem.services.likeness.similar import (
+    Asked,
+    SimilarNote,
+    find_similar,
+    match_note,
+    says_same,
+)
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
+    from vaultmem.core.notes.sections import Section
+
+
+#: States in which a note takes in what is said again.
+_OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
+
+#: Notes that are named where a memory is like several.
+_NEAR = 3
+
+
+class Telling(NamedTuple):
+    """What is to be remembered, as far as it decides where: an empty field was not given."""
+
+    text: str
+    title: str
+    context: str
+    kind: Kind
+    state: State
+    is_state_given: bool
+    tags: tuple[str, ...]
+    refs: tuple[str, ...]
+    pinned: bool
+
+    @property
+    def asked(self) -> Asked:
+        """The text as it is looked for."""
+        return Asked(self.text, self.title, self.context)
+
+
+class Known(NamedTuple):
+    """What is known of a memory: the note that says the same, if one may take it in; near ones."""
+
+    target: SimilarNote | None
+    near: tuple[SimilarNote, ...]
+
+
+def look_up(vault: Vault, telling: Telling) -> Known:
+    """Return what the vault knows of a memory, by its index; only a new index is filled first."""
+    if not vault.state.get("view"):
+        sync_vault(vault)
+    found = find_similar(vault, telling.asked)
+    for each in found:
+        if says_same(vault, each.likeness) and may_take_in(vault, each, telling):
+            return Known(each, tuple(other for other in found if other is not each)[:_NEAR])
+    return Known(None, tuple(found[:_NEAR]))
+
+
+def take_in(vault: Vault, note: Note, telling: Telling) -> str | None:
+    """Return the note's text with the memory taken in; None if it does not say the same now."""
+    section, likeness = match_note(note, telling.asked)
+    if not says_same(vault, likeness) or not may_take(vault, note, likeness, telling):
+        return None
+    author = vault.author
+    said = (telling.tags, telling.refs, telling.pinned)
+    saying = Saying(author.agent, author.session, _now(vault), *said)
+    try:
+        return add_saying(note, section, likeness, saying)
+    except RefusedError:  # Its properties cannot be edited by position.
+        return None
+
+
+def add_saying(note: Note, section: Section, likeness: Likeness, said: Saying) -> str:
+    """Return the note's text once it was said again; MEMORY.md and the like stay as they are."""
+    if str(note.path) in PINNED_FILES:
+        return note.text
+    return confirm_note(note, section, likeness.added, said)
+
+
+def may_take_in(vault: Vault, similar: SimilarNote, telling: Telling) -> bool:
+    """Tell whether a note may take a memory in: same kind, context and authority, state open."""
+    return may_take(vault, similar.note, similar.likeness, telling)
+
+
+def may_take(vault: Vault, note: Note, likeness: Likeness, telling: Telling) -> bool:
+    """Tell whether a note may take in what it says, or nearly says, already."""
+    path, adds = str(note.path), bool(likeness.added)
+    if note.state not in _OPEN_STATES or note.matter.problem:
+        return False
+    is_fact_of_decision = telling.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
+    if note.kind is not telling.kind and (adds or not is_fact_of_decision):
+        return False
+    if path.startswith("primed/") or (adds and path in PINNED_FILES):
+        return False
+    if note.kind in INSTRUCTION_KINDS and (adds or note.state is not telling.state):
+        return False  # Another text would end its trust; another state is another authority.
+    if telling.is_state_given and telling.state is State.ACTIVE and note.state is State.CANDIDATE:
+        return False
+    if telling.is_state_given and telling.state not in _OPEN_STATES:
+        return False
+    if adds and note.pinned and not vault.is_person:
+        return False  # What is pinned stands in every pack.
+    if telling.title and telling.title != note.title and is_brief(telling.text):
+        return False  # "42" under one title is another fact than under another.
+    return _is_same_context(vault, note_context(note.path), telling.context)
+
+
+def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
+    """Tell whether two contexts do not rule each other out: one not given, equal, or inside."""
+    wanted = wanted.strip("/")
+    open_ones = {"", vault.config.context}
+    if there in open_ones or wanted in open_ones:
+        return True
+    return f"{there}/".startswith(f"{wanted}/") or f"{wanted}/".startswith(f"{there}/")
+
+
+def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
+    """Return those that say another value of the same thing, and count still."""
+    return tuple(
+        each for each in near if each.likeness.is_contradiction and each.note.state in _OPEN_STATES
+    )
+
+
+def _now(vault: Vault) -> datetime:
+    return datetime.fromtimestamp(vault.now()).replace(microsecond=0)
+
+
+class Nearby(NamedTuple):
+    """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
+
+    path: str
+    title: str
+    state: str
+    similarity: float
+    says: str
+    differences: tuple[Difference, ...]
+    is_same: bool
+    contradicts: bool
+
+
+def describe_similar(vault: Vault, found: Sequence[SimilarNote]) -> tuple[Nearby, ...]:
+    """Return what is to be shown of each note, in the same order."""
+    contradicted = name_contradicted(found)
+    return tuple(
+        Nearby(
+            each.path,
+            each.note.title,
+            each.note.state.value,
+            round(each.likeness.similarity, 3),
+            each.likeness.nearest,
+            each.likeness.differences,
+            says_same(vault, each.likeness),
+            each in contradicted,
+        )
+        for each in found
+    )

@@ -1,0 +1,112 @@
+"""Compare the notes of a whole vault: which say the same, and which contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curating.fidelity import Fidelity, read_fidelity
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import PINNED_FILES, note_context
+from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
+from vaultmem.services.reading.read_notes import read_bytes
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.vault import Vault
+
+_STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
+_PASSED_OVER = ("sessions/", "primed/")
+
+
+class Pair(NamedTuple):
+    """Two notes that say the same or contradict each other.
+
+    `likeness` is how much of the first the second says.
+    """
+
+    ours: Note
+    theirs: Note
+    likeness: Likeness
+
+
+class Pairs(NamedTuple):
+    """The pairs of a vault: (a, b) and (b, a) may both say the same, contradictions stand once."""
+
+    same: tuple[Pair, ...]
+    contradicting: tuple[Pair, ...]
+
+
+def compare_vault(
+    vault: Vault,
+    progress: Callable[[int, int], None] | None = None,
+    paths: Iterable[str] | None = None,
+) -> Pairs:
+    """Compare each note that counts (or those of `paths`) with all others, by the index.
+
+    The vault must be in sync. Sessions and reference material are left out.
+    """
+    records = [record for record in vault.view.records() if _counts(record)]
+    wanted = None if paths is None else set(paths)
+    chosen = [record for record in records if wanted is None or record.path in wanted]
+    same = [*_find_copies(vault, records)]
+    copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
+    contradicting: dict[frozenset[str], Pair] = {}
+    counts: dict[str, int] = {}
+    for number, record in enumerate(chosen):
+        if progress is not None:
+            progress(number, len(chosen))
+        note = _read(vault, record.path)
+        if note is None or len(note.body) > MAX_TEXT:
+            continue
+        for other in _find_like(vault, note, counts):
+            names = (record.path, other.path)
+            if says_same(vault, other.likeness) and names not in copies:
+                same.append(Pair(note, other.note, other.likeness))
+            elif other.likeness.is_contradiction:
+                pair = Pair(note, other.note, other.likeness)
+                contradicting.setdefault(frozenset(names), pair)
+    if progress is not None and chosen:
+        progress(len(chosen), len(chosen))
+    return Pairs(tuple(same), tuple(contradicting.values()))
+
+
+def _counts(record: NoteRecord) -> bool:
+    in_state = record.state in _STATES
+    return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
+
+
+def _find_like(vault: Vault, note: Note, counts: dict[str, int]) -> Iterator[SimilarNote]:
+    asked = Asked(note.body, note.title, note_context(note.path), str(note.path))
+    for similar in find_similar(vault, asked, counts=counts):
+        if _counts(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
+            yield similar
+
+
+def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
+    """Yield the notes whose text is that of another, to the byte."""
+    groups: dict[str, list[str]] = {}
+    for record in records:
+        groups.setdefault(record.body_digest, []).append(record.path)
+    for paths in groups.values():
+        notes = [note for path in paths if len(paths) > 1 and (note := _read(vault, path))]
+        for ours in notes:
+            for theirs in notes:
+                if ours.path != theirs.path and ours.body.strip():
+                    yield Pair(ours, theirs, Likeness(1.0))
+
+
+def _read(vault: Vault, path: str) -> Note | None:
+    try:
+        note = parse_note(PurePosixPath(path), read_bytes(vault, PurePosixPath(path)))
+    except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):
+        return None
+    return note if _is_full(note) else None
+
+
+def _is_full(note: Note) -> bool:
+    """Tell whether a note has its full text: what compaction left of two may look the same."""
+    return read_fidelity(note) is Fidelity.FULL

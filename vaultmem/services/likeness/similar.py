@@ -1,0 +1,191 @@
+"""Find the notes that say the same as a text, or nearly; the index chooses which are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.finding.terms import term_sequence
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.notes.sections import Section
+from vaultmem.core.paths import note_context
+from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
+    Known,
+    Likeness,
+    Weigh,
+    compare_texts,
+)
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
+from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.sharing import find_sharing
+from vaultmem.vault import Vault
+
+#: Sections that are looked up, and notes of them that are read.
+_SECTIONS, _NOTES = 48, 8
+
+#: What a section must have of the rarest terms, as a share of the similarity that is asked for:
+#: less than all of it, because terms know no synonyms.
+_SHARE = 0.6
+
+#: Notes of sessions repeat what was remembered in them.
+_LEFT_OUT = "sessions/"
+
+
+class SimilarNote(NamedTuple):
+    """A note and the section in it that is like a text, with what they share and what not."""
+
+    record: NoteRecord
+    note: Note
+    section: Section
+    likeness: Likeness
+
+    @property
+    def address(self) -> str:
+        """The section's address, `path#Heading`."""
+        return f"{self.note.path}#{self.section.heading}" if self.section.heading else self.path
+
+    @property
+    def path(self) -> str:
+        """The note's path."""
+        return str(self.note.path)
+
+
+class Asked(NamedTuple):
+    """A text to be looked for, with its title where that is said apart, its context, its note."""
+
+    text: str
+    title: str = ""
+    context: str = ""
+    path: str = ""
+
+
+def find_similar(
+    vault: Vault,
+    asked: Asked,
+    least: float | None = None,
+    counts: dict[str, int] | None = None,
+) -> list[SimilarNote]:
+    """Return the notes that are like the text, those that say the same first; quarantined never.
+
+    `least` is the smallest similarity, else `related_above`; `counts` is kept by who asks often.
+    Notes that were saved since the last sync are compared as they are now.
+    """
+    if len(asked.text) > MAX_TEXT:
+        return []
+    least = vault.config.related_above if least is None else least
+    terms = term_sequence(f"{asked.title}\n{asked.text}")
+    sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, counts)
+    pairs = zip(sharing.sections, sharing.shares, strict=True)
+    sections = [section for section, share in pairs if share >= least * _SHARE]
+    weigh = _weigher(sharing.weigh)
+    found = [
+        similar
+        for record, ordinals in _choose_notes(vault, sections, asked.path)
+        if (similar := _compare_note(vault, record, ordinals, asked, weigh))
+        and similar.likeness.similarity >= least
+    ]
+    return sorted(found, key=_rank)
+
+
+def read_asked(vault: Vault, text: str) -> Asked:
+    """Return a text to be looked for, or that of the note whose path it is."""
+    try:
+        path, heading = resolve_address(vault, text)
+        note = read_note(vault, path)
+    except (NoteNotFoundError, RefusedError):
+        return Asked(text)
+    section = note.find_section(heading) if heading else None
+    body = note.section_text(section) if section else note.body
+    return Asked(body, note.title, note_context(path), str(path))
+
+
+def match_note(note: Note, asked: Asked, weigh: Weigh | None = None) -> tuple[Section, Likeness]:
+    """Return the section of a note that is most like the text."""
+    best: tuple[Section, Likeness] | None = None
+    for section in note.sections:
+        likeness = _compare_section(note, section, asked, weigh)
+        if best is None or _better(likeness) < _better(best[1]):
+            best = (section, likeness)
+    assert best is not None  # noqa: S101 - a note has at least one section.
+    return best
+
+
+def says_same(vault: Vault, likeness: Likeness) -> bool:
+    """Tell whether nothing differs, and so much is shared that they are one memory."""
+    return not likeness.differences and likeness.similarity >= vault.config.same_above
+
+
+def _rank(similar: SimilarNote) -> tuple[bool, float, bool, int, str]:
+    note = similar.note
+    tie = (note.state is not State.ACTIVE, len(note.body), similar.path)
+    return (*_better(similar.likeness), *tie)
+
+
+def _better(likeness: Likeness) -> tuple[bool, float]:
+    return bool(likeness.differences), -round(likeness.similarity, 6)
+
+
+def _choose_notes(
+    vault: Vault, sections: Sequence[tuple[int, int]], own: str
+) -> Iterator[tuple[NoteRecord, list[int]]]:
+    """Yield the notes of the sections that are in the view, best first, with those sections."""
+    ordinals: dict[int, list[int]] = {}
+    for document, ordinal in sections:
+        ordinals.setdefault(document, []).append(ordinal)
+    records = vault.view.records_of(ordinals)
+    wanted = (records[document] for document in ordinals if document in records)
+    chosen = [
+        record
+        for record in wanted
+        if record.state != State.QUARANTINED
+        and record.path != own
+        and not record.path.startswith(_LEFT_OUT)
+    ]
+    for record in chosen[:_NOTES]:
+        yield record, ordinals[record.document]
+
+
+def _compare_note(
+    vault: Vault, record: NoteRecord, ordinals: list[int], asked: Asked, weigh: Weigh
+) -> SimilarNote | None:
+    try:
+        note = parse_note(PurePosixPath(record.path), read_bytes(vault, PurePosixPath(record.path)))
+    except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):
+        return None
+    if note.state is State.QUARANTINED:
+        return None
+    if note.blob != record.blob:
+        return SimilarNote(record, note, *match_note(note, asked, weigh))
+    best: SimilarNote | None = None
+    for section in note.sections:
+        if section.ordinal in ordinals:
+            likeness = _compare_section(note, section, asked, weigh)
+            if best is None or _better(likeness) < _better(best.likeness):
+                best = SimilarNote(record, note, section, likeness)
+    return best
+
+
+def _compare_section(note: Note, section: Section, asked: Asked, weigh: Weigh | None) -> Likeness:
+    title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
+    known = Known(note.section_text(section), title.strip(". "))
+    context = f"{asked.title}. {asked.context}"
+    return compare_texts(asked.text, known, weigh or _equal, context)
+
+
+def _equal(_: str) -> float:
+    return 1.0
+
+
+def _weigher(weigh_term: Weigh) -> Weigh:
+    """Weigh a word by its first index term."""
+
+    def weigh(raw: str) -> float:
+        terms = term_sequence(raw)
+        return weigh_term(terms[0]) if terms else 1.0
+
+    return weigh

@@ -1,0 +1,193 @@
+"""Look at a branch, a tag, a commit or a date instead of the folder, or at several at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vaultmem.config import CONFIG_NAME, Config, parse_config
+from vaultmem.core.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.reading.indexing import Batch, Progress
+from vaultmem.services.reading.parallel import Job, read_notes
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.repository import find_checkout
+from vaultmem.storage.views import Source, View
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.refs import Target
+
+#: Documents a batch, as they are read from git; what an interruption loses at most.
+_BATCH_SIZE = 5_000
+
+
+def look_at(
+    vault: Vault, at: str = "", include: Sequence[str] = (), progress: Progress | None = None
+) -> Vault:
+    """Return the vault as it is at `at`, else at its own ref, else in the folder.
+
+    `at` is a branch, tag, commit or date, always as committed. `include` names refs that are
+    looked at together with it. What was never seen before is indexed; the vault must be in sync.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+        RefusedError: a ref's name is unsafe or ambiguous.
+    """
+    targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
+    distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
+    if distinct == [None]:
+        return vault
+    config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
+    sources = [
+        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress) for t in distinct
+    ]
+    return vault.seen_through(View(vault.state, sources), config)
+
+
+def find_branch(vault: Vault) -> str:
+    """Return the branch that the vault's ref names and that is not checked out; else "".
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+        RefusedError: the ref is a tag, a commit or a date: nothing can be written there. Or the
+            branch is checked out in another folder, which must not be left behind.
+    """
+    if not vault.ref:
+        return ""
+    history = vault.history
+    target = history.refs.resolve(vault.ref)
+    if not target.branch:
+        raise RefusedError(
+            f"{vault.ref}: not a branch, so nothing can be written there; "
+            f"`vaultmem branch NAME --from {vault.ref}` makes one of it"
+        )
+    if target.branch == history.head().branch:
+        return ""
+    if folder := find_checkout(history.git_folder, f"refs/heads/{target.branch}"):
+        raise RefusedError(
+            f"{target.branch}: checked out in {folder}; write there, or switch it away"
+        )
+    return target.branch
+
+
+def config_at(vault: Vault, commit: str) -> Config:
+    """Return the vault's settings, those for reading as the commit has them."""
+    try:
+        name = f"{commit}:{vault.history.prefix}{CONFIG_NAME}"
+        then = parse_config(vault.history.objects.read(name)[1].decode("utf-8-sig"))
+    except NoteNotFoundError:
+        then = Config()
+    except (VaultError, UnicodeDecodeError):
+        return vault.config
+    names = ("budget", "pinned_share", "results", "recency", "ignore")
+    return vault.config._replace(**{name: getattr(then, name) for name in names})
+
+
+def _find_target(vault: Vault, at: str) -> Target | None:
+    """Return the commit to look at, None for the work tree."""
+    if not at and not vault.ref:
+        return None
+    refs = vault.history.refs
+    if not vault.ref:
+        return refs.resolve(at)
+    own = refs.resolve(vault.ref)
+    if at:
+        return refs.resolve(at, within=own.commit)
+    return None if own.branch and own.branch == vault.history.head().branch else own
+
+
+def _work_tree(vault: Vault) -> Source:
+    head = vault.history.head()
+    at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
+    return Source(head.branch or "work tree", head.branch, head.commit, int(at or 0))
+
+
+def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> Source:
+    """Return a commit's view; what it holds and was never seen is read and indexed."""
+    config = config_at(vault, target.commit)
+    ignored = hashlib.sha256("\n".join(config.ignore).encode()).hexdigest()[:16]
+    key = f"{target.commit} {ignored}"
+    number = vault.stored_views.find(key)
+    if number is None:
+        with vault.lock():  # Another process may have made it, while this one waited.
+            number = vault.stored_views.find(key)
+            if number is None:
+                dates = _read_commit(vault, target, config, ignored, progress)
+                with vault.state.transaction():
+                    number = vault.stored_views.put(key, dates)
+    return Source(target.name, target.branch, target.commit, target.at, number)
+
+
+def _read_commit(
+    vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
+) -> dict[int, int]:
+    """Return a commit's documents, and when (seconds) a commit last wrote each."""
+    blobs = _list_notes(vault, target.commit, config)
+    documents = _index_unseen(vault, blobs, progress)
+    dates = _date_documents(vault, target, ignored)
+    return {document: dates(path, blobs[path], document) for path, document in documents.items()}
+
+
+def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
+    """Return what tells when a commit last wrote a note: (path, blob, document) to seconds.
+
+    From the nearest commit before that has a view, git is asked for the rest of the way only.
+    """
+    known = {key.partition(" ")[0]: n for key, n in vault.stored_views.numbers(ignored).items()}
+    start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
+    fresh = vault.history.commit_dates(target.commit, start)
+    before = vault.stored_views.dates(known[start]) if start else {}
+
+    def find(path: str, blob: str, document: int) -> int:
+        moments = (fresh.get((path, blob), 0), before.get(document, 0))
+        return max(moments) or target.at
+
+    return find
+
+
+def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
+    """Return path and blob of the files that a scan of the checked-out commit would read."""
+    return {
+        path: entry.blob
+        for path, entry in vault.history.tree(commit).items()
+        if is_note_name(path) and not _is_ignored(path, config)
+    }
+
+
+def _is_ignored(path: str, config: Config) -> bool:
+    """Tell whether a path is passed over, or a folder above it is."""
+    if not config.ignore:
+        return False
+    parts = path.split("/")
+    return any(config.ignores("/".join(parts[: n + 1])) for n in range(len(parts)))
+
+
+def _index_unseen(
+    vault: Vault, blobs: Mapping[str, str], progress: Progress | None
+) -> dict[str, int]:
+    """Return the document of each readable note, having read those that nobody knew."""
+    known = vault.stored_views.documents()
+    documents = {path: known[path, b] for path, b in blobs.items() if (path, b) in known}
+    unseen = [path for path in blobs if path not in documents]
+    for start in range(0, len(unseen), _BATCH_SIZE):
+        paths = unseen[start : start + _BATCH_SIZE]
+        contents = vault.history.objects.read_all(blobs[path] for path in paths)
+        jobs = [
+            Job(path, data=data)
+            for path, (_, data) in zip(paths, contents, strict=True)
+            if len(data) <= MAX_FILE_BYTES
+        ]
+        batch = Batch(vault)
+        with vault.state.transaction():
+            for number, (path, (note, _, _)) in enumerate(read_notes(vault.root, jobs), start):
+                if progress is not None and number % 100 == 0:
+                    progress(number, len(unseen))
+                if note is not None:
+                    documents[path] = batch.add(note)
+            vault.state.put("index", "")
+        batch.write()
+    if progress is not None and unseen:
+        progress(len(unseen), len(unseen))
+    return documents

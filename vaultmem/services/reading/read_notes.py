@@ -1,0 +1,182 @@
+"""Read notes: one by its address, a list by filter, or the text of a path and blob."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.paths import is_note_path, parse_note_path
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.storage.files import UnsafeFileError, read_file, read_known
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.sections import Section
+    from vaultmem.storage.git.objects import ObjectReader
+
+
+class FoundNote(NamedTuple):
+    """A note that was read, and the section that its address named, if any."""
+
+    note: Note
+    section: Section | None
+
+    @property
+    def text(self) -> str:
+        """The text of the section, else of the whole note with its properties."""
+        if self.section is None:
+            return self.note.text
+        return self.note.section_text(self.section) + "\n"
+
+
+def get_note(vault: Vault, address: str) -> FoundNote:
+    """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
+
+    Raises:
+        NoteNotFoundError: no such note or heading.
+        RefusedError: the path is unsafe, or its file cannot be read as a note.
+    """
+    path, heading = resolve_address(vault, address)
+    note = read_note(vault, path)
+    if not heading:
+        return FoundNote(note, None)
+    section = note.find_section(heading)
+    if section is None:
+        names = ", ".join(s.heading for s in note.sections if s.heading) or "none"
+        raise NoteNotFoundError(f'{path}: no heading "{heading}"; it has: {names}')
+    return FoundNote(note, section)
+
+
+def read_note(vault: Vault, path: PurePosixPath) -> Note:
+    """Read and parse a note as it is on disk now, or in the commit that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is no file that can be read as a note.
+    """
+    try:
+        return parse_note(path, read_bytes(vault, path))
+    except UnreadableNoteError as error:
+        raise RefusedError(f"{path}: {error}") from None
+    except UnsafeFileError as error:
+        raise RefusedError(str(error)) from None
+
+
+def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
+    """Return a note's bytes as they are on disk now, or in the commit that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such note.
+        UnsafeFileError: it is no file that may be read.
+    """
+    if vault.view.is_work_tree:
+        return read_file(vault.root, path)
+    blob = vault.view.blobs().get(str(path))
+    if blob is None:
+        raise NoteNotFoundError(f"{path}: there is no such note")
+    return vault.history.objects.read(blob)[1]
+
+
+def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
+    """Return the notes that the filter admits, by path; the vault must be in sync."""
+    return [
+        record
+        for record in vault.view.records()
+        if record.state in note_filter.wanted_states and note_filter.admits_note(record)
+    ]
+
+
+def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
+    """Return the path and heading that an address means: `.md` and folders may be left out.
+
+    Raises:
+        NoteNotFoundError: several notes have that bare name, or none.
+        RefusedError: the path is unsafe.
+    """
+    is_there = _is_file if vault.view.is_work_tree else _is_listed
+    if is_there(vault, address):
+        return parse_note_path(address), ""
+    name, _, heading = address.partition("#")
+    path = parse_note_path(name)
+    for candidate in (name, f"{name}.md"):
+        if is_there(vault, candidate):
+            return PurePosixPath(candidate), heading
+    known = vault.manifest.blobs() if vault.view.is_work_tree else vault.view.blobs()
+    wanted = unicodedata.normalize("NFC", f"/{path}".removesuffix(".md")).casefold()
+    found = [
+        each
+        for each in known
+        if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
+    ]
+    if len(found) == 1:
+        return PurePosixPath(found[0]), heading
+    if found:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+    raise NoteNotFoundError(
+        f"{name}: there is no such note; see `vaultmem list` or `vaultmem recall`"
+    )
+
+
+def _is_file(vault: Vault, address: str) -> bool:
+    path = parse_note_path(address)
+    file = vault.root / path
+    try:
+        return is_note_path(path) and file.is_file() and not file.is_symlink()
+    except OSError:  # No system has a name that long.
+        return False
+
+
+def _is_listed(vault: Vault, address: str) -> bool:
+    return str(parse_note_path(address)) in vault.view.blobs()
+
+
+def read_text(vault: Vault, path: str, blob: str) -> str | None:
+    """Return a note's text, None if it changed since the sync.
+
+    What a commit holds is read from git where the file has other bytes by now.
+    """
+    try:
+        return _file_text(vault.root, path, blob)
+    except (NoteNotFoundError, UnsafeFileError):
+        if vault.view.is_work_tree:
+            return None
+    try:
+        return _blob_text(vault.history.objects, blob)
+    except NoteNotFoundError:  # A note of the work tree, in a view of several.
+        return None
+
+
+def read_sections(
+    vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
+) -> list[tuple[NoteRecord, SectionRecord, str]]:
+    """Return sections with their text; a note that changed since the sync is left out."""
+    found = []
+    for record, section in places:
+        text = read_text(vault, record.path, record.blob)
+        if text is not None:
+            found.append((record, section, text[section.start : section.end].strip()))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _file_text(root: Path, path: str, blob: str) -> str:
+    data = read_known(root, path, blob)
+    if data is not None:
+        return data.decode("utf-8", "replace")
+    data = read_file(root, PurePosixPath(path))
+    if blob_id(data) != blob:
+        raise NoteNotFoundError(f"{path}: changed since the last sync")
+    return data.decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=512)
+def _blob_text(objects: ObjectReader, blob: str) -> str:
+    _, data = objects.read(blob)
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,226 @@
+"""Bring manifest and index up to what is on disk: scan, compare, repair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.services.reading.indexing import (
+    Batch,
+    Progress,
+    finish_view,
+    is_index_behind,
+    no_collection,
+    remember_index,
+    repair_index,
+)
+from vaultmem.services.reading.moves import is_interrupted, undo_move
+from vaultmem.storage.manifest import KnownFile
+from vaultmem.storage.scan import Scan, Stat, scan_vault
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.reading.parallel import Job, Outcome
+
+#: Documents a batch: what an interruption loses at most, and what one index segment holds.
+BATCH_SIZE = 20_000
+
+#: A file that changed this shortly (ns) before it was looked at is looked at again next time.
+_RACY_NS = 100_000_000
+
+_NO_STAT: Stat = (0, 0, 0, 0)
+
+
+class SyncReport:
+    """What a sync did, by number of notes; `seconds` is wall time."""
+
+    read = 0
+    added = 0
+    changed = 0
+    removed = 0
+    seconds = 0.0
+
+
+def sync_vault(vault: Vault, progress: Progress | None = None, seen: str = "") -> SyncReport:
+    """Make the index equal to the folder; interrupted anywhere, the next call goes on.
+
+    Nothing is written where nothing changed. `seen` is the signature of a scan that was taken
+    since the caller was asked: if it is that of the last sync, the folder is not looked at again.
+    """
+    started = time.monotonic()
+    report = SyncReport()
+    if is_interrupted(vault):
+        undo_move(vault)
+        seen = ""
+    before = vault.state.get("scan")
+    if vault.config.ignore or not seen or seen != before or is_index_behind(vault):
+        looked = time.time_ns()
+        scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+        if before != scan.signature() or is_index_behind(vault):
+            with vault.lock(), no_collection():
+                repair_index(vault)
+                _apply(vault, scan, looked, report, progress)
+    if vault.state.get("head") != _head_commit(vault):
+        with vault.lock():
+            _learn_commit_dates(vault)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
+    """Take in what was just written to these paths, without looking at any other.
+
+    Where the index is behind already, it is mended with this.
+    """
+    from vaultmem.services.reading.parallel import read_notes
+
+    with vault.lock():
+        if is_index_behind(vault) and not vault.postpones_index:
+            sync_vault(vault)
+            return
+        names = [str(path) for path in paths]
+        looked = time.time_ns()
+        stats = {name: stat_now(vault, name) for name in names}
+        there = {name: stat for name, stat in stats.items() if stat is not None}
+        known = vault.manifest.files(names)
+        batch = Batch(vault)
+        with vault.state.transaction():
+            for name, outcome in read_notes(vault.root, _jobs(there, known)):
+                _take(batch, vault, name, _settled(there[name], looked), known.get(name), outcome)
+            vault.manifest.drop_files(stats.keys() - there.keys())
+            finish_view(vault, known.values())
+        if not vault.postpones_index:
+            batch.write()
+
+
+class _Difference(NamedTuple):
+    """Paths at which the folder and the manifest differ."""
+
+    notes: list[str]
+    others: list[str]
+    unsafe: list[str]
+    gone: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.notes or self.others or self.unsafe or self.gone)
+
+
+def _compare(vault: Vault, scan: Scan) -> _Difference:
+    known = vault.manifest.stats()
+    notes = [path for path, stat in scan.notes.items() if known.get(path) != stat]
+    others = [path for path, stat in scan.others.items() if known.get(path) != stat]
+    unsafe = [path for path in scan.unsafe if path not in known and path not in scan.others]
+    files = len(scan.notes) + len(scan.others) + len(scan.unsafe.keys() - scan.others.keys())
+    gone: list[str] = []
+    if len(known) + sum(path not in known for path in (*notes, *others)) + len(unsafe) != files:
+        gone = [*(known.keys() - scan.notes.keys() - scan.others.keys() - scan.unsafe.keys())]
+    return _Difference(notes, others, unsafe, gone)
+
+
+def _apply(
+    vault: Vault, scan: Scan, looked: int, report: SyncReport, progress: Progress | None
+) -> None:
+    from vaultmem.services.reading.parallel import read_notes
+
+    found = _compare(vault, scan)
+    known = vault.manifest.files([*found.notes, *found.gone])
+    with vault.state.transaction():
+        vault.manifest.drop_files(found.gone)
+        for path in (*found.others, *found.unsafe):
+            stat = scan.others.get(path, _NO_STAT)
+            vault.manifest.put_file(path, KnownFile("", stat, None, scan.unsafe.get(path, "")))
+        finish_view(vault, (known[path] for path in found.gone))
+    outcomes = read_notes(vault.root, _jobs(found.notes, known))
+    for start in range(0, len(found.notes), BATCH_SIZE):
+        paths = found.notes[start : start + BATCH_SIZE]
+        batch = Batch(vault)
+        with vault.state.transaction():
+            for number, (path, outcome) in enumerate(islice(outcomes, len(paths)), start):
+                if progress is not None and number % 100 == 0:
+                    progress(number, len(found.notes))
+                stat = _settled(scan.notes[path], looked)
+                is_other = _take(batch, vault, path, stat, known.get(path), outcome)
+                report.changed += is_other and path in known
+            finish_view(vault, (known[path] for path in paths if path in known))
+        batch.write()
+    if not found.notes:
+        remember_index(vault)
+    racy = any(_settled(scan.notes[path], looked) != scan.notes[path] for path in found.notes)
+    vault.state.put("scan", "" if racy else scan.signature())
+    if progress is not None:
+        progress(len(found.notes), len(found.notes))
+    report.read = len(found.notes)
+    report.added = sum(path not in known for path in found.notes)
+    report.removed = sum(known[path].document is not None for path in found.gone)
+
+
+def _take(
+    batch: Batch, vault: Vault, path: str, stat: Stat, known: KnownFile | None, outcome: Outcome
+) -> bool:
+    """Remember what was read at a path, and add the note unless these bytes are indexed.
+
+    False is returned where the same bytes were known before.
+    """
+    note, blob, problem = outcome
+    document = known.document if known is not None and known.blob == blob else None
+    if note is not None:
+        document = batch.add(note)
+    elif not blob and not problem:
+        vault.manifest.drop_files([path])
+        return False
+    vault.manifest.put_file(path, KnownFile(blob, stat, document, problem))
+    return known is None or known.blob != blob
+
+
+def _jobs(paths: Iterable[str], known: Mapping[str, KnownFile]) -> list[Job]:
+    """Return what to read: with the blob id of each path that is a note already."""
+    from vaultmem.services.reading.parallel import Job
+
+    return [
+        Job(path, known[path].blob if path in known and not known[path].problem else "")
+        for path in paths
+    ]
+
+
+def _settled(stat: Stat, looked: int) -> Stat:
+    """Return what to remember of a file's stat, taken at `looked` (ns since the epoch).
+
+    A file that had only just changed may change again within the same tick of the file system's
+    clock; it gets a stat that no file has, and so is read again the next time.
+    """
+    fresh = looked - max(stat[1], stat[2]) < _RACY_NS
+    return (stat[0], stat[1], 0, stat[3]) if fresh else stat
+
+
+def stat_now(vault: Vault, path: str) -> Stat | None:
+    """Return what the file system says of a path now, None if nothing is there to be seen."""
+    try:
+        status = (vault.root / path).lstat()
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _head_commit(vault: Vault) -> str:
+    head = vault.head()
+    return head.commit if head is not None else ""
+
+
+def _learn_commit_dates(vault: Vault) -> None:
+    """Ask git when it last wrote each note, in the commits that are new since last time."""
+    commit, before = _head_commit(vault), vault.state.get("head")
+    if not commit:
+        return
+    history = vault.history
+    if before and not history.refs.is_ancestor(before, commit):
+        before = ""  # Another branch was checked out: it has a history of its own.
+    dates = history.commit_dates(commit, before)
+    with vault.state.transaction():
+        if not before:
+            vault.manifest.clear_commit_dates()
+        vault.manifest.put_commit_dates(dates)
+        vault.state.put("head", commit)
+        vault.state.put("head_time", str(history.commit_time(commit)))

@@ -1,0 +1,1 @@
+"""A vault is looked after: curate, dream, compact, and doubts."""

@@ -1,0 +1,166 @@
+"""Compact: leave a summary of what nobody asks for, then keywords, then archive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curating.fidelity import Ages, Fidelity, Step, plan_step, read_fidelity
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.curate import KEPT_APART
+from vaultmem.services.upkeep.uses import Use, read_uses
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.storage.signals import SignalStore
+from vaultmem.vault import Vault
+
+#: Questions that a summary looks at: the newest ones that brought the note up.
+_MAX_ASKED = 20
+
+_STATES = frozenset({State.ACTIVE, State.STALE})
+
+
+class Compaction(NamedTuple):
+    """One step of one note: what was left of it before, its new text, and the tokens of both."""
+
+    path: str
+    blob: str
+    step: Step
+    before: Fidelity
+    text: str
+    idle_days: int
+    tokens: int
+    tokens_left: int
+
+
+class Compacted(NamedTuple):
+    """What is due, by step; `exempt` counts what is old enough and stays, by reason; commits."""
+
+    steps: tuple[Compaction, ...]
+    exempt: Mapping[str, int]
+    reports: tuple[CommitReport, ...] = ()
+
+
+def plan_compaction(vault: Vault) -> Compacted:
+    """Return the steps that are due, at most one a note; the vault must be in sync.
+
+    Pinned notes, policies, skills, and what a person wrote or edited stay. So does what no commit
+    has yet: its full text could not be brought back.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out, or it is in no git.
+    """
+    refuse_branch(vault)
+    if vault.head() is None:
+        raise RefusedError("compaction needs git, which keeps the full texts; run `vaultmem init`")
+    records = [record for record in vault.view.records() if State(record.state) in _STATES]
+    uses = read_uses(vault, records)
+    config = vault.config
+    ages = Ages(config.summary_after, config.keywords_after, config.archive_after)
+    due = [
+        r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
+    ]
+    signals = SignalStore(vault.state, vault.state_folder)
+    exempt: dict[str, int] = {}
+    steps: list[Compaction] = []
+    for record in due:
+        if reason := _find_exemption(vault, record, uses[record.path]):
+            exempt[reason] = exempt.get(reason, 0) + 1
+            continue
+        idle = uses[record.path].idle_days(vault.now())
+        steps.extend(_plan_note(vault, record, idle, ages, signals))
+    order = list(Step)
+    steps.sort(key=lambda each: (order.index(each.step), each.path))
+    return Compacted(tuple(steps), exempt)
+
+
+def compact(vault: Vault) -> Compacted:
+    """Make the steps that are due, those of a kind in one commit.
+
+    Raises:
+        RefusedError: as for `plan_compaction`.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    with vault.lock():
+        sync_vault(vault)
+        plan = plan_compaction(vault)
+        machine = act_as_machine(vault)
+        reports = [
+            write_changes(machine, _as_changes(steps), _make_event(machine, step, steps))
+            for step in Step
+            if (steps := [each for each in plan.steps if each.step is step])
+        ]
+    return plan._replace(reports=tuple(reports))
+
+
+def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
+    """Return why a note stays as it is, "" if it need not."""
+    if record.pinned:
+        return "pinned"
+    if Kind(record.kind) in INSTRUCTION_KINDS:
+        return "a policy or skill"
+    if record.path.startswith(KEPT_APART):
+        return "a session, task or reference material"
+    if use.by_person:
+        return "written or edited by a person"
+    if not vault.manifest.is_committed(record.path, record.blob):
+        return "in no commit yet"
+    return ""
+
+
+def _plan_note(
+    vault: Vault, record: NoteRecord, idle: float, ages: Ages, signals: SignalStore
+) -> Iterator[Compaction]:
+    try:
+        note = read_note(vault, PurePosixPath(record.path))
+        asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
+        current = note.blob == record.blob
+        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED]) if current else None
+    except (NoteNotFoundError, RefusedError):
+        return
+    if planned is not None:
+        step, text = planned
+        yield Compaction(
+            *(record.path, record.blob, step, read_fidelity(note), text, int(idle)),
+            *(count_tokens(note.text), count_tokens(text)),
+        )
+
+
+def _as_changes(
+    steps: Sequence[Compaction],
+) -> dict[PurePosixPath, Callable[[Note], str]]:
+    return {PurePosixPath(each.path): _replace(each) for each in steps}
+
+
+def _replace(step: Compaction) -> Callable[[Note], str]:
+    """Return the change that a step makes; a note that somebody saves meanwhile is theirs."""
+    return lambda note: step.text if note.blob == step.blob else note.text
+
+
+def _make_event(vault: Vault, step: Step, steps: Sequence[Compaction]) -> Event:
+    head = vault.head()
+    before = head.commit[:12] if head else ""
+    count = f"{len(steps)} note{'s' if len(steps) != 1 else ''}"
+    told = {
+        Step.SUMMARY: f"{count} to a summary",
+        Step.KEYWORDS: f"{count} to keywords",
+        Step.STALE: f"{count} stale",
+        Step.ARCHIVED: f"{count} archived",
+    }
+    body = [
+        f"{each.path}: {each.before} to {each.step}, {each.tokens} to {each.tokens_left} tokens, "
+        f"not asked for in {each.idle_days} days"
+        for each in steps
+    ]
+    if step in {Step.SUMMARY, Step.KEYWORDS}:
+        body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
+    return Event("compact", f"compact: {told[step]}", vault.author, tuple(body), "refine")

@@ -1,0 +1,185 @@
+"""Look a vault through and propose, with reasons and evidence, what should change in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from vaultmem.core.curating.proposal import Action, Proposal, Report
+from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import PINNED_FILES
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.links import LinkGraph, list_broken
+from vaultmem.services.lifecycle.transition import refuse_branch
+from vaultmem.services.likeness.pairs import Pairs, compare_vault
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.upkeep.dedup import plan_merges
+from vaultmem.services.upkeep.revalidate import find_doubtful
+from vaultmem.services.upkeep.uses import Use, read_uses
+from vaultmem.storage.links import LinkStore
+from vaultmem.vault import Vault
+
+#: The diary of dreams tells of notes as they were: links in it may break.
+DREAMS = PurePosixPath("DREAMS.md")
+
+#: Sessions and tasks have an order of their own; reference material is not a memory.
+KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")
+
+_MAX_EVIDENCE = 5
+
+
+def curate(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Return what should change in a vault; nothing is changed. The vault must be in sync.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+    """
+    refuse_branch(vault)
+    records = vault.view.records()
+    uses = read_uses(vault, records)
+    open_ones = [record for record in records if _is_open(record)]
+    pairs = compare_vault(vault, progress)
+    found = [
+        *_find_duplicates(vault, pairs),
+        *_find_superseded(vault, open_ones),
+        *_find_idle(vault, open_ones, uses),
+        *_find_contradictions(pairs),
+        *find_doubtful(vault, open_ones, uses),
+        *_find_quarantined(vault, records),
+        *_find_broken(vault, records),
+    ]
+    head = vault.head()
+    made = datetime.fromtimestamp(vault.now()).isoformat(timespec="seconds")
+    order = list(Action)
+    kept = sorted(_keep_first(found), key=lambda each: (order.index(each.action), each.path))
+    return Report(made, head.commit if head else "", tuple(kept))
+
+
+def tell_use(use: Use) -> tuple[str, ...]:
+    """Return the evidence of a note's use: when it was written, when and how often recalled."""
+    written = f"written {datetime.fromtimestamp(use.written).date()}"
+    if not use.times:
+        return (written, "never recalled")
+    times = "once" if use.times == 1 else f"{use.times} times"
+    return (written, f"recalled {times}, last {datetime.fromtimestamp(use.recalled).date()}")
+
+
+def _is_open(record: NoteRecord) -> bool:
+    apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
+    return record.state not in HIDDEN_STATES and not apart
+
+
+def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
+    """Leave out a second change of the same note, and any of a note that takes another in."""
+    changed: set[str] = set()
+    for each in proposals:
+        if each.is_change:
+            if each.path in changed:
+                continue
+            changed.add(each.path)
+            if each.action is Action.MERGE_DUPLICATES:
+                changed.add(each.into)
+        yield each
+
+
+def _find_duplicates(vault: Vault, pairs: Pairs) -> Iterator[Proposal]:
+    for merge in plan_merges(vault, is_machine=True, pairs=pairs.same):
+        evidence = tuple(f"adds: {sentence}" for sentence in merge.adds) or ("adds nothing",)
+        reason = f"says the same as {merge.keep}"
+        yield Proposal(
+            *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
+            *(evidence, merge.keep, merge.keep_blob),
+        )
+
+
+def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Proposal]:
+    """Yield the notes that another one says it replaces, or that say so themselves."""
+    graph = LinkGraph(vault)
+    by_path = {record.path: record for record in records}
+    replaced: dict[str, str] = {}
+    for document, links in LinkStore(vault.state).links_in(["supersedes", "superseded_by"]).items():
+        source = graph.paths.get(document)
+        for link in links if source else ():
+            target = graph.names.find(link, source or "")
+            old, new = (target, source) if link.property == "supersedes" else (source, target)
+            if old in by_path and new in by_path and old != new:
+                replaced.setdefault(str(old), str(new))
+    for old, new in sorted(replaced.items()):
+        record = by_path[old]
+        if not record.pinned and replaced.get(new) != old:
+            reason = f"superseded by [[{new.removesuffix('.md')}]]"
+            yield Proposal(
+                Action.DEPRECATE, old, record.blob, reason, (f"{new} is {by_path[new].state}",)
+            )
+
+
+def _find_idle(
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+) -> Iterator[Proposal]:
+    """Yield the notes that nobody asked for in long; policies and skills hold unasked."""
+    config, now = vault.config, vault.now()
+    steps = {
+        State.ACTIVE: (Action.DEMOTE_STALE, config.stale_after),
+        State.STALE: (Action.ARCHIVE, config.archive_after),
+        State.CANDIDATE: (Action.DEPRECATE, config.archive_after),
+    }
+    for record in records:
+        state, use = State(record.state), uses[record.path]
+        action, limit = steps[state]
+        days = use.idle_days(now)
+        if days < limit or (Kind(record.kind) in INSTRUCTION_KINDS and state != State.CANDIDATE):
+            continue
+        waited = "never promoted, and " if state is State.CANDIDATE else ""
+        reason = f"{waited}not asked for in {int(days)} days"
+        if record.pinned:
+            told = (*tell_use(use), "pinned: only a person moves it")
+            yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, told)
+        else:
+            yield Proposal(action, record.path, record.blob, reason, tell_use(use))
+
+
+def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
+    for pair in pairs.contradicting:
+        ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: str(note.path))
+        told = tuple(
+            f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
+            if pair.ours is ours
+            else f"{each.kind}: {each.theirs or 'nothing'} here, {each.ours or 'nothing'} there"
+            for each in pair.likeness.differences
+        )
+        reason = f"another value of the same thing is in {theirs.path}"
+        place = (str(theirs.path), theirs.blob)
+        yield Proposal(
+            Action.CONTRADICTION, str(ours.path), ours.blob, reason, told[:_MAX_EVIDENCE], *place
+        )
+
+
+def _find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    for record in records:
+        if record.state == State.QUARANTINED:
+            told = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")
+            reason = "quarantined: release it, or forget it"
+            yield Proposal(Action.REVIEW_QUARANTINED, record.path, record.blob, reason, told)
+
+
+def _read_reason(vault: Vault, path: str) -> str:
+    try:
+        prop = read_note(vault, PurePosixPath(path)).matter.get("state_reason")
+    except (NoteNotFoundError, RefusedError):
+        return "no reason given"
+    return str(prop.value) if prop else "no reason given"
+
+
+def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    shown = {record.path: record for record in records if record.state not in HIDDEN_STATES}
+    broken: dict[str, list[str]] = {}
+    for found in list_broken(vault):
+        if found.source in shown and found.source != str(DREAMS):
+            place = f"{found.link.path or found.link.text} (line {found.link.line})"
+            broken.setdefault(found.source, []).append(place)
+    for path, places in broken.items():
+        reason = f"{len(places)} link{'s' if len(places) > 1 else ''} to notes that are not there"
+        told = tuple(places[:_MAX_EVIDENCE])
+        yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, told)

@@ -1,0 +1,164 @@
+"""Merge notes that say the same: one goes on, the others are deprecated and lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import Mover
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.paths import note_context
+from vaultmem.core.similarity.confirm import Saying
+from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.lifecycle.supersede import plan_supersession
+from vaultmem.services.lifecycle.transition import name_mover
+from vaultmem.services.likeness.known import Telling, add_saying, may_take
+from vaultmem.services.likeness.pairs import Pair, compare_vault
+from vaultmem.services.likeness.similar import Asked, match_note
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.vault import Vault
+
+_Change = Callable[[Note], str]
+
+
+class Merge(NamedTuple):
+    """A note that is to be merged into another, as both are now (blob ids); what it adds to it."""
+
+    drop: str
+    keep: str
+    drop_blob: str
+    keep_blob: str
+    adds: tuple[str, ...]
+
+
+def plan_merges(
+    vault: Vault,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    is_machine: bool = False,
+    pairs: Sequence[Pair] | None = None,
+) -> list[Merge]:
+    """Return which notes say the same as another and may be merged into it, by path.
+
+    Pinned notes stay; a machine merges no note of a person. `pairs` are those of `compare_vault`
+    where it was asked already. The vault must be in sync.
+    """
+    mover = name_mover(vault, is_machine)
+    same = compare_vault(vault, progress).same if pairs is None else pairs
+    merges: dict[str, Merge] = {}
+    kept: set[str] = set()
+    for pair in sorted(same, key=_rank):
+        drop, keep = str(pair.ours.path), str(pair.theirs.path)
+        if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
+            continue
+        merges[drop] = Merge(drop, keep, pair.ours.blob, pair.theirs.blob, pair.likeness.added)
+        kept.add(keep)
+    return sorted(merges.values(), key=lambda merge: merge.drop)
+
+
+def apply_merges(
+    vault: Vault, merges: Sequence[Merge], *, is_machine: bool = False
+) -> CommitReport:
+    """Make exactly these merges, in one commit.
+
+    Raises:
+        ConflictError: a note is not as it was when the merge was planned; nothing was changed.
+        RefusedError: a note may not be merged by this mover.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    mover = name_mover(vault, is_machine)
+    with vault.lock():
+        changes = change_merged(vault, merges, mover)
+        kept = {merge.keep for merge in merges}
+        body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
+        subject = f"dedup: {_count(merges)} into {_count(kept)}"
+        return write_changes(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
+
+
+def change_merged(
+    vault: Vault, merges: Sequence[Merge], mover: Mover
+) -> dict[PurePosixPath, _Change]:
+    """Return, by path, what these merges change.
+
+    Raises:
+        ConflictError, RefusedError: as for `apply_merges`.
+    """
+    changes: dict[PurePosixPath, _Change] = {}
+    at = datetime.fromtimestamp(vault.now())
+    for merge in merges:
+        drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
+        if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
+            raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
+        reason = f"says the same as [[{merge.keep.removesuffix('.md')}]]"
+        alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
+        planned = plan_supersession(drop, keep.path, reason, mover, alias)
+        for path, change in planned.items():
+            steps = [_take_text(drop, at), change] if path == keep.path else [change]
+            before = [changes[path]] if path in changes else []
+            changes[path] = _chain([*before, *steps])
+    return changes
+
+
+def _rank(pair: Pair) -> tuple[bool, bool, bool, int, float, str, str]:
+    """Order the pairs so that the best note to keep comes first."""
+    keep, drop = pair.theirs, pair.ours
+    created = parse_moment(keep.created) or float("inf")
+    return (
+        not keep.pinned,
+        bool(keep.agent) and not drop.agent,
+        bool(pair.likeness.added),
+        -len(keep.body),
+        created,
+        str(keep.path),
+        str(drop.path),
+    )
+
+
+def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
+    drop, keep = pair.ours, pair.theirs
+    by_person = not drop.agent
+    if drop.pinned or drop.matter.problem or (by_person and (mover.is_machine or keep.agent)):
+        return False
+    try:
+        plan_supersession(drop, keep.path, "", mover)
+    except RefusedError:
+        return False
+    return may_take(vault, keep, pair.likeness, _tell(drop))
+
+
+def _tell(note: Note) -> Telling:
+    place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
+    return Telling(*place, note.tags, note.refs, False)
+
+
+def _take_text(drop: Note, at: datetime) -> _Change:
+    """Return the change by which a note takes in what another says."""
+
+    def change(note: Note) -> str:
+        if note.body == drop.body:
+            return note.text
+        asked = Asked(drop.body, drop.title)
+        section, likeness = match_note(note, asked)
+        said = Saying(drop.agent, drop.session, at, drop.tags, drop.refs)
+        return add_saying(note, section, likeness, said)
+
+    return change
+
+
+def _chain(steps: Sequence[_Change]) -> _Change:
+    def change(note: Note) -> str:
+        for step in steps:
+            note = parse_note(note.path, step(note).encode("utf-8"))
+        return note.text
+
+    return change
+
+
+def _count(notes: Sequence[object] | set[str]) -> str:
+    return f"{len(notes)} note{'s' if len(notes) != 1 else ''}"

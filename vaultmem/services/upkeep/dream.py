@@ -1,0 +1,162 @@
+"""Dream: promote what was recalled often and well, from the signals that recalls left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.curating.memory_file import Move, add_bullets, name_heading
+from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.properties import remove_property, set_property
+from vaultmem.core.similarity.lists import link_to
+from vaultmem.errors import ConflictError, VaultError
+from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions.learn import MEMORY
+from vaultmem.services.upkeep.curate import DREAMS
+from vaultmem.services.upkeep.weigh import NEW_MEMORY, Candidate, weigh_recalled
+from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.edit_notes import edit_note, write_note
+from vaultmem.services.writing.pending import Whose
+from vaultmem.vault import Vault
+
+#: Days between dreams, by the value of `dream_every`.
+_EVERY = {"never": 0, "day": 1, "week": 7}
+
+#: How a diary begins; as an archived note it is in no pack, and in no recall unless asked for.
+_DIARY = """---
+title: Dreams
+kind: reflection
+state: archived
+---
+# Dreams
+
+What `vaultmem dream` promoted, with the score of each.
+
+"""
+
+
+class Dream(NamedTuple):
+    """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
+
+    candidates: tuple[Candidate, ...]
+    moves: tuple[Move, ...]
+    report: CommitReport
+
+    @property
+    def promoted(self) -> tuple[Candidate, ...]:
+        """The notes that are promoted, strongest first."""
+        return tuple(each for each in self.candidates if not each.held)
+
+
+def dream(vault: Vault, is_dry: bool = False) -> Dream:
+    """Promote the strongest notes that were never promoted, in one commit; `is_dry` only looks.
+
+    Each becomes active and is named in MEMORY.md, as far as that has room; DREAMS.md tells of it.
+    Nobody's trust follows from it: policies and skills still wait for their owner's promotion.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    if is_dry:
+        sync_vault(vault)
+        weighed = weigh_recalled(vault)
+        return Dream(weighed.candidates, weighed.moves, CommitReport())
+    with vault.lock():
+        sync_vault(vault)
+        weighed = weigh_recalled(vault)
+        found = Dream(weighed.candidates, weighed.moves, CommitReport())
+        if found.promoted:
+            found = found._replace(report=_promote(act_as_machine(vault), found.promoted))
+        vault.state.put("dreamt", str(vault.now()))
+    return found
+
+
+def dream_if_due(vault: Vault) -> Dream | None:
+    """Dream if vaultmem.yaml wants it and a night has come since the last time; None if not.
+
+    Raises:
+        VaultError: `dream_every` is unknown, or as for `dream`.
+    """
+    every = vault.config.dream_every
+    if every not in _EVERY:
+        raise VaultError(
+            f'vaultmem.yaml: "dream_every" cannot be "{every}"; it takes {", ".join(_EVERY)}'
+        )
+    days = _EVERY[every]
+    if not days:
+        return None
+    now = datetime.fromtimestamp(vault.now())
+    night = now.replace(hour=3, minute=0, second=0, microsecond=0)
+    if now < night:
+        night -= timedelta(days=1)
+    last = float(vault.state.get("dreamt") or 0)
+    if last >= (night - timedelta(days=days - 1)).timestamp():
+        return None
+    return dream(vault)
+
+
+def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
+    """Set the states, name the notes, write the diary, and commit that and nothing else."""
+    paths = [PurePosixPath(each.path) for each in promoted]
+    has_git = machine.head() is not None
+    known = machine.manifest.blobs()
+    blobs = {str(p): known[str(p)] for p in (*paths, MEMORY, DREAMS) if str(p) in known}
+    earlier = commit_earlier(machine, blobs, Whose.ANYBODY) if has_git else []
+    for path in paths:
+        edit_note(machine, path, _activate)
+    bullets = [(name_heading(each.kind), each.bullet) for each in promoted]
+    line = _tell_diary(machine, promoted)
+    _add(machine, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
+    _add(machine, DREAMS, _DIARY, lambda text: _end_line(text) + line)
+    if not has_git:
+        return CommitReport()
+    report = commit_event(machine, _make_event(machine, promoted))
+    return report._replace(commits=(*earlier, *report.commits))
+
+
+def _add(machine: Vault, path: PurePosixPath, start: str, change: Callable[[str], str]) -> None:
+    """Change a note's text, or make the note where there is none."""
+    if not (machine.root / path).exists():
+        try:
+            write_note(machine, path, change(start))
+            return
+        except ConflictError:  # Somebody was faster.
+            pass
+    edit_note(machine, path, lambda note: change(note.text))
+
+
+def _activate(note: Note) -> str:
+    if note.state is State.ACTIVE or note.state in HIDDEN_STATES:
+        return note.text  # It may have been taken out of sight meanwhile.
+    return remove_property(set_property(note.text, "state", State.ACTIVE.value), "state_reason")
+
+
+def _end_line(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _tell_diary(vault: Vault, promoted: Sequence[Candidate]) -> str:
+    day = datetime.fromtimestamp(vault.now()).date()
+    told = ", ".join(f"{link_to(each.path)} {each.strength.score:.2f}" for each in promoted)
+    return f"- {day}: {told}\n"
+
+
+def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
+    body = tuple(f"{each.path}: {_tell_promotion(each)}" for each in promoted)
+    count = f"{len(promoted)} note{'s' if len(promoted) != 1 else ''}"
+    only = (*(each.path for each in promoted), str(MEMORY), str(DREAMS))
+    return Event("promote", f"promote: {count}, by dream", vault.author, body, "refine", only=only)
+
+
+def _tell_promotion(each: Candidate) -> str:
+    step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
+    found = each.strength
+    counts = f"{found.recalls} recalls, {found.queries} questions, {found.days} days"
+    return f"{step}, score {found.score:.2f}, {counts}"

@@ -1,0 +1,117 @@
+"""Who watches a vault: one process at a time, known by a lock that ends with it.
+
+What it has seen need not be looked at again: a live watcher is asked, not believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import vaultmem
+from vaultmem.core.plain import as_named
+from vaultmem.errors import VaultError
+from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.storage.scan_ahead import take_signature
+from vaultmem.storage.watch_socket import ask_watcher
+from vaultmem.vault import Vault
+
+#: Seconds in which one who only asks gives the lock back.
+_PROBED = 1.0
+
+
+class Watching(NamedTuple):
+    """The process that watches; `since` is seconds since the epoch."""
+
+    pid: int
+    version: str
+    since: float
+
+
+@contextlib.contextmanager
+def hold_watch(vault: Vault) -> Iterator[Watching]:
+    """Be the vault's watcher for the time of a `with`.
+
+    Raises:
+        VaultError: another process is; it says which.
+    """
+    held = contextlib.ExitStack()
+    try:
+        held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
+    except VaultError:
+        other = find_watcher(vault)
+        who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
+        raise VaultError(
+            f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
+        ) from None
+    with held:
+        own = Watching(os.getpid(), vaultmem.__version__, time.time())
+        file = vault.state_folder / "watch.json"
+        file.unlink(missing_ok=True)  # Of one that was killed.
+        file.write_text(json.dumps(as_named(own)), encoding="utf-8")
+        try:
+            yield own
+        finally:
+            if is_current(own, vault):
+                file.unlink(missing_ok=True)
+
+
+def find_watcher(vault: Vault) -> Watching | None:
+    """Return who watches the vault, None if nobody does."""
+    if not is_held(vault.state_folder / "watch.lock"):
+        return None
+    for _ in range(20):  # It may hold the lock and not have written yet.
+        try:
+            told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
+            return Watching(int(told["pid"]), str(told["version"]), float(told["since"]))
+        except (OSError, ValueError, TypeError, KeyError):
+            time.sleep(0.05)
+    return None
+
+
+def stop_watcher(vault: Vault, seconds: float = 15.0) -> Watching | None:
+    """Ask the watcher to end and wait until it has; return who it was.
+
+    Raises:
+        VaultError: it is still there after so many seconds.
+    """
+    found = find_watcher(vault)
+    if found is None:
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
+    end = time.monotonic() + seconds
+    while is_held(vault.state_folder / "watch.lock"):
+        if time.monotonic() > end:
+            raise VaultError(f"process {found.pid} still watches after {seconds:.0f} s; end it")
+        time.sleep(0.05)
+    return found
+
+
+def catch_up(vault: Vault, progress: Progress | None = None) -> None:
+    """Make the index equal to the folder: a live watcher says that it is, else all is looked at.
+
+    Whatever was saved before this call is in it. The vault's lock must not be held.
+    """
+    if ask_watcher(str(vault.root), vaultmem.__version__, ["settle"]) is None:
+        sync_vault(vault, progress, take_signature(str(vault.root)))
+
+
+def is_current(own: Watching, vault: Vault) -> bool:
+    """Tell whether this process still counts as the vault's watcher: state can be deleted."""
+    try:
+        told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(told == as_named(own))
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))

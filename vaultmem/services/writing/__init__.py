@@ -1,0 +1,1 @@
+"""Changes of notes: on disk, in the journal, in commits."""

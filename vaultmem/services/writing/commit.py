@@ -1,0 +1,196 @@
+"""Commit an event: what others wrote goes first, in commits of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.changing.commit_message import format_message
+from vaultmem.core.plain import as_named
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
+from vaultmem.services.writing.pending import (
+    Pending,
+    Whose,
+    find_leaks,
+    find_pending,
+    is_pending,
+)
+from vaultmem.storage.git.commits import Draft, File, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.head_tree import HeadTree
+from vaultmem.storage.git.settings import Settings
+from vaultmem.storage.journal import Author
+from vaultmem.vault import Vault
+
+__all__ = ["CommitReport", "Event", "commit_earlier", "commit_event"]
+
+_ATTEMPTS = 10
+
+#: A commit that was made: its id and its subject.
+Made = tuple[str, str]
+
+
+class CommitReport(NamedTuple):
+    """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
+
+    `skipped` are files that were left out, with the reason.
+    """
+
+    commits: tuple[Made, ...] = ()
+    commit: str = ""
+    paths: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = MappingProxyType({})
+
+
+def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
+    """Commit what changed since the last commit, each author's part on its own.
+
+    All these commits come to be together, or none. A clean tree makes no commit, unless
+    `even_if_clean` is set. Events that had to wait are committed first.
+
+    Raises:
+        PendingError: git cannot take a commit now; the event is kept and committed later.
+        RefusedError: something looks like a credential; nothing was committed.
+    """
+    if find_secrets("\n".join((event.subject, *event.body))):
+        raise RefusedError("not committed: the message itself looks like a credential; reword it")
+    with vault.lock():
+        made: list[Made] = []
+        try:
+            if obstacle := vault.history.obstacle():
+                raise PendingError(obstacle)
+            for number, stored in vault.journal.pending():
+                made += _commit_one(vault, _restore(stored)).commits
+                vault.journal.drop_pending(number)
+            report = _commit_one(vault, event, even_if_clean or bool(made))
+        except PendingError as error:
+            vault.journal.add_pending(as_named(event))
+            raise PendingError(
+                f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
+                "is committed with the next checkpoint or promote"
+            ) from None
+        return report._replace(commits=(*made, *report.commits))
+
+
+def commit_earlier(
+    vault: Vault, notes: Mapping[str, str], whose: Whose = Whose.OTHERS
+) -> list[Made]:
+    """Commit these notes (path to blob id) as they are, before vaultmem changes them.
+
+    So the change that follows never takes somebody else's words under its own author, and what
+    is removed can be had back from git. What cannot be committed now (another git is at work, a
+    note with a credential) is left to the next event.
+    """
+    wanted = {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
+    if not wanted or vault.head() is None or not vault.config.edit_commits:
+        return []
+
+    def divide(pending: Pending) -> Plan:
+        clean = wanted - find_leaks(vault, pending.files).keys()
+        return Plan(divide_others(pending, clean, vault.author))
+
+    with vault.lock():
+        if vault.history.obstacle():
+            return []
+        try:
+            return _commit_plan(vault, divide)[1]
+        except PendingError:
+            return []
+
+
+def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
+    def divide(pending: Pending) -> Plan:
+        if not pending.files and not even_if_clean:
+            return Plan([], skipped=pending.skipped)
+        return divide_event(vault, event, pending)
+
+    plan, made = _commit_plan(vault, divide)
+    if not plan.has_own:
+        return CommitReport(tuple(made), skipped=plan.skipped)
+    return CommitReport(tuple(made), made[-1][0], tuple(plan.parts[-1].files), plan.skipped)
+
+
+def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
+    """Divide what is pending into commits and make them all at once.
+
+    Where somebody else's commit comes first, what is on disk is compared with theirs: it may
+    hold some of it.
+    """
+    for _ in range(_ATTEMPTS):
+        pending = find_pending(vault)
+        plan = divide(pending)
+        try:
+            return plan, _write(vault, pending.parent, plan.parts)
+        except RefMovedError:
+            continue
+    raise PendingError("other commits keep coming in")
+
+
+def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
+    """Make the commits, and remember that they were made."""
+    history = vault.history
+    if not parts:
+        history.settle_index()
+        return []
+    at = int(vault.now())
+    settings = history.settings()
+    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
+    commits = history.write_commits(drafts, parent, settings)
+    files = {path: file for part in parts for path, file in part.files.items()}
+    entries = {path: f and TreeEntry(f[0], blob_id(f[1])) for path, f in files.items()}
+    with vault.state.transaction():
+        vault.journal.clear(list(files))
+        vault.manifest.put_commit_dates({(p, e.blob): at for p, e in entries.items() if e})
+        HeadTree(vault.state).advance(history, parent, commits[-1], entries)
+        if vault.state.get("head") == parent:
+            vault.state.put("head", commits[-1])
+            vault.state.put("head_time", str(at))
+    return [(commit, part.event.subject) for commit, part in zip(commits, parts, strict=True)]
+
+
+def draft_event(
+    vault: Vault,
+    event: Event,
+    files: Mapping[str, File],
+    at: int,
+    settings: Settings | None = None,
+) -> Draft:
+    """Return the commit that an event and its files make, at a time in seconds since the epoch."""
+    identity = _identity(vault, event.author, settings or vault.history.settings())
+    return Draft(files, _write_message(event, files), identity, at)
+
+
+def _write_message(event: Event, files: Mapping[str, File]) -> str:
+    trailers = {
+        "Agent-Id": event.author.agent,
+        "Session-Id": event.author.session,
+        "Intent": event.intent,
+        "Confidence": "" if event.confidence is None else f"{event.confidence:g}",
+        "Tool-Call": event.author.tool_call,
+        "Vault-Event": event.name,
+    }
+    body = event.body or tuple(map(_describe_change, files.items()))
+    return format_message(event.subject, body, trailers)
+
+
+def _describe_change(change: tuple[str, File]) -> str:
+    path, file = change
+    return f"{'removed' if file is None else 'wrote'} {path}"
+
+
+def _identity(vault: Vault, author: Author, settings: Settings) -> Identity:
+    """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
+    agent = author.agent
+    if not agent:
+        return settings.person
+    name, _, email = vault.config.author.replace("{agent}", agent).partition("<")
+    return Identity(name.strip(), email.rstrip("> ").strip())
+
+
+def _restore(stored: dict[str, Any]) -> Event:
+    """Return an event as it was kept in the journal, where tuples became lists."""
+    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only", "without")}
+    return Event(**{**stored, **lists, "author": Author(**stored["author"])})

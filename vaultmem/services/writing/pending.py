@@ -1,0 +1,140 @@
+"""What is on disk and in no commit yet, and who wrote it."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.secrets import find_secrets
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
+from vaultmem.storage.git.commits import File
+from vaultmem.storage.git.head_tree import HeadTree
+from vaultmem.storage.git.tree_builder import is_refused_name
+from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.vault import Vault
+
+#: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
+_HIDDEN_FILES = (".gitignore", ".gitattributes")
+
+
+class Whose(Enum):
+    """Whose uncommitted bytes are meant, seen from the present author."""
+
+    OTHERS = 1
+    OTHERS_AND_EDITS = 2  # Also what the present author, a person, edited by hand.
+    ANYBODY = 3
+
+
+class Pending(NamedTuple):
+    """Files that differ from the commit `parent`, by path, with their authors.
+
+    No author is a person by hand. `skipped` are files that no commit takes, with the reason.
+    """
+
+    parent: str
+    files: dict[str, File]
+    authors: dict[str, Author | None]
+    skipped: dict[str, str]
+
+    def of(self, paths: Iterable[str]) -> dict[str, File]:
+        """Return those of the files that have these paths."""
+        return {path: self.files[path] for path in sorted(paths) if path in self.files}
+
+
+def find_pending(vault: Vault) -> Pending:
+    """Compare what is on disk with HEAD; only files that may differ are read."""
+    sync_vault(vault)
+    parent = vault.history.head().commit
+    head = HeadTree(vault.state)
+    head.follow(vault.history, parent)
+    changed, gone = head.difference()
+    changed += [path for path in _HIDDEN_FILES if (vault.root / path).is_file()]
+    entries = head.entries(changed)
+    ignored = vault.history.ignored([path for path in changed if path not in entries])
+    files: dict[str, File] = {}
+    skipped: dict[str, str] = {}
+    for path in changed:
+        if path in ignored:
+            continue
+        found = _read(vault, path, skipped)
+        if found is None:
+            continue
+        mode, data = found
+        blob = blob_id(data)
+        vault.manifest.set_blob(path, blob)
+        entry = entries.get(path)
+        if entry is None:
+            files[path] = (mode, data)
+        elif entry.blob != blob:
+            files[path] = (entry.mode, data)
+    files |= dict.fromkeys(_find_removed(vault, gone))
+    authors = {path: _author_of(vault, path, file) for path, file in files.items()}
+    return Pending(parent, files, authors, skipped)
+
+
+def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
+    """Tell, without asking git, whether these bytes are in no commit and written by `whose`."""
+    if vault.manifest.is_committed(path, blob):
+        return False
+    written = vault.journal.find_author(path, blob)
+    if written is None and whose is Whose.OTHERS_AND_EDITS:
+        return True
+    return whose is Whose.ANYBODY or not is_own(written or Author(""), vault.author)
+
+
+def is_own(written: Author, author: Author) -> bool:
+    """Tell whether `author` wrote it: in the same session, or in none that was named."""
+    return written.agent == author.agent and written.session in {"", author.session}
+
+
+def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
+    """Return, by path, where something looks like a credential and what like."""
+    places: dict[str, list[str]] = {}
+    for path, file in files.items():
+        if file is None or vault.config.allows_secrets(path):
+            continue
+        for found in find_secrets(file[1].decode("utf-8", "replace")):
+            places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
+    return places
+
+
+def _read(vault: Vault, path: str, skipped: dict[str, str]) -> tuple[str, bytes] | None:
+    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why."""
+    if is_refused_name(path):
+        skipped[path] = "git takes no file of this name"
+        return None
+    try:
+        data, mode = read_file_and_mode(vault.root, PurePosixPath(path))
+        return ("100755" if mode & 0o100 else "100644"), data
+    except NoteNotFoundError:
+        return None
+    except UnsafeFileError as error:
+        if "larger" in str(error):
+            skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
+        return None
+
+
+def _find_removed(vault: Vault, gone: Iterable[str]) -> set[str]:
+    """Return those of the paths that are on disk no more, and that somebody had there."""
+    removed = {path for path in gone if _is_gone(vault, path)}
+    return removed - vault.history.find_skipped(removed)
+
+
+def _is_gone(vault: Vault, path: str) -> bool:
+    """Tell whether there is nothing, or a folder, where a file was."""
+    try:
+        return stat.S_ISDIR((vault.root / path).lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # It cannot be looked at, which is not the same.
+        return False
+
+
+def _author_of(vault: Vault, path: str, file: File) -> Author | None:
+    return vault.journal.find_author(path, REMOVED if file is None else blob_id(file[1]))
