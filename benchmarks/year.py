@@ -25,12 +25,12 @@ from measure import isolate
 from year_script import DAY, DAYS, START, Asked, Told, write_year
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.curating.fidelity import Step
-from vaultmem.core.curating.proposal import Action
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.upkeep.fidelity import Step
+from vaultmem.core.upkeep.proposal import Action
 from vaultmem.errors import RefusedError
-from vaultmem.services.economics import count_recall
+from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.create import create_vault

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property
 from vaultmem.errors import RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _with_contexts(config: Config) -> Config:
     """Return settings whose generated packs are among what is passed over."""
     if not (config.contexts or config.keep_in):
         return config
-    from vaultmem.core.packs.context_line import check_keep_in, parse_contexts
+    from vaultmem.core.packs.context_file import check_keep_in, parse_contexts
 
     try:
         key = "contexts"

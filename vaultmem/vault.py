@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
 from vaultmem.errors import NoVaultError, VaultError
-from vaultmem.storage.artifacts import ArtifactStore
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
-from vaultmem.storage.receipts import ReceiptStore
+from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.state import State
 from vaultmem.storage.trust import TrustStore
 from vaultmem.storage.user_folders import find_user_folder
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vaultmem.storage.git.history import History
-    from vaultmem.storage.search_index import SearchIndex
+    from vaultmem.storage.index.search_index import SearchIndex
 
 
 class Vault:
@@ -103,7 +102,7 @@ class Vault:
         """The inverted index."""
         if self._lender is not None:
             return self._lender.index
-        from vaultmem.storage.search_index import SearchIndex
+        from vaultmem.storage.index.search_index import SearchIndex
 
         return SearchIndex(self.state_folder / "index")
 

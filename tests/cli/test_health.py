@@ -13,7 +13,7 @@ import pytest
 from conftest import RunCli
 from support import git, hash_tree, wait_until, write_notes
 
-from vaultmem.core.packs.context_block import BEGIN, END
+from vaultmem.core.packs.context_file import BEGIN, END
 
 Make = Callable[..., Path]
 

@@ -13,8 +13,8 @@ import pytest
 from conftest import RunCli
 from support import git, hash_tree, wait_until
 
-from vaultmem.core.hooks.payload import MAX_CONTEXT
-from vaultmem.core.sessions.agent_lines import parse_agent_line
+from vaultmem.core.hook_payload import MAX_CONTEXT
+from vaultmem.core.sessions.turns import parse_agent_line
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.vault import Vault
 

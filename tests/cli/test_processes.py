@@ -9,7 +9,7 @@ import pytest
 from conftest import RunCli
 from support import git, write_notes
 
-from vaultmem.cli.commands import HOMES, find_homes
+from vaultmem.cli.app import HOMES, find_homes
 
 #: By module; those that are not here are started from nothing by tests of their own.
 COMMANDS = {

@@ -18,7 +18,7 @@ from watchers import watch_process
 import vaultmem
 from vaultmem.cli.events import answer_plainly
 from vaultmem.cli.start import MAX_INPUT, is_warm, make_words
-from vaultmem.core.hooks.payload import MAX_PAYLOAD
+from vaultmem.core.hook_payload import MAX_PAYLOAD
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.watch_socket import ask_watcher, socket_path
 from vaultmem.vault import open_vault

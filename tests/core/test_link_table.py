@@ -10,8 +10,7 @@ import pytest
 
 from core.builders import make_note
 from vaultmem.core.links.link import Link, find_links
-from vaultmem.core.links.names import Names
-from vaultmem.core.links.place import find_place
+from vaultmem.core.links.names import Names, find_place
 
 FILES = [
     "Root.md",

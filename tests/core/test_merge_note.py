@@ -15,8 +15,8 @@ from core.builders import generated_notes
 from vaultmem.core.changing.lines import diff_lines, match_lines, split_keys, split_lines
 from vaultmem.core.merging.lines import merge_lines
 from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.properties import remove_property, set_property
 from vaultmem.errors import RefusedError
 
 LABELS = ("ours", "theirs")

@@ -18,8 +18,7 @@ from vaultmem.core.notes.frontmatter import (
     _UnreadableError,
     read_frontmatter,
 )
-from vaultmem.core.notes.plain_block import read_plain_block
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property, read_plain_block
 
 #: Plain texts that YAML 1.1 gives a meaning of its own, or refuses.
 TYPED = [

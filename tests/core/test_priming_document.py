@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.notes.note import Note
-from vaultmem.core.priming.document import split_document
-from vaultmem.core.priming.notes import is_edited, name_notes, plan_priming, primed_digest
+from vaultmem.core.priming import is_edited, name_notes, plan_priming, primed_digest, split_document
 
 SOURCE = """\
 ---

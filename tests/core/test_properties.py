@@ -6,14 +6,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.builders import Generated, generated_notes, make_note
-from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.properties import (
+from vaultmem.core.notes.edit_properties import (
     PropertyValue,
     format_property,
     format_value,
     remove_property,
     set_property,
 )
+from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.errors import RefusedError
 
 VALUES = st.one_of(

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.properties import PropertyValue, remove_property, set_property
 from vaultmem.errors import RefusedError
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.blob import blob_id
+from vaultmem.core.indexing.analysis import analyse_note
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.analysis import analyse_note
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
-from vaultmem.core.notes.tags import has_tag
+from vaultmem.core.notes.record import has_tag
 from vaultmem.core.notes.values import as_json, parse_moment
 
 

@@ -15,7 +15,7 @@ from support import write_notes
 
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle
-from vaultmem.core.plain_text import clean_text
+from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.create import create_vault

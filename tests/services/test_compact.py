@@ -9,11 +9,17 @@ import pytest
 from clocks import Clock, ask, tell
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.curating.fidelity import Fidelity, Step, read_fidelity, shorten_note
-from vaultmem.core.curating.text_rank import find_keywords, rank_sentences
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.tokens import count_tokens
+from vaultmem.core.upkeep.fidelity import (
+    Fidelity,
+    Step,
+    find_keywords,
+    rank_sentences,
+    read_fidelity,
+    shorten_note,
+)
 from vaultmem.errors import RefusedError
 from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.remember import Memory

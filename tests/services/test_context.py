@@ -12,8 +12,7 @@ from support import git, write_notes
 
 from vaultmem import Vault, make_pack, parse_query, recall, save_checkpoint, sync_vault
 from vaultmem.config import parse_config
-from vaultmem.core.packs.context_block import BEGIN, END, replace_block
-from vaultmem.core.packs.context_line import ContextLine, parse_contexts
+from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.context import RenderedContext, render_contexts

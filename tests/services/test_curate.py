@@ -11,8 +11,8 @@ import pytest
 from clocks import DAY, Clock, ask, tell
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.curating.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory

@@ -16,7 +16,7 @@ from support import git, hash_tree, write_notes
 import vaultmem
 from vaultmem import Vault, parse_query, recall, sync_vault
 from vaultmem.core.check import Check, Verdict
-from vaultmem.core.packs.context_block import BEGIN, END
+from vaultmem.core.packs.context_file import BEGIN, END
 from vaultmem.errors import VaultError
 from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.health.examine_machine import TROUBLE_FILE, check_disk, check_watch_limit

@@ -9,8 +9,8 @@ import pytest
 from clocks import DAY, Clock, ask, tell
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.curating.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.upkeep.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory

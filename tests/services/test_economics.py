@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.plot import plot_lines
-from vaultmem.services.economics import count_pack, count_recall, read_pack_sizes, read_stats
+from vaultmem.core.tokens import count_tokens
+from vaultmem.services.economics import read_pack_sizes, read_stats
+from vaultmem.services.finding.count import count_pack, count_recall
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.sync import sync_vault

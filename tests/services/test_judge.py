@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.finding.expectation import Expectation
+from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.judge import bisect_history, judge_vault
 from vaultmem.services.reading.sync import sync_vault

@@ -234,7 +234,7 @@ def test_row_26_a_kill_between_the_database_and_the_index_is_repaired_by_the_nex
     write_notes(tmp_path / "v", {"notes/a.md": "gangway\n"})
     script = (
         "import os, sys\n"
-        "from vaultmem.storage.search_index import SearchIndex\n"
+        "from vaultmem.storage.index.search_index import SearchIndex\n"
         "from vaultmem import open_vault, sync_vault\n"
         "SearchIndex.write = lambda *a: os.kill(os.getpid(), 9)\n"
         "sync_vault(open_vault(sys.argv[1]))\n"
@@ -255,7 +255,7 @@ def test_a_disk_error_between_the_database_and_the_index_is_repaired_by_the_next
     def fail(*_: object) -> None:
         raise VaultError("disk full")
 
-    monkeypatch.setattr("vaultmem.storage.search_index.SearchIndex.write", fail)
+    monkeypatch.setattr("vaultmem.storage.index.search_index.SearchIndex.write", fail)
     with pytest.raises(VaultError):
         sync_vault(vault)
     monkeypatch.undo()

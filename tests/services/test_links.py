@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.links.expand import share_scores
 from vaultmem.services.finding.links import (
     expand_hits,
     list_backlinks,

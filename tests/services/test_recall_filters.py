@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vaultmem.cli.filters import narrow_filter
-from vaultmem.cli.options import make_filter
+from vaultmem.cli.options import make_filter, narrow_filter
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.read_notes import list_notes

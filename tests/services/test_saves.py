@@ -13,7 +13,7 @@ import pytest
 from support import git, wait_until
 from watchers import watched
 
-from vaultmem.core.notes.properties import set_property
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.errors import ConflictError, NoteNotFoundError
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.services.writing.edit_notes import change_tags, edit_note

@@ -19,7 +19,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.storage.unfinished import Unfinished
+from vaultmem.storage.journal import Unfinished
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -16,7 +16,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import Draft, File, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.history import History, init_repository
-from vaultmem.storage.git.object_pack import ObjectPack
+from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.tree_builder import TreeBuilder, is_refused_name
 from vaultmem.storage.state import State
 

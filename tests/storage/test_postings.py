@@ -7,8 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaultmem.storage.postings import _merge_few, _merge_many
-from vaultmem.storage.segment_batch import COUNT_BITS, MAX_COUNT
+from vaultmem.storage.index.batch import COUNT_BITS, MAX_COUNT, _merge_few, _merge_many
 
 _COUNTS = st.one_of(st.integers(1, 300), st.just(MAX_COUNT))
 _LIST = st.dictionaries(st.integers(0, 40), _COUNTS).map(

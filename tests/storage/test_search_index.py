@@ -21,19 +21,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vaultmem.core.finding.section_terms import SectionTerms
 from vaultmem.core.finding.terms import number_terms
-from vaultmem.storage import search_index, segment_merges
-from vaultmem.storage.search_index import SearchIndex
-from vaultmem.storage.segment_batch import (
+from vaultmem.core.indexing.section_terms import SectionTerms
+from vaultmem.storage.index import search_index
+from vaultmem.storage.index import segment_list as segment_merges
+from vaultmem.storage.index.batch import (
     BYTES_COLUMNS,
     NUMBER_COLUMNS,
     TERM_FIELDS,
     SegmentBatch,
 )
-from vaultmem.storage.segment_merges import MERGE_FACTOR
-from vaultmem.storage.segments import iter_postings, make_schema
-from vaultmem.storage.snapshot import Snapshot
+from vaultmem.storage.index.search_index import SearchIndex
+from vaultmem.storage.index.segment_merges import MERGE_FACTOR
+from vaultmem.storage.index.segments import iter_postings, make_schema
+from vaultmem.storage.index.snapshot import Snapshot
 
 OpenIndex = Callable[[], SearchIndex]
 
@@ -284,7 +285,7 @@ def test_the_fast_way_of_reading_is_taken_for_our_own_segments(
     def refuse(_: object) -> None:
         raise AssertionError("read the slow way")
 
-    monkeypatch.setattr("vaultmem.storage.segments._read_slowly", refuse)
+    monkeypatch.setattr("vaultmem.storage.index.segments._read_slowly", refuse)
 
     reader = index.snapshot().readers[0]
     assert any(term == "w1" for _, term, _, _ in iter_postings(reader))
@@ -296,7 +297,7 @@ def test_whoosh_is_not_even_imported_to_read_our_own_segments(
     open_index().write(make_batch(make_sections(range(1, 60))), set())
     code = (
         "import sys; from pathlib import Path\n"
-        "from vaultmem.storage.search_index import SearchIndex\n"
+        "from vaultmem.storage.index.search_index import SearchIndex\n"
         "index = SearchIndex(Path(sys.argv[1]))\n"
         "found, stamp = index.snapshot().term('w1')[0], index.stamp()\n"
         "print(len(found) > 0, bool(stamp), 'whoosh' in sys.modules)"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vaultmem.storage.signal_log import Call, append
-from vaultmem.storage.signals import MAX_CALLS, SignalStore
+from vaultmem.storage.signals import MAX_CALLS, Call, SignalStore, append
 from vaultmem.storage.state import State
 
 

@@ -35,8 +35,7 @@ def test_what_the_readme_shows_of_the_watcher_is_in_its_page() -> None:
 
 
 def test_every_command_is_named_in_the_readme() -> None:
-    from vaultmem.cli.app import build_commands
-    from vaultmem.cli.commands import HOMES
+    from vaultmem.cli.app import HOMES, build_commands
 
     text = README.read_text(encoding="utf-8")
     named = [name for names in HOMES.values() for name in names]

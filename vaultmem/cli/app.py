@@ -1,4 +1,4 @@
-"""The `vaultmem` command."""
+"""The `vaultmem` command: which module each command lives in, and how one of them is run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,43 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import vaultmem
-from vaultmem.cli.commands import HOMES, find_homes
+from vaultmem.cli.arguments import find_command
 from vaultmem.cli.opening import remember_globals
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultOption
-from vaultmem.cli.plain import PlainGroup
+from vaultmem.cli.quick_typer import PlainGroup
 from vaultmem.cli.running import end_process, run
-from vaultmem.cli.start import find_command
+
+#: Module of this package: its commands, or its group of commands.
+HOMES: dict[str, tuple[str, ...]] = {
+    "vaults": ("init", "sync", "trust"),
+    "notes": ("remember", "get", "list", "edit"),
+    "changing": ("forget", "pin", "unpin", "tag"),
+    "finding": ("recall", "pack"),
+    "committing": ("checkpoint", "promote"),
+    "history": ("log", "show", "diff", "history"),
+    "provenance": ("blame", "why", "restore"),
+    "similarity": ("similar", "dedup"),
+    "lifecycle": ("state", "quarantine", "supersede"),
+    "curating": ("curate", "dream", "compact"),
+    "linking": ("links", "backlinks", "orphans", "mv"),
+    "priming": ("prime", "primed", "unprime"),
+    "economics": ("pinned", "stats"),
+    "embedding": ("embed",),
+    "sessions": ("session",),
+    "tasks": ("task", "handoff", "family"),
+    "branches": ("branch", "branches", "switch", "merge"),
+    "judging": ("assert", "bisect", "receipts", "replay"),
+    "health": ("context", "status", "doctor"),
+    "watching": ("watch",),
+    "agents": ("connect", "skill", "hook", "import", "mcp"),
+    "merge_driver": ("merge-driver",),
+}
+
+
+def find_homes(name: str) -> tuple[str, ...]:
+    """Return the module of a command; of a name that is none, all of them."""
+    return tuple(home for home, commands in HOMES.items() if name in commands) or tuple(HOMES)
+
 
 app = typer.Typer(
     name="vaultmem",

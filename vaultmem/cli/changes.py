@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.output import say, say_painted
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.changing.note_changes import PropertyChange

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,12 +18,28 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.services.notes.forget import Wanted
     from vaultmem.vault import Vault
+
+
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def parse_age(text: str) -> float:
+    """Return the seconds of an age such as 12h, 90d, 12w, 6m (of 30 days) or 1y (of 365).
+
+    Raises:
+        RefusedError: it is not written like that.
+    """
+    match = re.fullmatch(r"([0-9]{1,6})([hdwmy])", text.strip().lower())
+    if match is None:
+        raise RefusedError(f'"{text}" is not an age; write it like 90d, 12w or 1y')
+    return int(match[1]) * _DAYS[match[2]] * 86_400
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +82,6 @@ def forget(
 
     --purge removes nothing: it prints what has to be done for git to forget as well.
     """
-    from vaultmem.cli.ages import parse_age
     from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 
     opened = open_view(vault, ref, agent=agent, session=session)

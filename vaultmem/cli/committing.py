@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import report_json
+from vaultmem.cli.branches import end_with_conflicts
 from vaultmem.cli.changes import say_report
-from vaultmem.cli.conflicts import end_with_conflicts
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.core.curating.proposal import Proposal, Report
+    from vaultmem.core.upkeep.proposal import Proposal, Report
     from vaultmem.services.upkeep.apply import Applied
     from vaultmem.services.upkeep.compact import Compacted
     from vaultmem.services.upkeep.dream import Dream
@@ -136,7 +136,7 @@ def compact(
 
 
 def _read_report(name: str) -> Report:
-    from vaultmem.core.curating.proposal import MAX_REPORT, parse_report
+    from vaultmem.core.upkeep.proposal import MAX_REPORT, parse_report
 
     try:
         with open(name, encoding="utf-8") as file:
@@ -148,7 +148,7 @@ def _read_report(name: str) -> Report:
 
 
 def _save_report(name: str, report: Report) -> None:
-    from vaultmem.core.curating.proposal import format_report
+    from vaultmem.core.upkeep.proposal import format_report
 
     try:
         with open(Path(name), "x", encoding="utf-8") as file:

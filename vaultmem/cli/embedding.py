@@ -9,7 +9,7 @@ import typer
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, warn
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 
 if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer

@@ -9,11 +9,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from vaultmem.cli.arguments import MAX_INPUT, read_words
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.output import say
-from vaultmem.cli.start import MAX_INPUT
-from vaultmem.cli.words import read_words
-from vaultmem.core.hooks.payload import (
+from vaultmem.core.hook_payload import (
     HookEvent,
     HookFormat,
     HookPayload,

@@ -12,8 +12,8 @@ from vaultmem.cli.changes import short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from vaultmem.cli.changes import (
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.history.diff import ShownCommit

@@ -1,23 +1,35 @@
-"""Commands that judge what a vault knows: assert and bisect."""
+"""Commands that judge what a vault knows and an agent saw: assert, bisect, receipts, replay."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vaultmem.answers.history import commit_json, operation_json
 from vaultmem.cli.changes import say_operation, short_time
-from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.opening import open_here, open_synced, open_view
+from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.json_values import as_named
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.expectation import Expectation
+    from vaultmem.core.packs.expectation import Expectation
+    from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.judge import Step
     from vaultmem.services.history.diff import ShownCommit
+
 
 #: What `git bisect run` takes for "this commit cannot be judged".
 CANNOT_JUDGE = 125
@@ -44,6 +56,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("assert", cls=PlainCommand)(assert_)
     app.command("bisect", cls=_BisectCommand)(bisect)
+    app.command("receipts", cls=PlainCommand)(receipts)
+    app.command("replay", cls=PlainCommand)(replay)
 
 
 def assert_(
@@ -133,7 +147,7 @@ def bisect(
 def _expect(
     query: list[str], finds: list[str], says: list[str], negated: bool, budget: int
 ) -> Expectation:
-    from vaultmem.core.finding.expectation import Expectation
+    from vaultmem.core.packs.expectation import Expectation
     from vaultmem.core.paths import parse_note_path
 
     for address in finds:
@@ -158,3 +172,51 @@ def _say_step(step: Step, left: int) -> None:
     style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
     rest = f"  {step.commit[:7]}  {'; '.join(step.reasons)}".rstrip()
     say_painted(f"{step.verdict:<4}", style, rest)
+
+
+def receipts(
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", metavar="N", help="Receipts at most.")
+    ] = 20,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the packs that have a receipt, newest first: who asked what, and what it cost."""
+    from vaultmem.services.finding.receipts import list_receipts
+
+    found = list(islice(list_receipts(open_here(vault), agent, session), limit))
+    if as_json:
+        emit_json({"receipts": [_receipt_json(receipt) for receipt in found]})
+        return
+    if not found:
+        say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
+    for receipt in found:
+        who = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
+        cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
+        asked = one_line(receipt.query) or "(no question)"
+        say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")
+
+
+def replay(
+    receipt: Annotated[
+        str, typer.Argument(metavar="RECEIPT", help="Its id, the start of it, or its file.")
+    ],
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Print the very pack that a receipt stands for, rendered again from git."""
+    from vaultmem.services.finding.receipts import replay_receipt
+
+    found, text = replay_receipt(open_here(vault), receipt)
+    if as_json:
+        emit_json({**_receipt_json(found), "text": text})
+    else:
+        say(text.rstrip("\n"))
+
+
+def _receipt_json(receipt: Receipt) -> dict[str, Any]:
+    content: dict[str, Any] = as_named(receipt)
+    del content["texts"]
+    return content

@@ -17,7 +17,7 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from vaultmem.cli.output import warn
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.errors import MergeConflictError, RefusedError, VaultError
 
 #: Nobody wrote a note of this size; git's own markers would not help with one either.

@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vaultmem.answers.notes import record_json
-from vaultmem.cli.filters import (
-    FromAgentOption,
-    FromSessionOption,
-    PathOption,
-    SinceOption,
-    UntilOption,
-    narrow_filter,
-)
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
     ContextOption,
+    FromAgentOption,
+    FromSessionOption,
     JsonOption,
     KindOption,
     PathArgument,
+    PathOption,
     RefOption,
     SessionOption,
+    SinceOption,
     StateOption,
     TagOption,
+    UntilOption,
     VaultOption,
     make_filter,
+    narrow_filter,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
     from vaultmem.services.notes.remember import Remembered
+
+
+def open_editor(file: Path) -> None:
+    """Open a file in $VISUAL or $EDITOR and wait until it is closed.
+
+    Raises:
+        VaultError: no editor is set, or it ended with an error.
+    """
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not command:
+        raise VaultError("no editor is set; set EDITOR, or open the file yourself")
+    try:
+        status = subprocess.run([*shlex.split(command), os.fspath(file)], check=False).returncode
+    except (OSError, ValueError) as error:
+        raise VaultError(f"{command}: the editor did not start ({error})") from error
+    if status != 0:
+        raise VaultError(f"{command}: the editor ended with {status}; the note is as it left it")
 
 
 def register(app: typer.Typer) -> None:
@@ -185,7 +205,6 @@ def list_(
 
 def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -> None:
     """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
-    from vaultmem.cli.editor import open_editor
     from vaultmem.errors import RefusedError
     from vaultmem.services.reading.look import find_branch
     from vaultmem.services.reading.read_notes import read_note, resolve_address

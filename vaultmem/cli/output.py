@@ -8,8 +8,8 @@ import sys
 import time
 from typing import Any
 
-from vaultmem.core.plain import as_plain
-from vaultmem.core.plain_text import clean_text, one_line
+from vaultmem.core.json_values import as_plain
+from vaultmem.core.safe_text import clean_text, one_line
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 

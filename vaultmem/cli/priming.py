@@ -11,11 +11,11 @@ import typer
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import AgentOption, AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.priming.notes import Plan
+    from vaultmem.core.priming import Plan
 
 _SHOWN = 12
 

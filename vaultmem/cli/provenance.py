@@ -18,8 +18,8 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
@@ -128,7 +128,7 @@ def _origin(line: BlamedLine | Step) -> list[str]:
 
 
 def _say_ground(number: int, ground: Ground) -> None:
-    from vaultmem.core.finding.excerpt import choose_excerpt
+    from vaultmem.core.finding.hit import choose_excerpt
 
     hit = ground.hit
     say_painted(f"{number:>2}. {hit.name}", "bold")

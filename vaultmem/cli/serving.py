@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vaultmem.cli.arguments import read_words
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import warn
-from vaultmem.cli.words import read_words
 from vaultmem.errors import VaultError
 
 

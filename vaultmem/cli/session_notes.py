@@ -9,7 +9,7 @@ import typer
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say_painted
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.cli.session_text import find_named, read_text, say_done, session_json
 
 TextArgument = Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.cli.changes import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore

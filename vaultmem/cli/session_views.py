@@ -9,7 +9,7 @@ import typer
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.cli.session_text import (
     facts_json,
     find_named,
@@ -23,7 +23,7 @@ from vaultmem.cli.session_text import (
     say_stats,
     session_json,
 )
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.sessions.recover import Recovered
@@ -110,7 +110,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find the sessions that answer a question, best first."""
-    from vaultmem.core.finding.excerpt import choose_excerpt
+    from vaultmem.core.finding.hit import choose_excerpt
     from vaultmem.services.sessions.search import search_sessions
 
     found = search_sessions(open_synced(vault), " ".join(query), limit)

@@ -12,7 +12,7 @@ from vaultmem.cli.changes import say_report
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand, PlainGroup
+from vaultmem.cli.quick_typer import PlainCommand, PlainGroup
 from vaultmem.cli.session_text import (
     find_named,
     recovered_json,

@@ -9,8 +9,8 @@ import typer
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.likeness.known import Nearby

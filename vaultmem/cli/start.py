@@ -12,6 +12,8 @@ import io
 import os
 import sys
 
+from vaultmem.cli.arguments import MAX_INPUT, find_command
+
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 
@@ -26,17 +28,11 @@ _LOOKING = WARM_COMMANDS.union(
 #: Events that a hook answers at once; the others are left to a process that nobody waits for.
 _LOOKING_HOOKS = frozenset({"session-start", "prompt"})
 
-#: Bytes of standard input that are read; a prompt may hold a whole file.
-MAX_INPUT = 8 * 1024 * 1024
-
 #: New objects after which cycles are looked for: a command makes many objects and few cycles.
 _YOUNG = 400_000
 
 #: Commands that run for days: what they make and drop has to go.
 LASTING_COMMANDS = frozenset({"watch", "mcp"})
-
-#: Options with a value that may stand before the command's name.
-GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
 
 #: Settings that a command reads, and that are sent with the question; so are $VAULTMEM_*.
 SENT = (
@@ -108,19 +104,6 @@ def _look_ahead(arguments: list[str]) -> None:
         root = _find_root(_take_vault(arguments)[1], arguments)
         if root and not has_socket(root):
             begin_scan(root)
-
-
-def find_command(arguments: list[str]) -> str:
-    """Return the command that the arguments name, empty if that is not plain to see."""
-    rest = iter(arguments)
-    for argument in rest:
-        if argument in GLOBAL_OPTIONS:
-            next(rest, None)
-        elif not argument.startswith("-"):
-            return argument
-        elif argument.partition("=")[0] not in GLOBAL_OPTIONS:
-            return ""
-    return ""
 
 
 def is_warm(arguments: list[str]) -> bool:

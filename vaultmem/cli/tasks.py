@@ -9,8 +9,8 @@ import typer
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand, PlainGroup
-from vaultmem.core.plain_text import one_line
+from vaultmem.cli.quick_typer import PlainCommand, PlainGroup
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task

@@ -10,7 +10,7 @@ import typer
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.plain import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand
 
 
 def register(app: typer.Typer) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import hit_json, pack_json
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.mcp_server.limits import fit_rows
 from vaultmem.mcp_server.schemas import (
     MOMENT,
     answer,
@@ -17,7 +16,7 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
-from vaultmem.mcp_server.tool import Answer, Tool, see_at
+from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, see_at
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
@@ -30,7 +29,7 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
     from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.economics import count_recall
+    from vaultmem.services.finding.count import count_recall
     from vaultmem.services.finding.recall import recall
 
     seen = see_at(vault, given)
@@ -55,7 +54,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.services.economics import count_pack
+    from vaultmem.services.finding.count import count_pack
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.receipts import keep_receipt
 

@@ -14,12 +14,11 @@ from vaultmem.answers.history import (
     shown_json,
 )
 from vaultmem.core.lifecycle import State
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text
-from vaultmem.mcp_server.limits import fit_rows
 from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
-from vaultmem.mcp_server.tool import Answer, Tool, see_at
+from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, see_at
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine

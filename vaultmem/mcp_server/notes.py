@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import note_json
+from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.plain import as_plain
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.limits import cut_text
 from vaultmem.mcp_server.schemas import (
     MOMENT,
     NOTE,
@@ -23,7 +22,7 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
-from vaultmem.mcp_server.tool import Answer, Tool, see_at
+from vaultmem.mcp_server.tool import Answer, Tool, cut_text, see_at
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath

@@ -1,7 +1,8 @@
-"""JSON Schemas of tools, written short."""
+"""JSON Schemas of tools, written short, and whether a tool's arguments are what its schema says."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,3 +79,84 @@ def _of_type(name: str) -> Schema:
     if name.endswith("?"):
         return {"type": [name[:-1], "null"]}
     return {"type": name}
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def find_problem(schema: Schema, value: Any, where: str = "") -> str:
+    """Return what is wrong with a value and what it should be, empty if nothing is.
+
+    The value itself is never repeated: it may be long, or a secret.
+    """
+    if problem := _find_kind(schema, value):
+        return f"{where}: {problem}" if where else problem
+    if isinstance(value, dict):
+        return _find_in_object(schema, value, where)
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        found = (find_problem(items, each, f"{where}[{n}]") for n, each in enumerate(value))
+        return next(filter(None, found), "")
+    return ""
+
+
+def _find_kind(schema: Schema, value: Any) -> str:
+    """Return what is wrong with the value as a whole."""
+    if "anyOf" in schema and all(find_problem(each, value) for each in schema["anyOf"]):
+        return " or ".join(find_problem(each, value) for each in schema["anyOf"])
+    wanted = schema.get("type", list(_TYPES))
+    names = [wanted] if isinstance(wanted, str) else wanted
+    if not any(_is_of(name, value) for name in names):
+        return f"must be {' or '.join(names)}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"must be one of {', '.join(map(str, schema['enum']))}"
+    return _find_size(schema, value)
+
+
+def _find_size(schema: Schema, value: Any) -> str:
+    """Return what is wrong with how long or large a value is."""
+    size: float
+    if isinstance(value, str):
+        size, least, most, unit = len(value), "minLength", "maxLength", " characters"
+    elif isinstance(value, list):
+        size, least, most, unit = len(value), "minItems", "maxItems", " of them"
+    elif isinstance(value, int | float):
+        size, least, most, unit = value, "minimum", "maximum", ""
+    else:
+        return ""
+    if size < schema.get(least, size):
+        return f"must be at least {schema[least]}{unit}"
+    if size > schema.get(most, size):
+        return f"must be at most {schema[most]}{unit}"
+    return ""
+
+
+def _find_in_object(schema: Schema, value: dict[str, Any], where: str) -> str:
+    known = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f'"{name}" is missing: {known[name].get("description", "it is required")}'
+    if schema.get("additionalProperties", True) is False and not set(value) <= set(known):
+        return f"it takes {', '.join(known)}, and nothing else"
+    found = (
+        find_problem(known[name], each, f"{where}.{name}" if where else name)
+        for name, each in value.items()
+        if name in known
+    )
+    return next(filter(None, found), "")
+
+
+def _is_of(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if isinstance(value, float):
+        return name == "number" and math.isfinite(value)
+    return isinstance(value, _TYPES[name])

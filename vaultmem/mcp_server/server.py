@@ -16,18 +16,36 @@ from mcp.shared.exceptions import MCPError
 
 import vaultmem
 from vaultmem.errors import VaultError
-from vaultmem.mcp_server.checking import find_problem
+from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
+from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.kept import settle
-from vaultmem.mcp_server.prompts import get_prompt, list_prompts
+from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
 from vaultmem.mcp_server.resources import (
     Subscribers,
+    get_prompt,
+    list_prompts,
     list_resources,
     list_templates,
     read_resource,
 )
+from vaultmem.mcp_server.schemas import find_problem
+from vaultmem.mcp_server.sessions import CHECKPOINT, PROMOTE, SESSION
 from vaultmem.mcp_server.tool import Tool, run_tool
-from vaultmem.mcp_server.toolbox import TOOLS
 from vaultmem.mcp_server.workplace import Workplace
+
+TOOLS: tuple[Tool, ...] = (
+    RECALL,
+    CONTEXT_PACK,
+    REMEMBER,
+    READ_NOTE,
+    UPDATE_NOTE,
+    FORGET,
+    PROMOTE,
+    SESSION,
+    CHECKPOINT,
+    HISTORY,
+)
+
 
 _LOG = logging.getLogger("vaultmem.mcp")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.limits import cut_text
+from vaultmem.mcp_server.tool import cut_text
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault

@@ -1,59 +1,21 @@
-"""What memory costs: each recall and pack counted, what is pinned, and the sums of all."""
+"""What memory costs: what is pinned, and what recalls and packs cost, saved and never touched."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import has_words
 from vaultmem.core.packs.pack_text import PackItem, render_item
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import VaultError
+from vaultmem.core.tokens import count_tokens
 from vaultmem.services.finding.pack import pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.storage.signal_log import Call, append, is_large
-from vaultmem.storage.signals import Account, SignalStore, Surfaced
+from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
-    from vaultmem.core.packs.pack import Pack
-
-
-def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
-    """Count a recall; `shown` is what was shown of each hit."""
-    sent = sum(
-        count_tokens(f"{hit.name}\n{hit.address}\n{text}")
-        for hit, text in zip(hits, shown, strict=True)
-    )
-    _count(vault, "recall", query, hits, sent, -1, len(hits))
-
-
-def count_pack(vault: Vault, query: str, pack: Pack) -> None:
-    """Count a pack; what was pinned is no signal, for no question brought it up."""
-    hits = [item.hit for item in pack.items if not item.pinned]
-    account = pack.account
-    _count(
-        vault, "pack", query, hits if query.strip() else [], account.sent, account.flat, len(hits)
-    )
-
-
-def _count(
-    vault: Vault, kind: str, query: str, hits: Sequence[Hit], sent: int, flat: int, found: int
-) -> None:
-    author = vault.author
-    asked = "" if find_secrets(query) else query
-    call = Call(vault.now(), kind, asked, author.agent, author.session, sent, flat, found)
-    sections = [(hit.record.path, hit.section.heading, hit.score) for hit in hits]
-    size = append(vault.state_folder, call, sections)
-    if is_large(size):
-        from vaultmem.storage.signals import SignalStore
-
-        with contextlib.suppress(VaultError, OSError):
-            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+    pass
 
 
 class PinnedNote(NamedTuple):

@@ -12,8 +12,8 @@ from vaultmem.core.paths import NOT_NOTES
 from vaultmem.storage.state import State
 
 if TYPE_CHECKING:
+    from vaultmem.core.indexing.analysis import AnalysedNote
     from vaultmem.core.links.link import Link
-    from vaultmem.core.notes.analysis import AnalysedNote
 
 _COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
 

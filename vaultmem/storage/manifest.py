@@ -13,7 +13,7 @@ from vaultmem.storage.state import State
 from vaultmem.storage.views import drop_unused
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.analysis import AnalysedNote
+    from vaultmem.core.indexing.analysis import AnalysedNote
 
 
 class KnownFile(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.plain import as_named
+from vaultmem.core.json_values import as_named
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.storage.files import read_file, sync_folder
 

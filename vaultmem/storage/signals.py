@@ -1,33 +1,69 @@
-"""What was asked and what came of it: recall signals and the account of tokens.
-
-Each recall and pack appends one line to a file beside the database (`signal_log.append`): no lock,
-no wait, nothing to fail. `SignalStore` takes those lines into the tables of the state database when
-somebody asks, or when the file has grown past 1 MiB. Nothing of this is ever written into a note.
-
-For programs that weigh memories (frequency, relevance, recency, diversity of questions):
-
-    store = SignalStore(vault.state, vault.state_folder)
-    store.signals(path)     each time a section of the note surfaced: when, the question's text,
-                            rank from 1, score, kind of call ("recall" or "pack"), session, heading
-    store.surfaced()        for every note that ever surfaced: times, last time, best score
-    store.calls()           the calls themselves, newest first
-
-Of a question that looks like a credential only the fact that it was asked is kept. The newest
-10,000 calls are kept with their signals; of older ones the sums remain (`surfaced`, `accounts`).
-"""
+"""What was asked and what came of it: recall signals and the account of tokens."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.storage.lock import hold_lock
-from vaultmem.storage.signal_log import LOG, Call
 from vaultmem.storage.state import State
+
+#: The file's name, beside the state database.
+LOG = "calls.log"
+
+#: Sections that are kept of a call.
+MAX_SECTIONS = 50
+
+_LARGE = 1024 * 1024
+
+
+class Call(NamedTuple):
+    """One recall or pack: `kind` says which, `sent` is its tokens, `flat` the whole vault's.
+
+    `at` is in seconds since the epoch; `found` counts sections that answered the question. `flat`
+    is -1 where nobody counted it.
+    """
+
+    at: float
+    kind: str
+    query: str
+    agent: str
+    session: str
+    sent: int
+    flat: int
+    found: int
+
+
+def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]]) -> int:
+    """Note down a call with its sections (path, heading, score); return the file's size.
+
+    A failure to write is no failure of the command: then 0 is returned.
+    """
+    kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
+    name = f"{time.time_ns():x}{os.urandom(3).hex()}"
+    values = (call.at, call.kind, call.query, call.agent, call.session, call.sent, call.flat)
+    line = json.dumps([name, *values, call.found, kept]) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(folder / LOG, flags, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+            return os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0
+
+
+def is_large(size: int) -> bool:
+    """Tell whether the lines should be taken into the database now."""
+    return size > _LARGE
+
 
 #: Calls that are kept with their signals.
 MAX_CALLS = 10_000

@@ -9,7 +9,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.state import State
 
 if TYPE_CHECKING:
-    from vaultmem.storage.search_index import SearchIndex
+    from vaultmem.storage.index.search_index import SearchIndex
 
 #: One of so many terms is read to see whether an index is whole.
 _EACH = 16
@@ -30,7 +30,7 @@ def find_index_damage(index: SearchIndex) -> str:
 
     A file of it that was changed is known by its size and time; this finds what bears neither.
     """
-    from vaultmem.storage.segments import read_column
+    from vaultmem.storage.index.segments import read_column
 
     try:
         documents: set[int] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 
-from vaultmem.core.packs.tokens import set_tokenizer
+from vaultmem.core.tokens import set_tokenizer
 from vaultmem.errors import VaultError
 
 VARIABLE = "VAULTMEM_TOKENIZER"

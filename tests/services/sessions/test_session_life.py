@@ -35,8 +35,8 @@ from vaultmem.services.sessions.recover import recover_sessions
 from vaultmem.services.sessions.windows import mark_restore
 from vaultmem.services.sessions.write import add_detail, add_question, edit_session, summarize
 from vaultmem.services.watching.transitions import take_transitions
-from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.processes import find_owner, find_process, is_gone
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

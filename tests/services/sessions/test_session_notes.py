@@ -9,8 +9,11 @@ import pytest
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
-from vaultmem.core.sessions.session import Edge, Relation, Session, Window
-from vaultmem.core.sessions.session_id import (
+from vaultmem.core.sessions.session import (
+    Edge,
+    Relation,
+    Session,
+    Window,
     check_session_id,
     is_safe_id,
     make_session_id,

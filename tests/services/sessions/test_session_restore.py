@@ -13,9 +13,7 @@ from support import git, write_notes
 
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.packs.pack_text import PackSource
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.core.sessions.chain import ChainLink, walk_chain
-from vaultmem.core.sessions.restore_material import (
+from vaultmem.core.sessions.restore import (
     DecisionNote,
     EarlierSession,
     FileFate,
@@ -23,9 +21,10 @@ from vaultmem.core.sessions.restore_material import (
 )
 from vaultmem.core.sessions.restore_pieces import shorten
 from vaultmem.core.sessions.restore_text import render_restore
-from vaultmem.core.sessions.session import Relation, Session
+from vaultmem.core.sessions.session import ChainLink, Relation, Session, walk_chain
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Turn
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.files import trace_files

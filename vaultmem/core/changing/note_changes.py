@@ -9,8 +9,8 @@ from typing import NamedTuple
 from vaultmem.core.changing.file_changes import ChangeOp
 from vaultmem.core.changing.lines import Hunk, diff_lines, split_lines
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.property import Property
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.notes.properties import Property
+from vaultmem.core.safe_text import one_line
 
 _CONTEXT = 3
 _MAX_TOLD = 8

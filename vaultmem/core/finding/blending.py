@@ -1,18 +1,9 @@
-"""Scores by words and by meaning, blended; and the best of a section's several vectors.
-
-Both scores are brought to 0..1 within the candidates of one query (min-max), since neither has a
-scale of its own, then mixed: `weight * words + (1 - weight) * meaning` (J. H. Lee, "Analyses of
-Multiple Evidence Combination", 1997; S. Bruch et al., "An Analysis of Fusion Functions for Hybrid
-Retrieval", 2023, finds it better than the fusion of ranks).
-
-A question is moved towards what it finds first and asked again (J. Rocchio, "Relevance Feedback
-in Information Retrieval", 1971; H. Li et al., "Pseudo Relevance Feedback with Deep Language Models
-and Dense Retrievers", 2021, measures it for vectors).
-"""
+"""Scores by words, by meaning and along links, brought together; the best of several vectors."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,3 +74,30 @@ def _scale(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     if high - low < 1e-12:
         return np.zeros(len(values), np.float64)
     return (values.astype(np.float64) - low) / (high - low)
+
+
+K = TypeVar("K")
+
+#: What a linked section gets of the score of the best section that links to it.
+LINK_SHARE = 0.3
+
+
+def share_scores(
+    ranked: Sequence[tuple[K, float]], links: Mapping[K, Sequence[K]], share: float = LINK_SHARE
+) -> list[tuple[K, float, K | None]]:
+    """Return sections with their new scores, best first, and which one each got a share from.
+
+    `ranked` are sections with their own scores, `links` the sections that each of these links to.
+    A share is passed on once: it is of a section's own score, never of what it was given. Among
+    equal scores, what came first stays first.
+    """
+    own = dict(ranked)
+    given: dict[K, tuple[float, K]] = {}
+    for key, score in ranked:
+        for target in links.get(key, ()):
+            if target != key and score * share > given.get(target, (0.0, key))[0]:
+                given[target] = (score * share, key)
+    found = [(key, score + given.get(key, (0.0,))[0], given.get(key)) for key, score in ranked]
+    found += [(key, gift[0], gift) for key, gift in given.items() if key not in own]
+    found.sort(key=lambda each: -round(each[1], 5))
+    return [(key, score, gift[1] if gift else None) for key, score, gift in found]

@@ -1,9 +1,12 @@
-"""A section that was found, and why."""
+"""A section that was found, why, and the line that shows it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 
@@ -56,3 +59,16 @@ class Hit(NamedTuple):
         """The note's title, and the heading where that says something else."""
         title, heading = self.record.title, self.section.heading
         return title if heading.casefold() in title.casefold() else f"{title} > {heading}"
+
+
+_PARTS = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+def choose_excerpt(text: str, terms: Sequence[str], width: int = 100) -> str:
+    """Return the line or sentence with most of the terms, the first of equals, cut to `width`."""
+    parts = [" ".join(part.split()) for part in _PARTS.split(text)[:400]]
+    parts = [part for part in parts if part] or [""]
+    best = max(parts, key=lambda part: len(count_terms(part).keys() & set(terms)))
+    if len(best) <= width:
+        return best
+    return best[:width].rsplit(" ", 1)[0] + " ..."

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.terms import list_compounds, term_sequence
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State
-from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.tags import has_tag
+from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.errors import RefusedError
 
 MAX_QUERY_CHARS = 1_000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vaultmem.core.links.code import find_unread, is_within
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property
 
 # Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
 # It begins with plain characters, which `re` finds fastest; what stands before is looked at later.

@@ -1,23 +1,10 @@
-"""Which file a link means, as Obsidian finds it, and how a link to a file is written.
-
-In this order, case and Unicode form aside:
-
-1. `./` and `../`: from the linking note's folder, and nowhere else.
-2. A leading `/`: from the vault's root, and nowhere else.
-3. The exact path from the vault's root.
-4. A path that ends with the link: in the linking note's own folder, else the shortest path, else
-   the first in the order of the alphabet.
-5. An alias, by the same order (Obsidian only offers aliases while one types).
-
-`.md` may be left out; other kinds of files need their ending. Markdown links are looked up alike.
-
-Sources: Obsidian Help, "Internal links" and "Settings" (New link format); order of 3 and 4 as
-observed on Obsidian 1.13 and recorded by the project markdown-vault-mcp.
-"""
+"""Which file a link means and where in it, as Obsidian finds it, and how such a link is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from vaultmem.core.links.link import Link, LinkKind, encode_destination
 from vaultmem.core.paths import fold
@@ -140,3 +127,62 @@ def _relative(target: str, source: str) -> str:
         shared += 1
     up = [".."] * (len(here) - shared) or ["."]
     return "/".join([*up, *there[shared:]])
+
+
+_BLOCK = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
+
+
+class Place(Protocol):
+    """What a section has to tell."""
+
+    @property
+    def heading(self) -> str:
+        """Its heading, "" where it has none."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The headings above it, outermost first."""
+
+    @property
+    def start(self) -> int:
+        """Where its text begins in the note's."""
+
+    @property
+    def end(self) -> int:
+        """Where its text ends."""
+
+
+S = TypeVar("S", bound=Place)
+
+
+def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
+    """Return the section that a link's subpath means, None if there is none.
+
+    Without a subpath it is the first section. A heading with no text of its own leads to the
+    first section below it. `text` is the note's; blocks are looked for in it.
+    """
+    if not subpath:
+        return sections[0] if sections else None
+    if subpath.startswith("^"):
+        wanted = subpath[1:].strip().casefold()
+        for match in _BLOCK.finditer(text):
+            if match[1].casefold() == wanted:
+                inside = (s for s in sections if s.start <= match.start() <= s.end)
+                return next(inside, None)
+        return None
+    names = [name for part in subpath.split("#") if (name := _fold_heading(part))]
+    for section in sections if names else ():
+        if _matches(section, names):
+            return section
+    return None
+
+
+def _matches(section: Place, names: list[str]) -> bool:
+    """Tell whether the wanted headings are among a section's, in their order."""
+    line = [_fold_heading(name) for name in (*section.parents, section.heading)]
+    rest = iter(line)
+    return all(name in rest for name in names)
+
+
+def _fold_heading(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text)).casefold()

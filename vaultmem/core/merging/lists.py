@@ -7,9 +7,9 @@ import re
 from vaultmem.core.changing.lines import find_line_end
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
+from vaultmem.core.notes.edit_properties import format_value, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.notes.properties import format_value, set_property
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property
 from vaultmem.errors import RefusedError
 
 #: Properties that are lists even where somebody wrote `tags: one, two`.

@@ -11,7 +11,7 @@ from vaultmem.core.merging.lists import Value, merge_list
 from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
 from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.values import parse_moment
 
 

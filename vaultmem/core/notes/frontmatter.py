@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaultmem.core.notes.plain_block import read_plain_block
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property, read_plain_block
 
 if TYPE_CHECKING:
     import yaml

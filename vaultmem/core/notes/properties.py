@@ -1,166 +1,121 @@
-"""Change one property of a note's text; every other byte stays as it is.
-
-Each edit is verified by reading the result again: where an edit by position would not give
-exactly the wanted properties (a block written as `{a: b}`, say), it is refused.
-"""
+"""Properties and where they stand; blocks of nothing but simple lines are read without YAML."""
 
 from __future__ import annotations
 
-import json
 import re
-from datetime import date, datetime
-
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.property import Property
-from vaultmem.errors import RefusedError
-
-PropertyValue = str | bool | int | float | date | tuple[str, ...]
-
-_NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
-_PLAIN_TEXT = re.compile(r"[A-Za-z][\w/.()+'-]*(?: [\w/.()+'-]+)*")
-_NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
+from functools import lru_cache
+from typing import NamedTuple
 
 
-def set_property(text: str, name: str, value: PropertyValue) -> str:
-    """Return `text` with the property set; its lines alone change, or a new line is added.
+class Property(NamedTuple):
+    """One property as written: `value` is text or a list of texts, `kind` YAML's word for it.
 
-    Raises:
-        RefusedError: the frontmatter cannot be read, or not be edited by position.
+    `kind` is one of str, int, float, bool, null, timestamp, seq, map; `first` and `last` are the
+    0-based lines of the block that it occupies, `last` exclusive; `span` is where the value itself
+    stands (character offsets in the block; 0, 0 for a hyphen list that was read the fast way);
+    `items` are the lines of a hyphen list's items, empty where one has more lines than one and
+    for anything else; `indent` is the column of the name.
     """
-    if not _NAME.fullmatch(name):
-        raise RefusedError(f'"{name}" is not a property\'s name; use letters, digits, - and _')
-    matter = _editable(text)
-    eol = _line_end(text)
-    prop = matter.get(name)
-    if not matter.body:
-        return _checked(text, _add_block(text, format_property(name, value), eol), name, value)
-    block = text[matter.start : matter.end]
-    if prop is None:
-        indent = " " * (matter.properties[0].indent if matter.properties else 0)
-        lines = [f"{indent}{line}{eol}" for line in format_property(name, value)]
-        changed = block + "".join(lines)
-    else:
-        changed = _replace(block, prop, value, eol)
-    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, value)
+
+    name: str
+    value: str | tuple[str, ...]
+    kind: str
+    first: int
+    last: int
+    span: tuple[int, int]
+    items: tuple[int, ...]
+    indent: int
 
 
-def remove_property(text: str, name: str) -> str:
-    """Return `text` without the lines of the property; unchanged if it has none.
+_CONTROL = r"\x00-\x1f\x7f"
+_TEXT = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_CONTROL}](?:[^:#{_CONTROL}]|:(?=[^\s])|(?<=\S)#)*"
+_QUOTED = rf"\"[^\"\\{_CONTROL}]*\"|'[^'{_CONTROL}]*'"
+_LINE = re.compile(
+    rf"(?:(?P<name>[A-Za-z_][\w-]{{0,99}}):(?: +(?P<value>{_TEXT}|{_QUOTED}))? *"
+    rf"|(?P<lead>(?: {{0,4}})-) +(?P<item>{_TEXT}|{_QUOTED}) *)?\r?\n"
+)
+_MAX_CHARS = 4096
 
-    Raises:
-        RefusedError: as for `set_property`.
-    """
-    matter = _editable(text)
-    prop = matter.get(name)
-    if prop is None:
-        return text
-    lines = text[matter.start : matter.end].splitlines(keepends=True)
-    changed = "".join(lines[: prop.first] + lines[prop.last :])
-    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, None)
-
-
-def format_property(name: str, value: PropertyValue) -> list[str]:
-    """Return the lines of a property as Obsidian writes them, without line ends."""
-    if value == ():
-        return [f"{name}: []"]
-    if isinstance(value, tuple):
-        return [f"{name}:", *(f"  - {format_value(item)}" for item in value)]
-    return [f"{name}: {format_value(value)}"]
+# What YAML need not be loaded for: texts that begin like no other type, and the usual numbers.
+_TYPED = frozenset("-+.0123456789<=~nNyYtTfFoO")
+_WORDS = frozenset({"null", "yes", "no", "true", "false", "on", "off"})
+_COMMON = re.compile(
+    r"(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2})?)"
+    r"|(?P<int>0|[1-9][0-9]*)|(?P<float>[0-9]+\.[0-9]+)"
+)
 
 
-def format_value(value: str | bool | int | float | date) -> str:
-    """Return a value as YAML in one line; text is quoted only where it has to be."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(timespec="seconds")
-    if isinstance(value, (int, float, date)):
-        return str(value)
-    if _PLAIN_TEXT.fullmatch(value) and value.lower() not in _NOT_TEXT:
-        return value
-    quoted = json.dumps(value, ensure_ascii=False)
-    return re.sub(
-        r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]",
-        lambda match: f"\\u{ord(match.group()):04x}",
-        quoted,
-    )
+def read_plain_block(block: str) -> tuple[Property, ...] | None:
+    """Return the properties of a block of simple lines; None if YAML has to read it."""
+    if len(block) > _MAX_CHARS or not block.isascii() or not block.endswith("\n"):
+        return None
+    found: dict[str, Property] = {}
+    name = opened = lead = ""  # `opened` is the name that hyphen items would belong to.
+    start = span = offset = line = 0
+    items: list[tuple[int, str]] = []
+    while offset < len(block):
+        match = _LINE.match(block, offset)
+        if match is None:
+            return None
+        if match["name"]:
+            if items:
+                found[name] = _list_property(name, start, items)
+                items, lead = [], ""
+            name, start, span = match["name"], line, match.end("name") + 1
+            if name in found:
+                return None
+            if match["value"] is not None:
+                opened = ""
+                found[name] = _scalar(name, match["value"], line, match.start("value"))
+            else:
+                opened = name
+                found[name] = Property(name, "", "null", line, line + 1, (span, span), (), 0)
+        elif match["item"] is not None:
+            kind, item = _resolve(match["item"])
+            if not opened or kind == "null" or match["lead"] != (lead or match["lead"]):
+                return None
+            lead = match["lead"]
+            items.append((line, item))
+        offset = match.end()
+        line += 1
+    if items:
+        found[name] = _list_property(name, start, items)
+    return tuple(found.values())
 
 
-def _editable(text: str) -> Frontmatter:
-    matter = read_frontmatter(text)
-    if matter.problem:
-        raise RefusedError(f"{matter.problem}; mend it in an editor, it is never rewritten")
-    if any("stands twice" in warning for warning in matter.warnings):
-        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor, it is never rewritten")
-    if matter.warnings and not matter.body:
-        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor first")
-    return matter
+def _scalar(name: str, text: str, line: int, start: int) -> Property:
+    kind, value = _resolve(text)
+    end = start + len(text.rstrip(" "))
+    return Property(name, value, kind, line, line + 1, (start, end), (), 0)
 
 
-def _line_end(text: str) -> str:
-    newline = text.find("\n")
-    return "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
+def _list_property(name: str, start: int, items: list[tuple[int, str]]) -> Property:
+    lines = tuple(line for line, _ in items)
+    values = tuple(value for _, value in items)
+    return Property(name, values, "seq", start, lines[-1] + 1, (0, 0), lines, 0)
 
 
-def _add_block(text: str, lines: list[str], eol: str) -> str:
-    offset = 1 if text.startswith("\ufeff") else 0
-    block = eol.join(["---", *lines, "---", ""])
-    return text[:offset] + block + text[offset:]
+@lru_cache(maxsize=10_000)
+def _resolve(text: str) -> tuple[str, str]:
+    """Return YAML's word for the type of a plain or quoted text, and its value."""
+    text = text.rstrip(" ")
+    if text[0] in "\"'":
+        return "str", text[1:-1]
+    return resolve_scalar(text), text
 
 
-def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
-    start, end = prop.span
-    lines = block.splitlines(keepends=True)
-    if isinstance(value, tuple):
-        if _can_edit_items(prop, value):
-            return _edit_items(lines, prop, value, eol)
-        if block[start : start + 1] == "[" and block[end - 1 : end] == "]":
-            inside = ", ".join(map(format_value, value))
-            return f"{block[:start]}[{inside}]{block[end:]}"
-    elif prop.kind not in {"seq", "map"} and "\n" not in block[start:end]:
-        gap = "" if block[start - 1 : start] in {" ", "\t"} else " "
-        return f"{block[:start]}{gap}{format_value(value)}{block[end:]}"
-    indent = " " * prop.indent
-    fresh = [f"{indent}{line}{eol}" for line in format_property(prop.name, value)]
-    return "".join(lines[: prop.first] + fresh + lines[prop.last :])
+def resolve_scalar(text: str) -> str:
+    """Return the type that YAML 1.1 gives a plain text: "str", "int", "timestamp" ..."""
+    if text[:1] not in _TYPED:
+        return "str"
+    if text[0].isalpha():
+        if text.lower() not in _WORDS:
+            return "str"
+    elif found := _COMMON.fullmatch(text):
+        return str(found.lastgroup)
+    from yaml.resolver import Resolver
 
-
-def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
-    """Tell whether dropping lines and adding some behind gives exactly these items."""
-    if not value or not prop.items or len(prop.items) != len(prop.value):
-        return False
-    kept = [item for item in prop.value if item in value]
-    return [*kept, *(item for item in value if item not in prop.value)] == list(value)
-
-
-def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: str) -> str:
-    """Drop the lines of items that went and add lines for new ones behind the last."""
-    old = list(prop.value)
-    going = {line for item, line in zip(old, prop.items, strict=True) if item not in value}
-    coming = [item for item in value if item not in old]
-    model = lines[prop.items[0]]
-    lead = model[: model.index("-") + 1]
-    lead = lead if not lead.strip("- \t") else "  -"
-    fresh = [f"{lead} {format_value(item)}{eol}" for item in coming]
-    kept = [line for number, line in enumerate(lines[: prop.last]) if number not in going]
-    return "".join(kept + fresh + lines[prop.last :])
-
-
-def _checked(before: str, after: str, name: str, value: PropertyValue | None) -> str:
-    """Return `after` if its properties are those of `before` with the one change.
-
-    Raises:
-        RefusedError: the edit by position did something else.
-    """
-    expected = {item.name: item.value for item in read_frontmatter(before).properties}
-    if value is None:
-        expected.pop(name, None)
-    else:
-        expected[name] = value if isinstance(value, (str, tuple)) else format_value(value)
-    matter = read_frontmatter(after)
-    if matter.problem or {item.name: item.value for item in matter.properties} != expected:
-        raise RefusedError(
-            f'the property "{name}" cannot be changed without touching others; '
-            "write the frontmatter as plain lines"
-        )
-    return after
+    for tag, pattern in Resolver.yaml_implicit_resolvers.get(text[:1], []):
+        if pattern.match(text):
+            return str(tag).rpartition(":")[2]
+    return "str"

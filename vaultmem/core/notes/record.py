@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
+    """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
+    name = wanted.strip().lstrip("#").casefold()
+    return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
+
+
 class NoteRecord(NamedTuple):
     """A note's identity and properties; paths are vault-relative, `tokens` an estimate.
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.property import Property
+from vaultmem.core.notes.properties import Property
 
 _E = TypeVar("_E", bound=StrEnum)
 

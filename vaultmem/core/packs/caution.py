@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.tags import has_tag
+from vaultmem.core.notes.record import has_tag
 from vaultmem.core.notes.values import parse_moment
 
 #: Days after which a claim about the environment is old.

@@ -1,15 +1,93 @@
-"""Notes that contradict each other: which are known to, and which of two counts more."""
+"""Notes that contradict each other: which are known to, which counts more, and where both stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.lifecycle import Kind
-from vaultmem.core.packs.authority import name_authority, rank_authority
+from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
+from vaultmem.core.packs.pack_text import PackItem
+
+
+class Authority(IntEnum):
+    """The ranks of what a vault can hold, highest first.
+
+    Between the first and the second stand the person's current instruction and the repository as
+    it is now: both are outside of any memory, and count more than all that follows.
+    """
+
+    PINNED_POLICY = 1
+    EVAL_RESULT = 2
+    VALIDATED_SKILL = 3
+    TRUSTED_FACT = 4
+    DECISION = 5
+    OTHER_FACT = 6
+    EPISODIC_TRACE = 7
+    REFLECTION = 8
+    OUTSIDE = 9
+
+
+_NAMES = {
+    Authority.PINNED_POLICY: "pinned policy",
+    Authority.EVAL_RESULT: "validated eval result",
+    Authority.VALIDATED_SKILL: "trusted policy or skill",
+    Authority.TRUSTED_FACT: "current fact from a person",
+    Authority.DECISION: "decision",
+    Authority.OTHER_FACT: "other fact",
+    Authority.EPISODIC_TRACE: "episodic trace",
+    Authority.REFLECTION: "reflection",
+    Authority.OUTSIDE: "doubtful or outside content",
+}
+
+_BY_KIND = {
+    Kind.DECISION: Authority.DECISION,
+    Kind.EPISODIC_TRACE: Authority.EPISODIC_TRACE,
+    Kind.WORKING_CONTEXT: Authority.EPISODIC_TRACE,
+    Kind.REFLECTION: Authority.REFLECTION,
+}
+
+#: Sources of an eval result that stand for a run, and not for somebody's word.
+_RUNTIMES = frozenset({"eval", "tool"})
+
+
+class Conflict(NamedTuple):
+    """Two notes that say different things, the one that counts more first; `why` says how known."""
+
+    stronger: str
+    weaker: str
+    why: str
+
+
+def rank_authority(hit: Hit, trusted: bool) -> Authority:
+    """Return what a section counts for; `trusted`: its note's promotion is on record."""
+    record = hit.record
+    if record.state != State.ACTIVE or record.source == "import" or _is_primed(record.path):
+        return Authority.OUTSIDE
+    if record.kind in {Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL}:
+        if not trusted:
+            return Authority.OTHER_FACT
+        is_pinned_policy = record.kind == Kind.POLICY_RULE and record.pinned
+        return Authority.PINNED_POLICY if is_pinned_policy else Authority.VALIDATED_SKILL
+    if record.kind == Kind.EVAL_RESULT:
+        return Authority.EVAL_RESULT if record.source in _RUNTIMES else Authority.OTHER_FACT
+    if record.kind == Kind.SEMANTIC_FACT:
+        by_person = not record.agent and record.source in {"", "human"}
+        return Authority.TRUSTED_FACT if by_person else Authority.OTHER_FACT
+    return _BY_KIND.get(Kind(record.kind), Authority.OTHER_FACT)
+
+
+def name_authority(authority: Authority) -> str:
+    """Return a rank in words."""
+    return _NAMES[authority]
+
+
+def _is_primed(path: str) -> bool:
+    return path.startswith("primed/")
+
 
 #: Properties whose links say that two notes do not agree.
 CONFLICT_PROPERTIES = ("contradicts", "supersedes", "superseded_by")
@@ -122,3 +200,42 @@ def describe_conflict(stronger: Hit, weaker: Hit, why: str, trusted: frozenset[i
         f"In conflict ({why}): {stronger.record.path} counts more than {weaker.record.path}, "
         f"{reason}; what the user says now, or the repository holds now, counts more than both."
     )
+
+
+def tell_conflict(relation: Relation, first: Hit, second: Hit, trusted: frozenset[int]) -> str:
+    """Return the sentence about two sections that contradict each other."""
+    if is_first_stronger(first, second, relation.why, trusted):
+        return describe_conflict(first, second, relation.why, trusted)
+    return describe_conflict(second, first, relation.why, trusted)
+
+
+def arrange_items(
+    items: Sequence[PackItem], relations: Sequence[Relation], trusted: frozenset[int]
+) -> list[PackItem]:
+    """Return the items with those that contradict each other side by side, the stronger first.
+
+    What is pinned keeps its place, and the sentence about the two stands before the first.
+    """
+    arranged = list(items)
+    for relation in relations:
+        pair = [
+            next((i for i in arranged if i.hit.record.document == document), None)
+            for document in (relation.first, relation.second)
+        ]
+        first, second = pair
+        if first is None or second is None or first.is_instruction != second.is_instruction:
+            continue
+        if not is_first_stronger(first.hit, second.hit, relation.why, trusted):
+            first, second = second, first
+        told = tell_conflict(relation, first.hit, second.hit, trusted)
+        if told not in f"{first.conflict} {second.conflict}":
+            continue
+        movable, fixed = (first, second) if second.pinned and not first.pinned else (second, first)
+        arranged.remove(movable)
+        place = arranged.index(fixed) + (movable is second)
+        arranged.insert(place, movable)
+        for item in (first, second):
+            rest = item.conflict.replace(told, "").strip()
+            conflict = f"{told} {rest}".strip() if item is first else rest
+            arranged[arranged.index(item)] = item._replace(conflict=conflict)
+    return arranged

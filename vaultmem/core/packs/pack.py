@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.packs.arrange import arrange_items, tell_conflict
-from vaultmem.core.packs.conflicts import MAX_RIVALS, Relation
+from vaultmem.core.packs.conflicts import MAX_RIVALS, Relation, arrange_items, tell_conflict
 from vaultmem.core.packs.pack_text import (
     Account,
     PackItem,
@@ -22,7 +21,7 @@ from vaultmem.core.packs.pack_text import (
     render_link,
     render_pack,
 )
-from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100

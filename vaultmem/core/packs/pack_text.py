@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
-from vaultmem.core.plain_text import clean_text, one_line
+from vaultmem.core.safe_text import clean_text, one_line
 
 
 class PackSource(NamedTuple):

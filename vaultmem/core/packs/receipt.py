@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.notes.analysis import AnalysedNote, analyse_note
+from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
+from vaultmem.core.json_values import as_named
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import (
@@ -19,7 +20,6 @@ from vaultmem.core.packs.pack_text import (
     PackStyle,
     render_pack,
 )
-from vaultmem.core.plain import as_named
 from vaultmem.errors import VaultError
 
 FORMAT = 1

@@ -1,18 +1,59 @@
-"""Choose what a restore tells within a budget: from what matters most down to every detail.
-
-Each piece has several texts, from the shortest to the longest, and each text a rank. Ranks are
-gone through in order, so that a small budget gets the most important pieces in short and a large
-one everything in full. Some ranks may take only a share of what is left, so that a long list does
-not push out all others; what was left out there comes again later.
-"""
+"""What a restore may tell, and what it does within a budget: from what matters most to details."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from vaultmem.core.packs.pack_text import PackSource
+    from vaultmem.core.sessions.session import ChainLink, Session
+    from vaultmem.core.sessions.turns import Turn
+
+
+class DecisionNote(NamedTuple):
+    """The note of a decision: `text` is its body, "" if it may not be shown."""
+
+    path: str
+    blob: str
+    title: str
+    state: str
+    pinned: bool
+    text: str
+
+
+class FileFate(NamedTuple):
+    """What became of a file, in few words and in more."""
+
+    short: str
+    full: str
+
+
+class EarlierSession(NamedTuple):
+    """A session before the one that is restored; `session` is None where its note is missing."""
+
+    link: ChainLink
+    session: Session | None
+
+
+class RestoreMaterial(NamedTuple):
+    """A session, those before it (nearest first), and what is known of what they name.
+
+    `decisions` are by the link's target, `files` by path, `turns` (with their numbers) oldest
+    first.
+    """
+
+    session: Session
+    source: PackSource
+    earlier: tuple[EarlierSession, ...] = ()
+    decisions: Mapping[str, DecisionNote] = MappingProxyType({})
+    files: Mapping[str, FileFate] = MappingProxyType({})
+    turns: tuple[tuple[int, Turn], ...] = ()
+
 
 MIN_BUDGET = 200
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.restore import Group, Piece, Rank
 from vaultmem.core.sessions.session import Decision, Session
+from vaultmem.core.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from vaultmem.core.sessions.restore_material import EarlierSession, RestoreMaterial
+    from vaultmem.core.sessions.restore import EarlierSession, RestoreMaterial
     from vaultmem.core.sessions.turns import Turn
 
 #: A session and what it is called by: 1 for the one that is restored.

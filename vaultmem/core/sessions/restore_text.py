@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.packs.pack_text import PackSource, quote
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.restore import MIN_BUDGET, Group, Piece, choose_texts
 from vaultmem.core.sessions.restore_pieces import make_pieces, name_session
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
-    from vaultmem.core.sessions.restore_material import EarlierSession, RestoreMaterial
+    from vaultmem.core.sessions.restore import EarlierSession, RestoreMaterial
     from vaultmem.core.sessions.session import Session
 
 _TITLES = {

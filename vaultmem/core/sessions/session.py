@@ -1,12 +1,80 @@
-"""A session as its note tells it; people edit these notes, so all is read leniently."""
+"""A session as its note tells it, its id, and the sessions before it; all is read leniently."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
+from vaultmem.core.paths import check_new_name
+from vaultmem.errors import RefusedError
+
+#: The folder of the sessions' notes.
+FOLDER = "sessions"
+
+_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+_LINK = re.compile(r"\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def session_path(session: str) -> PurePosixPath:
+    """Return where the note of a session is written."""
+    return PurePosixPath(FOLDER, f"{session}.md")
+
+
+def plain_id(text: str) -> str:
+    """Return the id that a text means: an id, `[[id]]`, or the note's path."""
+    link = _LINK.fullmatch(text.strip())
+    bare = link[1].strip() if link else text.strip()
+    return bare.removeprefix(f"{FOLDER}/").removesuffix(".md")
+
+
+def check_session_id(text: str) -> str:
+    """Return an id that a new session can have.
+
+    Raises:
+        RefusedError: it cannot be a file's name on every system; says one that can.
+    """
+    session = plain_id(text)
+    if not is_safe_id(session):
+        raise RefusedError(
+            f'"{text}" cannot be a session\'s id; use letters, digits, ".", "_" and "-", '
+            f"100 at most, such as {map_session_id(text)}"
+        )
+    return session
+
+
+def is_safe_id(text: str) -> bool:
+    """Tell whether every system can hold a note of this name, and git a trailer of it."""
+    if not _SAFE.fullmatch(text) or text.lower().endswith(".md"):
+        return False
+    try:
+        check_new_name(session_path(text))
+    except RefusedError:
+        return False
+    return True
+
+
+def map_session_id(text: str) -> str:
+    """Return the id for what another program calls its session: the same each time.
+
+    A safe one is kept; of others what is safe, and a digest that tells them apart.
+    """
+    if is_safe_id(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    bare = _UNSAFE.sub("-", text).strip("-._")[:60].rstrip("-._")
+    return f"s-{bare}-{digest}" if bare else f"s-{digest}"
+
+
+def make_session_id(now: datetime, chance: str) -> str:
+    """Return a new id that sorts by time; `chance` is a few random hexadecimal digits."""
+    return f"s-{now:%Y%m%d-%H%M%S}-{chance}"
 
 
 class Status(StrEnum):
@@ -148,3 +216,62 @@ def parse_touched(text: str) -> TouchedFile:
 def format_touched(touched: TouchedFile) -> str:
     """Return a file as an item of `touched`."""
     return f"{touched.path}@{touched.blob}" if touched.blob else touched.path
+
+
+#: A chain is not followed beyond so many sessions.
+MAX_CHAIN = 200
+
+
+class ChainLink(NamedTuple):
+    """A session in a chain: how far away (1 is next), and which session leads to it, and how.
+
+    `facts` is None where there is no such note.
+    """
+
+    depth: int
+    session: str
+    relation: Relation
+    by: str
+    facts: SessionFacts | None
+
+
+def walk_chain(
+    start: SessionFacts, find: Callable[[str], SessionFacts | None], depth: int
+) -> list[ChainLink]:
+    """Return the sessions before `start`, nearest first, each once.
+
+    `find` gives a session's facts by its id. A related session is listed, and not followed: it
+    came before nothing.
+    """
+    found: list[ChainLink] = []
+    seen = {start.id}
+    level = [start]
+    for distance in range(1, depth + 1):
+        following: list[SessionFacts] = []
+        for facts in level:
+            for edge in facts.edges:
+                if edge.session in seen or len(found) >= MAX_CHAIN:
+                    continue
+                seen.add(edge.session)
+                earlier = find(edge.session)
+                link = ChainLink(distance, edge.session, edge.relation, facts.id, earlier)
+                found.append(link)
+                if earlier is not None and edge.relation is not Relation.RELATED:
+                    following.append(earlier)
+        level = following
+        if not level:
+            break
+    return found
+
+
+def find_followers(
+    session: str, everything: Iterable[SessionFacts]
+) -> list[tuple[Relation, SessionFacts]]:
+    """Return the sessions that continue, were forked from, or are related to a session."""
+    found = [
+        (edge.relation, facts)
+        for facts in everything
+        for edge in facts.edges
+        if edge.session == session
+    ]
+    return sorted(found, key=lambda each: (each[1].started, each[1].id))

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.links.link import find_links
+from vaultmem.core.notes.edit_properties import PropertyValue, format_property
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.notes.properties import PropertyValue, format_property
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.sessions.session import (
     Decision,
@@ -23,8 +23,8 @@ from vaultmem.core.sessions.session import (
     format_window,
     parse_touched,
     parse_window,
+    plain_id,
 )
-from vaultmem.core.sessions.session_id import plain_id
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note

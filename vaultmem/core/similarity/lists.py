@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.properties import remove_property, set_property
 
 
 def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit: int = 0) -> str:

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from vaultmem.core.packs.pack_text import quote
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 200

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
 from vaultmem.core.merging.note import merge_texts
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.properties import set_property
 from vaultmem.core.paths import fold_name
 from vaultmem.errors import (
     ConflictError,

@@ -13,7 +13,7 @@ from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
 from vaultmem.services.reading.indexing import Progress
-from vaultmem.services.reading.read_notes import read_sections
+from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.embedding.embedder import MissingModelError
 from vaultmem.storage.vectors import pack_names
 from vaultmem.vault import Vault
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
 
 #: A vector of more words says less of each.

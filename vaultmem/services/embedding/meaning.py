@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
 #: What vaultmem.yaml's `semantic` can be, but for "off".
 MODELS = ("static", "onnx", "endpoint")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
 
 @dataclass

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.finding.section_terms import STATES
+from vaultmem.core.indexing.section_terms import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.weights import RankingWeights
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
 #: Views and filters whose choice is kept, each some bytes a section.
 _KEPT = 8

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from vaultmem.core.finding.expectation import Expectation, judge_pack
+from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.reading.look import look_at

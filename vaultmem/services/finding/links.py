@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.lifecycle import STATE_WEIGHT, State
-from vaultmem.core.links.expand import share_scores
 from vaultmem.core.links.link import Link, LinkKind
-from vaultmem.core.links.names import Names
-from vaultmem.core.links.place import find_place
+from vaultmem.core.links.names import Names, find_place
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.reading.read_notes import read_sections, read_text
+from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
 

@@ -20,7 +20,7 @@ from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.services.finding.recall import name_refs, recall
 from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.services.reading.read_notes import read_sections
+from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 

@@ -7,13 +7,13 @@ from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit, Match
-from vaultmem.core.finding.place import decode_place
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.section_terms import FIELDS
 from vaultmem.core.finding.terms import number_terms, weak_terms
+from vaultmem.core.indexing.place import decode_place
+from vaultmem.core.indexing.section_terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.reading.read_notes import read_sections
+from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.closeness import Sequences
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Ranking, Share
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
     #: Scores sections by meaning: (question, eligible rows, snapshot) to one number a row, nan
     #: where a row has no vector; None where it cannot answer. Its attribute `weight` is the

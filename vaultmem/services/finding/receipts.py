@@ -19,7 +19,7 @@ from vaultmem.core.packs.receipt import (
     write_receipt,
 )
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.reading.read_notes import read_text
+from vaultmem.services.reading.texts import read_text
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

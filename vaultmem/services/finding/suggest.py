@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.core.finding.place import decode_place
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.core.indexing.place import decode_place
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.vault import Vault
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vaultmem.core.finding.eligible import EligibleRows
-    from vaultmem.storage.snapshot import Snapshot
+    from vaultmem.storage.index.snapshot import Snapshot
 
 #: Misspelt words that are looked up, and terms that are tried for each.
 _WORDS = 5

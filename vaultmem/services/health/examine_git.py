@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 
 from vaultmem.core.check import Check, Verdict
-from vaultmem.core.packs.context_line import parse_contexts
+from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED
 from vaultmem.services.notes.create import template_folder
-from vaultmem.storage.git.exclude import add_excludes, find_not_ignored, name_file
 from vaultmem.storage.git.health import (
     MERGES_SINCE,
     find_broken_objects,
@@ -21,7 +20,7 @@ from vaultmem.storage.git.health import (
     is_shallow,
     read_git_version,
 )
-from vaultmem.storage.git.merge_setup import install_driver
+from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
 from vaultmem.vault import Vault
 
 #: Seconds after which a lock is not that of a git at work.

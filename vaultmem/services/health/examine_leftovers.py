@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.check import Check, Verdict
-from vaultmem.core.packs.context_block import replace_block
+from vaultmem.core.packs.context_file import replace_block
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.watching.context import HEAD
 from vaultmem.storage.files import find_temporaries, read_file
-from vaultmem.storage.passed_over import list_folders
+from vaultmem.storage.scan import list_folders
 from vaultmem.vault import Vault
 
 #: Seconds after which nobody is still writing a temporary file.

@@ -20,7 +20,7 @@ from vaultmem.services.watching.lease import find_watcher
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.hook_trouble import TROUBLE_FILE
 from vaultmem.storage.lock import hold_lock, is_held
-from vaultmem.storage.passed_over import count_folders
+from vaultmem.storage.scan import count_folders
 from vaultmem.storage.state_health import find_damage, find_index_damage
 from vaultmem.vault import Vault
 

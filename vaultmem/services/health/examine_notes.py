@@ -10,7 +10,7 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
 from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.storage.passed_over import find_passed_over
+from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
 # What Dropbox calls a file that it had to rename, or one of a computer with brackets in its name;

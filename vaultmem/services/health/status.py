@@ -18,7 +18,7 @@ from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
-from vaultmem.storage.passed_over import find_passed_over
+from vaultmem.storage.scan import find_passed_over
 from vaultmem.storage.state_health import count_notes, list_paths, list_problems
 from vaultmem.vault import Vault
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from vaultmem.core.hooks.payload import MAX_CONTEXT, HookEvent, HookPayload
+from vaultmem.core.hook_payload import MAX_CONTEXT, HookEvent, HookPayload
 from vaultmem.vault import Vault
 
 #: Makes the context for the agent, empty if there is none; at most MAX_CONTEXT characters.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from vaultmem.core.hooks.payload import HookPayload
+from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackStyle
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.economics import count_pack
+from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
 from vaultmem.services.hooks.answer import find_folder

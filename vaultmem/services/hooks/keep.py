@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vaultmem.core.hooks.payload import HookPayload
+from vaultmem.core.hook_payload import HookPayload
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.vault import Vault
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is needed.
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.hooks.payload import HookPayload
+from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackItem, PackStyle, render_item
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.services.economics import count_recall
+from vaultmem.core.tokens import count_tokens
+from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
 from vaultmem.vault import Vault
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
-from vaultmem.core.notes.analysis import digest_body
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.properties import set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover, State, check_transition
+from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.properties import remove_property, set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch

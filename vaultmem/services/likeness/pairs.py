@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curating.fidelity import Fidelity, read_fidelity
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
+from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
 from vaultmem.services.reading.read_notes import read_bytes

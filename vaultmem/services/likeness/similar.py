@@ -22,7 +22,7 @@ from vaultmem.core.similarity.compare import (
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
 from vaultmem.storage.files import UnsafeFileError
-from vaultmem.storage.sharing import find_sharing
+from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 
 #: Sections that are looked up, and notes of them that are read.

@@ -45,7 +45,7 @@ def create_vault(folder: Path, agent: str = "") -> Created:
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     new_repository = find_git_folder(folder.resolve()) is None
     vault = open_vault(folder, agent=agent)
-    from vaultmem.storage.git.merge_setup import install_driver
+    from vaultmem.storage.git.setup import install_driver
 
     with vault.lock():
         if new_repository:

@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
-from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.tags import has_tag
+from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.notes.values import parse_moment
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.properties import PropertyValue, format_property
+from vaultmem.core.notes.edit_properties import PropertyValue, format_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.storage.files import MAX_FILE_BYTES

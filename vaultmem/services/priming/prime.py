@@ -10,8 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, is_hidden, parse_note_path, slugify
-from vaultmem.core.priming.document import split_document
-from vaultmem.core.priming.notes import FOLDER, Plan, PrimedNote, name_notes, plan_priming
+from vaultmem.core.priming import FOLDER, Plan, PrimedNote, name_notes, plan_priming, split_document
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch, look_at

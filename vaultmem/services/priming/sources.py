@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
-from vaultmem.core.priming.notes import FOLDER, is_edited, primed_digest
+from vaultmem.core.priming import FOLDER, is_edited, primed_digest
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.priming.prime import read_primed, write_texts
 from vaultmem.services.reading.look import find_branch, look_at

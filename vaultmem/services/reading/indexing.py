@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.storage.index.batch import SegmentBatch
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.manifest import KnownFile
-from vaultmem.storage.segment_batch import SegmentBatch
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.analysis import AnalysedNote
+    from vaultmem.core.indexing.analysis import AnalysedNote
 
 #: Called with (done, total) while many notes are read.
 Progress = Callable[[int, int], None]

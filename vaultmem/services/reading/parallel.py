@@ -22,7 +22,7 @@ from vaultmem.storage.files import UnsafeFileError, read_file
 if TYPE_CHECKING:
     import subprocess
 
-    from vaultmem.core.notes.analysis import AnalysedNote
+    from vaultmem.core.indexing.analysis import AnalysedNote
 
 #: Fewer notes than this are read by the process itself: starting a helper takes as long.
 MANY = 600
@@ -99,7 +99,7 @@ def _share_out(
 
 
 def _read_note(root: Path, job: Job) -> Outcome:
-    from vaultmem.core.notes.analysis import analyse_note
+    from vaultmem.core.indexing.analysis import analyse_note
     from vaultmem.core.notes.note import UnreadableNoteError
 
     try:

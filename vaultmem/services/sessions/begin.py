@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.properties import remove_property
+from vaultmem.core.notes.edit_properties import remove_property
 from vaultmem.core.paths import fold_name
-from vaultmem.core.sessions.session import Edge, Relation, Session, SessionFacts
-from vaultmem.core.sessions.session_id import (
+from vaultmem.core.sessions.session import (
     FOLDER,
+    Edge,
+    Relation,
+    Session,
+    SessionFacts,
     check_session_id,
     make_session_id,
     map_session_id,
@@ -39,9 +42,9 @@ from vaultmem.services.sessions.read import (
 )
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
-from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
 from vaultmem.storage.files import create_file
 from vaultmem.storage.processes import find_owner, find_process
+from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

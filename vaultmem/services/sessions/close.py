@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
@@ -20,8 +20,8 @@ from vaultmem.services.sessions.write import check_text, edit_session
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Pending, find_pending, is_own
-from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.journal import Author
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 

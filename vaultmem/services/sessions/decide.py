@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.properties import set_property
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.errors import NoteNotFoundError, RefusedError

@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.properties import set_property
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.values import parse_moment
-from vaultmem.core.plain_text import one_line
-from vaultmem.core.sessions.restore_material import FileFate
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.sessions.restore import FileFate
 from vaultmem.core.sessions.session import Session, TouchedFile, format_touched
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import find_path
 from vaultmem.services.sessions.write import edit_session
-from vaultmem.storage.active_sessions import ActiveSessions
-from vaultmem.storage.git.file_log import (
+from vaultmem.storage.git.any_repository import (
     FileCommit,
     list_entries,
     list_file_commits,
     open_repository,
 )
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.paths import parse_note_path
-from vaultmem.core.sessions.session_id import (
+from vaultmem.core.sessions.session import (
     check_session_id,
     map_session_id,
     plain_id,
@@ -16,8 +16,8 @@ from vaultmem.core.sessions.session_id import (
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.sessions.read import find_path, list_here
-from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 OWN_VARIABLE = "VAULTMEM_SESSION_ID"

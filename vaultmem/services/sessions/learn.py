@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.packs.tokens import count_tokens
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.sessions.write import act_in

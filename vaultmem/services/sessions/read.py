@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import parse_note_path
-from vaultmem.core.sessions.session_id import plain_id, session_path
+from vaultmem.core.sessions.session import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import read_note, read_text
+from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
-from vaultmem.storage.session_table import SessionTable
+from vaultmem.services.reading.texts import read_text
+from vaultmem.storage.session_table import ActiveSession, ActiveSessions, SessionTable
 from vaultmem.storage.transcripts import Transcripts
 from vaultmem.vault import Vault
 

@@ -8,12 +8,11 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.properties import set_property
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
-from vaultmem.core.sessions.session import Session, Status
-from vaultmem.core.sessions.session_id import session_path
+from vaultmem.core.sessions.session import Session, Status, session_path
 from vaultmem.core.sessions.session_note import DETAILS
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 from vaultmem.services.reading.sync import sync_vault
@@ -25,7 +24,7 @@ from vaultmem.services.sessions.write import edit_session
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Pending, find_pending
-from vaultmem.storage.active_sessions import ActiveSession, ActiveSessions
+from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
 #: Seconds after which nobody asks any more whether a recovered session was alive after all.

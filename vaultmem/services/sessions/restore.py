@@ -7,15 +7,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.lifecycle import HIDDEN_STATES
-from vaultmem.core.packs.tokens import count_tokens
-from vaultmem.core.sessions.chain import walk_chain
-from vaultmem.core.sessions.restore_material import (
+from vaultmem.core.sessions.restore import (
     DecisionNote,
     EarlierSession,
     RestoreMaterial,
 )
 from vaultmem.core.sessions.restore_text import Restore, render_restore
-from vaultmem.core.sessions.session import Decision, Session
+from vaultmem.core.sessions.session import Decision, Session, walk_chain
+from vaultmem.core.tokens import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.reading.read_notes import read_note, resolve_address
@@ -24,7 +23,7 @@ from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session, open_table, read_session
 from vaultmem.services.sessions.windows import read_last_turns
-from vaultmem.storage.active_sessions import ActiveSessions
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -8,9 +8,16 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
-from vaultmem.core.sessions.chain import ChainLink, find_followers, walk_chain
-from vaultmem.core.sessions.session import Relation, SessionFacts, Status
-from vaultmem.core.sessions.session_id import FOLDER, plain_id
+from vaultmem.core.sessions.session import (
+    FOLDER,
+    ChainLink,
+    Relation,
+    SessionFacts,
+    Status,
+    find_followers,
+    plain_id,
+    walk_chain,
+)
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.sessions.read import (

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaultmem.core.sessions.agent_lines import AgentLine, parse_agent_line
-from vaultmem.core.sessions.session import Status
-from vaultmem.core.sessions.session_id import map_session_id
+from vaultmem.core.sessions.session import Status, map_session_id
+from vaultmem.core.sessions.turns import AgentLine, parse_agent_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.properties import remove_property, set_property
 from vaultmem.core.secrets import find_secrets
 from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.read import find_path
-from vaultmem.storage.active_sessions import ActiveSessions
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.processes import find_owner
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from vaultmem.core.lifecycle import HIDDEN_STATES
 from vaultmem.core.notes.values import parse_moment
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task
 from vaultmem.core.tasks.view import Entry, Part
@@ -18,8 +18,7 @@ from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session
-from vaultmem.storage.git.file_log import open_repository
-from vaultmem.storage.git.recent import RecentCommit, list_recent
+from vaultmem.storage.git.any_repository import RecentCommit, list_recent, open_repository
 from vaultmem.vault import Vault
 
 HANDOFFS = "handoffs"

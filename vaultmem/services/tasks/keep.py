@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.edit_properties import format_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.properties import format_property, set_property
 from vaultmem.core.paths import fold_name, slugify
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError

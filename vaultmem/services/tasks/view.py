@@ -10,13 +10,12 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.moments import parse_day_or_moment
-from vaultmem.core.notes.properties import format_property
+from vaultmem.core.notes.edit_properties import format_property
 from vaultmem.core.notes.values import parse_moment
 from vaultmem.core.paths import slugify
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
-from vaultmem.core.tasks.grounding import find_ungrounded
-from vaultmem.core.tasks.task import Task
+from vaultmem.core.tasks.task import Task, find_ungrounded
 from vaultmem.core.tasks.view import Entry, Part, render_view
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.read import get_session, list_facts

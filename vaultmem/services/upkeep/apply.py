@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curating.proposal import NEW_STATES, Action, Proposal, Report
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import parse_note_path
+from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal, Report
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import (
     check_reason,

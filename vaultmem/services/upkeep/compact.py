@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curating.fidelity import Ages, Fidelity, Step, plan_step, read_fidelity
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.tokens import count_tokens
+from vaultmem.core.tokens import count_tokens
+from vaultmem.core.upkeep.fidelity import Ages, Fidelity, Step, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import read_note

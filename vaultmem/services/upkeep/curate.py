@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.curating.proposal import Action, Proposal, Report
 from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.upkeep.proposal import Action, Proposal, Report
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph, list_broken
 from vaultmem.services.lifecycle.transition import refuse_branch

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curating.memory_file import Move, add_bullets, name_heading
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.properties import remove_property, set_property
 from vaultmem.core.similarity.lists import link_to
+from vaultmem.core.upkeep.memory_file import Move, add_bullets, name_heading
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault

@@ -9,17 +9,16 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curating.proposal import Action, Proposal
-from vaultmem.core.finding.excerpt import choose_excerpt
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, choose_excerpt
 from vaultmem.core.links.link import LinkKind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.caution import OLD_DAYS, is_environment_claim
+from vaultmem.core.upkeep.proposal import Action, Proposal
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.upkeep.uses import Use
-from vaultmem.storage.git.file_log import (
+from vaultmem.storage.git.any_repository import (
     FileCommit,
     list_entries,
     list_file_commits,

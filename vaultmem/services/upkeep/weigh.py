@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vaultmem.core.curating.dreaming import (
+from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.secrets import find_secrets
+from vaultmem.core.upkeep.dreaming import (
     Gates,
     Strength,
     Surfacing,
     Weights,
     measure_strength,
 )
-from vaultmem.core.curating.memory_file import (
+from vaultmem.core.upkeep.memory_file import (
     Move,
     Room,
     add_bullets,
@@ -20,10 +24,6 @@ from vaultmem.core.curating.memory_file import (
     name_heading,
     propose_moves,
 )
-from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.notes.note import Note
-from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.read_notes import read_note

@@ -12,8 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.packs.context_block import BEGIN, END, replace_block
-from vaultmem.core.packs.context_line import ContextLine, parse_contexts
+from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.pack import make_pack

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import vaultmem
-from vaultmem.core.plain import as_named
+from vaultmem.core.json_values import as_named
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault

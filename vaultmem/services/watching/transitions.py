@@ -24,7 +24,7 @@ from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.hand_edits import Edited, make_promotion, read_edited
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.unfinished import Unfinished
+from vaultmem.storage.journal import Unfinished
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
 

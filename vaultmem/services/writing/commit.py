@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changing.commit_message import format_message
-from vaultmem.core.plain import as_named
+from vaultmem.core.changing.file_changes import format_message
+from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others

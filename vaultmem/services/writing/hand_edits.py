@@ -15,8 +15,7 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.writing.divide import Event
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.journal import Author
-from vaultmem.storage.unfinished import Unfinished
+from vaultmem.storage.journal import Author, Unfinished
 from vaultmem.vault import Vault
 
 #: Values of `status` that end a session.

@@ -19,7 +19,7 @@ from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import File, RefMovedError, TreeEntry
-from vaultmem.storage.git.places import FOLDER, REGULAR, list_places
+from vaultmem.storage.git.trees import FOLDER, REGULAR, list_places
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vaultmem.core.plain_text import one_line
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 from vaultmem.storage.embedding.embedder import MissingModelError, clean_texts, scale_rows
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import Draft, RefMovedError, TreeEntry, format_commit
-from vaultmem.storage.git.object_pack import ObjectPack
+from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.tree_builder import TreeBuilder
 

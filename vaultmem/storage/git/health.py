@@ -10,7 +10,7 @@ from vaultmem.core.paths import is_conflict_copy
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.history import History
-from vaultmem.storage.git.merge_setup import name_driver
+from vaultmem.storage.git.setup import name_driver
 
 #: The first version of git that can merge without a work tree (`git merge-tree --write-tree`).
 MERGES_SINCE = (2, 38)

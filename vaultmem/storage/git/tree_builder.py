@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.object_pack import ObjectPack, object_id
+from vaultmem.storage.git.objects import ObjectPack, object_id
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.objects import ObjectReader

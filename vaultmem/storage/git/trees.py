@@ -1,4 +1,4 @@
-"""What the trees of commits hold: one file's entry, and what differs between two."""
+"""What the trees of commits hold: entries, what differs between two, and which names are taken."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vaultmem.storage.git.commits import TreeEntry
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.history import History
+
 
 #: The tree without files, which git knows without having it.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -85,3 +86,22 @@ def _seen_from(prefix: str, path: str) -> str:
     if path.startswith(prefix):
         return path[len(prefix) :]
     return posixpath.relpath(path, prefix)
+
+
+#: A folder's mode, as git prints it.
+FOLDER = "040000"
+
+REGULAR = frozenset({"100644", "100755"})
+
+
+def list_places(history: History, commit: str) -> dict[str, TreeEntry]:
+    """Return all that a commit has in the vault by path: files, folders, links, repositories."""
+    where = ["--", history.prefix] if history.prefix else []
+    out = history.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, *where)
+    found = {}
+    for line in filter(None, out.split("\0")):
+        meta, _, path = line.partition("\t")
+        mode, _, name = meta.split()
+        if path.startswith(history.prefix):  # The folders above the vault are listed too.
+            found[path.removeprefix(history.prefix)] = TreeEntry(mode, name)
+    return found

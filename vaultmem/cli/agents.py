@@ -1,0 +1,224 @@
+"""Commands that agents start or are told by: connect, skill, hook, import, mcp."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.quick_typer import PlainCommand
+
+if TYPE_CHECKING:
+    from vaultmem.core.clients.client import ClientName
+
+
+ProjectOption = Annotated[
+    bool, typer.Option("--project", help="In the settings of the project in this folder.")
+]
+UserOption = Annotated[
+    bool, typer.Option("--user", help="In the user's own settings; this is the default.")
+]
+
+_COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("connect", cls=PlainCommand)(connect)
+    app.command("skill", cls=PlainCommand)(skill)
+    app.command("hook", cls=PlainCommand)(hook)
+    app.command("import", cls=PlainCommand)(import_)
+    app.command("mcp", cls=PlainCommand)(mcp)
+
+
+def connect(
+    client: Annotated[
+        str,
+        typer.Argument(
+            metavar="[CLIENT]",
+            help="claude-code, codex, cursor, vscode, gemini or claude-desktop.",
+        ),
+    ] = "",
+    project: ProjectOption = False,
+    user: UserOption = False,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Also run at its events (Claude Code).")
+    ] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the vault out again.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say which clients know a vault, and change nothing.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write the vault into a client's own settings; everything else in them stays as it is."""
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.connecting.connect import connect_client, disconnect_client
+
+    if status:
+        _say_connections(as_json)
+        return
+    if project and user:
+        raise RefusedError("connect: --project and --user are two places; name one")
+    name = _read_name(client)
+    folder = Path.cwd() if project else Path.home()
+    if remove:
+        changes = disconnect_client(name, folder, project, dry_run)
+    else:
+        root = open_here(vault).root
+        changes = connect_client(name, root, folder, project, hooks, dry_run)
+    if as_json:
+        emit_json({"client": name, "dry_run": dry_run, "changes": changes})
+        return
+    for change in changes:
+        word = f"would be {change.action}" if dry_run else change.action
+        say_painted(f"{word:<9}", _COLOURS.get(change.action, "dim"), f"  {change.path}")
+        if change.backup:
+            say(f"           as it was: {change.backup}")
+    if not (remove or dry_run):
+        say(f"Start {name} again; it then has the vault's tools.")
+
+
+def skill(
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="install, remove, or show its text.")
+    ],
+    project: ProjectOption = False,
+    user: UserOption = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write over a skill of that name.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Teach an agent when to recall, remember, promote and close, by a skill in its own folder."""
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.connecting.skill import (
+        SKILL_PATH,
+        install_skill,
+        read_skill,
+        remove_skill,
+    )
+
+    if project and user:
+        raise RefusedError("skill: --project and --user are two places; name one")
+    folder = Path.cwd() if project else Path.home()
+    if action == "show":
+        say(read_skill().rstrip("\n"))
+        return
+    if action not in {"install", "remove"}:
+        raise RefusedError(f'skill: "{action}" is none of install, remove, show')
+    done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
+    if as_json:
+        emit_json({"path": str(folder / SKILL_PATH), "action": done})
+    else:
+        say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
+
+
+def _read_name(client: str) -> ClientName:
+    from vaultmem.core.clients.client import ClientName
+    from vaultmem.errors import RefusedError
+
+    try:
+        return ClientName(client)
+    except ValueError:
+        known = ", ".join(ClientName)
+        raise RefusedError(f'connect: "{client}" is no client; known are {known}') from None
+
+
+def _say_connections(as_json: bool) -> None:
+    from vaultmem.services.connecting.connect import list_connections
+
+    found = list_connections(Path.home(), Path.cwd())
+    if as_json:
+        emit_json({"connections": found})
+        return
+    if not found:
+        say("No client knows of a vault; `vaultmem connect CLIENT` tells one.")
+    for each in found:
+        colour = "yellow" if each.problem else "green"
+        say_painted(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
+        if each.problem:
+            say(f"                {each.problem}")
+
+
+def hook(
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT", help="session-start, prompt, pre-compact, session-end or stop."
+        ),
+    ],
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="claude, text or json.")
+    ] = "claude",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
+    ] = False,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+) -> None:
+    """Answer an agent's event, told as JSON on standard input; on any trouble say nothing.
+
+    The reason for silence is in `vaultmem doctor`.
+    """
+    from vaultmem.cli.events import answer_hook
+
+    answer_hook(event, form, wait, vault, agent)
+
+
+def import_(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to import: transcripts.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Session files of Claude Code or Codex."),
+    ],
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Read the session files that agents keep themselves into sessions of the vault."""
+    from vaultmem.errors import RefusedError
+    from vaultmem.services.sessions.take_in import find_transcripts, import_transcript
+
+    if kind != "transcripts":
+        raise RefusedError(f'import: "{kind}" is nothing that can be imported; use transcripts')
+    opened = open_synced(vault)
+    done = [import_transcript(opened, file) for file in find_transcripts(files)]
+    if as_json:
+        emit_json({"imported": [vars(each) for each in done]})
+        return
+    for each in done:
+        broken = f", {each.broken} broken lines" if each.broken else ""
+        say_painted("imported  ", "green", f"{each.session}  {each.turns:,} turns{broken}")
+    if not done:
+        say("No session files there.")
+
+
+def mcp(
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve on 127.0.0.1 instead of standard input.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port for --http.")] = 8377,
+    token_file: Annotated[
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="The file with the token for --http; else one in the state folder, made if new.",
+        ),
+    ] = "",
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Offer no tool that writes.")
+    ] = False,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    ref: RefOption = "",
+) -> None:
+    """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
+    from vaultmem.cli.serving import serve_mcp
+
+    serve_mcp(vault, agent, ref, read_only, port if http else 0, token_file)

@@ -1,1 +1,0 @@
-"""What agents tell at their events, and what they are told back."""

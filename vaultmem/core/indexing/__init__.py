@@ -1,0 +1,1 @@
+"""What of a note the index gets."""

@@ -1,0 +1,166 @@
+"""Change one property of a note's text; every other byte stays as it is.
+
+Each edit is verified by reading the result again: where an edit by position would not give
+exactly the wanted properties (a block written as `{a: b}`, say), it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, datetime
+
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.properties import Property
+from vaultmem.errors import RefusedError
+
+PropertyValue = str | bool | int | float | date | tuple[str, ...]
+
+_NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
+_PLAIN_TEXT = re.compile(r"[A-Za-z][\w/.()+'-]*(?: [\w/.()+'-]+)*")
+_NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
+
+
+def set_property(text: str, name: str, value: PropertyValue) -> str:
+    """Return `text` with the property set; its lines alone change, or a new line is added.
+
+    Raises:
+        RefusedError: the frontmatter cannot be read, or not be edited by position.
+    """
+    if not _NAME.fullmatch(name):
+        raise RefusedError(f'"{name}" is not a property\'s name; use letters, digits, - and _')
+    matter = _editable(text)
+    eol = _line_end(text)
+    prop = matter.get(name)
+    if not matter.body:
+        return _checked(text, _add_block(text, format_property(name, value), eol), name, value)
+    block = text[matter.start : matter.end]
+    if prop is None:
+        indent = " " * (matter.properties[0].indent if matter.properties else 0)
+        lines = [f"{indent}{line}{eol}" for line in format_property(name, value)]
+        changed = block + "".join(lines)
+    else:
+        changed = _replace(block, prop, value, eol)
+    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, value)
+
+
+def remove_property(text: str, name: str) -> str:
+    """Return `text` without the lines of the property; unchanged if it has none.
+
+    Raises:
+        RefusedError: as for `set_property`.
+    """
+    matter = _editable(text)
+    prop = matter.get(name)
+    if prop is None:
+        return text
+    lines = text[matter.start : matter.end].splitlines(keepends=True)
+    changed = "".join(lines[: prop.first] + lines[prop.last :])
+    return _checked(text, text[: matter.start] + changed + text[matter.end :], name, None)
+
+
+def format_property(name: str, value: PropertyValue) -> list[str]:
+    """Return the lines of a property as Obsidian writes them, without line ends."""
+    if value == ():
+        return [f"{name}: []"]
+    if isinstance(value, tuple):
+        return [f"{name}:", *(f"  - {format_value(item)}" for item in value)]
+    return [f"{name}: {format_value(value)}"]
+
+
+def format_value(value: str | bool | int | float | date) -> str:
+    """Return a value as YAML in one line; text is quoted only where it has to be."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(timespec="seconds")
+    if isinstance(value, (int, float, date)):
+        return str(value)
+    if _PLAIN_TEXT.fullmatch(value) and value.lower() not in _NOT_TEXT:
+        return value
+    quoted = json.dumps(value, ensure_ascii=False)
+    return re.sub(
+        r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]",
+        lambda match: f"\\u{ord(match.group()):04x}",
+        quoted,
+    )
+
+
+def _editable(text: str) -> Frontmatter:
+    matter = read_frontmatter(text)
+    if matter.problem:
+        raise RefusedError(f"{matter.problem}; mend it in an editor, it is never rewritten")
+    if any("stands twice" in warning for warning in matter.warnings):
+        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor, it is never rewritten")
+    if matter.warnings and not matter.body:
+        raise RefusedError(f"{matter.warnings[0]}; mend it in an editor first")
+    return matter
+
+
+def _line_end(text: str) -> str:
+    newline = text.find("\n")
+    return "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
+
+
+def _add_block(text: str, lines: list[str], eol: str) -> str:
+    offset = 1 if text.startswith("\ufeff") else 0
+    block = eol.join(["---", *lines, "---", ""])
+    return text[:offset] + block + text[offset:]
+
+
+def _replace(block: str, prop: Property, value: PropertyValue, eol: str) -> str:
+    start, end = prop.span
+    lines = block.splitlines(keepends=True)
+    if isinstance(value, tuple):
+        if _can_edit_items(prop, value):
+            return _edit_items(lines, prop, value, eol)
+        if block[start : start + 1] == "[" and block[end - 1 : end] == "]":
+            inside = ", ".join(map(format_value, value))
+            return f"{block[:start]}[{inside}]{block[end:]}"
+    elif prop.kind not in {"seq", "map"} and "\n" not in block[start:end]:
+        gap = "" if block[start - 1 : start] in {" ", "\t"} else " "
+        return f"{block[:start]}{gap}{format_value(value)}{block[end:]}"
+    indent = " " * prop.indent
+    fresh = [f"{indent}{line}{eol}" for line in format_property(prop.name, value)]
+    return "".join(lines[: prop.first] + fresh + lines[prop.last :])
+
+
+def _can_edit_items(prop: Property, value: tuple[str, ...]) -> bool:
+    """Tell whether dropping lines and adding some behind gives exactly these items."""
+    if not value or not prop.items or len(prop.items) != len(prop.value):
+        return False
+    kept = [item for item in prop.value if item in value]
+    return [*kept, *(item for item in value if item not in prop.value)] == list(value)
+
+
+def _edit_items(lines: list[str], prop: Property, value: tuple[str, ...], eol: str) -> str:
+    """Drop the lines of items that went and add lines for new ones behind the last."""
+    old = list(prop.value)
+    going = {line for item, line in zip(old, prop.items, strict=True) if item not in value}
+    coming = [item for item in value if item not in old]
+    model = lines[prop.items[0]]
+    lead = model[: model.index("-") + 1]
+    lead = lead if not lead.strip("- \t") else "  -"
+    fresh = [f"{lead} {format_value(item)}{eol}" for item in coming]
+    kept = [line for number, line in enumerate(lines[: prop.last]) if number not in going]
+    return "".join(kept + fresh + lines[prop.last :])
+
+
+def _checked(before: str, after: str, name: str, value: PropertyValue | None) -> str:
+    """Return `after` if its properties are those of `before` with the one change.
+
+    Raises:
+        RefusedError: the edit by position did something else.
+    """
+    expected = {item.name: item.value for item in read_frontmatter(before).properties}
+    if value is None:
+        expected.pop(name, None)
+    else:
+        expected[name] = value if isinstance(value, (str, tuple)) else format_value(value)
+    matter = read_frontmatter(after)
+    if matter.problem or {item.name: item.value for item in matter.properties} != expected:
+        raise RefusedError(
+            f'the property "{name}" cannot be changed without touching others; '
+            "write the frontmatter as plain lines"
+        )
+    return after

@@ -1,0 +1,130 @@
+"""Generated packs: what vaultmem.yaml says of them, and the block in a file that vaultmem keeps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.paths import GENERATED, check_new_name, fold_name, parse_note_path
+from vaultmem.errors import RefusedError
+
+BEGIN = "<!-- vaultmem:begin -->"
+END = "<!-- vaultmem:end -->"
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def replace_block(data: bytes, text: str) -> bytes:
+    """Return a file's bytes with `text` between the two marker lines; all else stays as it is.
+
+    The text gets the line ends of the first marker's line.
+
+    Raises:
+        RefusedError: it is not UTF-8; the markers do not stand there once each in their order; or
+            the text itself holds such a line.
+    """
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RefusedError("it is not UTF-8; save it as UTF-8") from None
+    if any(line.strip() in {BEGIN, END} for line in text.splitlines()):
+        raise RefusedError("the pack has a line that is a marker; nothing was written")
+    lines = data.split(b"\n")
+    begins, ends = _find_lines(lines, BEGIN), _find_lines(lines, END)
+    if not begins or not ends:
+        lacking = " and ".join(
+            f'"{mark}"' for mark, found in ((BEGIN, begins), (END, ends)) if not found
+        )
+        raise RefusedError(f"it has no line {lacking}; add both lines where the pack belongs")
+    if len(begins) > 1 or len(ends) > 1:
+        twice = BEGIN if len(begins) > 1 else END
+        raise RefusedError(f'it has the line "{twice}" more than once; leave one of each')
+    if begins[0] > ends[0]:
+        raise RefusedError(f'"{END}" stands before "{BEGIN}"; exchange the two lines')
+    eol = b"\r\n" if lines[begins[0]].endswith(b"\r") else b"\n"
+    inside = text.rstrip("\n").encode("utf-8").replace(b"\n", eol) + eol
+    before = b"\n".join(lines[: begins[0] + 1]) + b"\n"
+    return before + inside + b"\n".join(lines[ends[0] :])
+
+
+def _find_lines(lines: list[bytes], mark: str) -> list[int]:
+    """Return the numbers of the lines that are a marker and nothing else but white space."""
+    wanted = mark.encode()
+    found = [number for number, line in enumerate(lines) if line.rstrip() == wanted]
+    if lines[0].removeprefix(_BOM).rstrip() == wanted and 0 not in found:
+        found.insert(0, 0)
+    return found
+
+
+_LINE = re.compile(r"(?P<path>[^:]+):(?:\s+(?P<rest>.*))?", re.DOTALL)
+_BUDGET = re.compile(r"--budget(?:[ =]+(?P<tokens>\S*)|$)\s*(?P<query>.*)", re.DOTALL)
+_EXAMPLE = '"agents/DEPLOY.md: --budget 800 how do we deploy"'
+
+
+class ContextLine(NamedTuple):
+    """A generated pack: its file in the vault, its budget (None: the vault's), its question."""
+
+    path: str
+    budget: int | None
+    query: str
+
+
+def parse_contexts(texts: tuple[str, ...]) -> tuple[ContextLine, ...]:
+    """Return the packs that the items of `contexts` describe.
+
+    Raises:
+        RefusedError: an item is not `PATH: [--budget N] QUERY`, or two have one path.
+    """
+    found: dict[str, ContextLine] = {}
+    for text in texts:
+        line = parse_context(text)
+        name = fold_name(PurePosixPath(line.path))
+        if name in found:
+            raise RefusedError(f'"{line.path}" is there twice; give each pack a file of its own')
+        found[name] = line
+    return tuple(found.values())
+
+
+def parse_context(text: str) -> ContextLine:
+    """Return the pack that one item of `contexts` describes.
+
+    Raises:
+        RefusedError: it is not `PATH: [--budget N] QUERY`.
+    """
+    match = _LINE.fullmatch(text.strip())
+    if match is None or "\n" in text.strip():
+        raise RefusedError(f'"{text}" is not PATH: QUERY; write it in quotes, like {_EXAMPLE}')
+    path = _parse_path(match["path"])
+    query, tokens = (match["rest"] or "").strip(), ""
+    if option := _BUDGET.fullmatch(query):
+        tokens, query = option["tokens"] or "none", option["query"].strip()
+    if tokens and not re.fullmatch(r"[1-9][0-9]{0,8}", tokens):
+        raise RefusedError(f'"{path}" cannot have a budget of {tokens}; give a whole number')
+    if query.startswith("--"):
+        option_name = query.split()[0]
+        raise RefusedError(f'"{path}" has an unknown option {option_name}; only --budget is known')
+    return ContextLine(path, int(tokens) if tokens else None, query)
+
+
+def check_keep_in(names: tuple[str, ...]) -> None:
+    """Make sure that the items of `keep_in` can be names of files.
+
+    Raises:
+        RefusedError: one is empty, or holds a control character.
+    """
+    for name in names:
+        if not name.strip() or not name.isprintable():
+            raise RefusedError(
+                f"{name!r} is not a file's name; name a file, such as ~/code/AGENTS.md"
+            )
+
+
+def _parse_path(text: str) -> str:
+    path = parse_note_path(text.strip())
+    if path.suffix.lower() != ".md":
+        raise RefusedError(f'"{path}" does not end in .md; name a markdown file of the vault')
+    if fold_name(path) in {name.casefold() for name in GENERATED}:
+        raise RefusedError(f'"{path}" is made already; name another file')
+    check_new_name(path)
+    return str(path)

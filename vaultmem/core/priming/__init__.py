@@ -1,1 +1,0 @@
-"""Reference material: a document divided into notes, and what differs from the last time."""

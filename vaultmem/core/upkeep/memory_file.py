@@ -1,0 +1,114 @@
+"""MEMORY.md: where a promoted note's bullet goes, and what may leave when there is no room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.notes.note import Note
+from vaultmem.core.sessions.section_edit import append_to_section
+from vaultmem.core.similarity.lists import link_to
+from vaultmem.core.tokens import count_tokens
+
+#: The heading under which a note of each kind is named; all others stand under `PROJECT`.
+PROJECT = "Project"
+HEADINGS = {
+    Kind.DECISION: "Conventions",
+    Kind.POLICY_RULE: "Conventions",
+    Kind.PROCEDURAL_SKILL: "Conventions",
+    Kind.REFLECTION: "Gotchas",
+    Kind.EPISODIC_TRACE: "Gotchas",
+    Kind.EVAL_RESULT: "Gotchas",
+}
+
+_MAX_TITLE = 120
+_MARKS = re.compile(r"[\[\]<>`|\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])")
+_BULLET = re.compile(r"[-*+] +\S")
+
+
+class Room(NamedTuple):
+    """How much MEMORY.md may hold: lines, and tokens."""
+
+    lines: int
+    tokens: int
+
+    def lacks(self, text: str) -> bool:
+        """Tell whether a text is over it."""
+        return text.count("\n") > self.lines or count_tokens(text) > self.tokens
+
+
+class Move(NamedTuple):
+    """A line of MEMORY.md (1-based) that may go, and why: a note says it, or could.
+
+    `note` is that note's path, "" where one has to be written first; `score` is its strength.
+    """
+
+    line: int
+    text: str
+    reason: str
+    note: str
+    score: float
+    tokens: int
+
+
+def format_bullet(title: str, path: str) -> str:
+    """Return the line that names a note; nothing of its title is read as markup."""
+    plain = " ".join(_MARKS.sub(" ", title).split())
+    if len(plain) > _MAX_TITLE:
+        plain = plain[:_MAX_TITLE].rsplit(" ", 1)[0] + " ..."
+    return f"- {plain}: {link_to(path)}"
+
+
+def name_heading(kind: str) -> str:
+    """Return the heading under which a note of this kind is named."""
+    return HEADINGS.get(Kind(kind), PROJECT)
+
+
+def add_bullets(text: str, bullets: Iterable[tuple[str, str]]) -> str:
+    """Return MEMORY.md's text with bullets (heading, line) at the ends of their sections."""
+    by_heading: dict[str, list[str]] = {}
+    for heading, line in bullets:
+        by_heading.setdefault(heading, []).append(line)
+    for heading, lines in by_heading.items():
+        text = append_to_section(text, heading, "\n".join(lines))
+    return text
+
+
+def propose_moves(
+    note: Note,
+    linked: Mapping[int, str],
+    scores: Mapping[str, float],
+    hidden: Mapping[str, str],
+    room: Room,
+    wanted: str = "",
+) -> list[Move]:
+    """Return lines that may leave MEMORY.md: whose note counts no more, and the weakest for room.
+
+    `linked` has the note that the bullet on a line leads to, `hidden` the state of each note that
+    is in no pack. `wanted` is what there has to be room for; without a need nothing has to go.
+    """
+    moves = []
+    left: list[tuple[int, str, str]] = []
+    for number, line in enumerate(note.text.splitlines(), 1):
+        path = linked.get(number, "")
+        if path in hidden and _BULLET.match(line):
+            moves.append(_move(number, line, path, scores, f"its note is {hidden[path]}"))
+        elif _BULLET.match(line):
+            left.append((number, line, path))
+    text = note.text + wanted
+    over_lines = text.count("\n") - room.lines - len(moves)
+    over_tokens = count_tokens(text) - room.tokens - sum(move.tokens for move in moves)
+    for number, line, path in sorted(left, key=lambda x: (not x[2], scores.get(x[2], 0.0), x[0])):
+        if over_lines <= 0 and over_tokens <= 0:
+            break
+        reason = "no room" if path else "no room; write it into a note first"
+        moves.append(_move(number, line, path, scores, reason))
+        over_lines -= 1
+        over_tokens -= moves[-1].tokens
+    return moves
+
+
+def _move(number: int, line: str, path: str, scores: Mapping[str, float], reason: str) -> Move:
+    return Move(number, line, reason, path, scores.get(path, 0.0), count_tokens(f"{line}\n"))

@@ -1,0 +1,118 @@
+"""What a curator proposes, and the report of it as JSON, so that what was reviewed can be done."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from vaultmem.core.json_values import as_named
+from vaultmem.core.lifecycle import State
+from vaultmem.core.paths import parse_note_path
+from vaultmem.errors import RefusedError
+
+#: Changes whenever a report means something else.
+_VERSION = 1
+
+#: Characters of a report that are read, at most.
+MAX_REPORT = 32 * 1024 * 1024
+
+_BLOB = re.compile(r"[0-9a-f]{40}")
+
+
+class Action(StrEnum):
+    """What a curator proposes for a note; the first four are done by `--apply`."""
+
+    MERGE_DUPLICATES = "merge_duplicates"
+    DEPRECATE = "deprecate"
+    ARCHIVE = "archive"
+    DEMOTE_STALE = "demote_stale"
+    CONTRADICTION = "contradiction"
+    REVALIDATE = "revalidate"
+    REVIEW_QUARANTINED = "review_quarantined"
+    BROKEN_LINKS = "broken_links"
+    SKIP_PINNED = "skip_pinned"
+
+
+#: The state that an action sets; the others change nothing by themselves.
+NEW_STATES = {
+    Action.MERGE_DUPLICATES: State.DEPRECATED,
+    Action.DEPRECATE: State.DEPRECATED,
+    Action.ARCHIVE: State.ARCHIVED,
+    Action.DEMOTE_STALE: State.STALE,
+}
+
+
+class Proposal(NamedTuple):
+    """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
+
+    `into` is the note that takes it in, or contradicts it, with its bytes; else empty.
+    """
+
+    action: Action
+    path: str
+    blob: str
+    reason: str
+    evidence: tuple[str, ...] = ()
+    into: str = ""
+    into_blob: str = ""
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether `--apply` does it; the others are for a person to look at."""
+        return self.action in NEW_STATES
+
+
+class Report(NamedTuple):
+    """All proposals of one look at a vault: `made` is ISO 8601, `commit` was checked out ("")."""
+
+    made: str
+    commit: str
+    proposals: tuple[Proposal, ...]
+
+    @property
+    def changes(self) -> tuple[Proposal, ...]:
+        """The proposals that `--apply` does."""
+        return tuple(each for each in self.proposals if each.is_change)
+
+
+def format_report(report: Report) -> str:
+    """Return a report as JSON."""
+    return (
+        json.dumps({"version": _VERSION, **as_named(report)}, indent=2, ensure_ascii=False) + "\n"
+    )
+
+
+def parse_report(text: str) -> Report:
+    """Return the report that a JSON text holds.
+
+    Raises:
+        RefusedError: it is none, of another version, or names what cannot be a note.
+    """
+    try:
+        data = json.loads(text)
+        if data["version"] != _VERSION:
+            raise RefusedError(f"the report is of version {data['version']!r}; make a new one")
+        proposals = tuple(_read_proposal(each) for each in data["proposals"])
+        return Report(str(data["made"]), str(data["commit"]), proposals)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RefusedError(
+            "not a report of `vaultmem curate`; make one with `vaultmem curate --save FILE`"
+        ) from None
+
+
+def _read_proposal(data: dict[str, Any]) -> Proposal:
+    names = ("path", "blob", "reason", "into", "into_blob")
+    texts = {name: data[name] for name in names}
+    evidence = data["evidence"]
+    if not all(isinstance(each, str) for each in (*texts.values(), *evidence)):
+        raise ValueError
+    action = Action(data["action"])
+    merges = action is Action.MERGE_DUPLICATES
+    for path in (texts["path"], *([texts["into"]] if merges else [])):
+        parse_note_path(path)
+    for blob in (texts["blob"], *([texts["into_blob"]] if merges else [])):
+        if not _BLOB.fullmatch(blob):
+            raise ValueError
+    return Proposal(action, evidence=tuple(evidence), **texts)

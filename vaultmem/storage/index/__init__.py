@@ -1,0 +1,1 @@
+"""The index: Whoosh segments, and the same as arrays."""

@@ -1,0 +1,86 @@
+"""What the index's newest table of contents lists, in a file that is read without Whoosh."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.storage.index.segment_arrays import SUFFIX
+
+#: Whoosh's own name for a table of contents: its number is the generation.
+_CONTENTS = re.compile(r"_MAIN_([0-9]+)\.toc")
+
+_NAME = "segments.json"
+
+
+class SegmentList(NamedTuple):
+    """The names of a generation's segments, each with size and time (ns) of its arrays' file.
+
+    A mark is None where that file was not seen whole.
+    """
+
+    generation: int
+    segments: dict[str, list[int] | None]
+
+    def is_current(self, folder: Path) -> bool:
+        """Tell whether all files are those that were seen."""
+        marks = self.segments.items()
+        return all(mark == mark_file(folder / f"{name}{SUFFIX}") for name, mark in marks)
+
+
+def read_list(folder: Path, index_format: str) -> SegmentList | None:
+    """Return what was written for the newest table of contents, None if it is not the same."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        found = map(_CONTENTS.fullmatch, os.listdir(folder))
+        newest = max((int(match[1]) for match in found if match), default=-1)
+        known = json.loads((folder / _NAME).read_bytes())
+        if known["generation"] == newest and known["index"] == _describe(folder, newest):
+            is_ours = known["index"][0] == index_format
+            return SegmentList(newest, dict(known["segments"])) if is_ours else None
+    return None
+
+
+def write_list(folder: Path, index_format: str, generation: int, names: list[str]) -> None:
+    """Write down what a table of contents lists, the arrays' files as they are now."""
+    described = _describe(folder, generation)
+    if described[0] == index_format:
+        marks = {name: mark_file(folder / f"{name}{SUFFIX}") for name in names}
+        listed = {"generation": generation, "index": described, "segments": marks}
+        put_file(folder, _NAME, [json.dumps(listed).encode()])
+
+
+def mark_file(file: Path) -> list[int] | None:
+    """Return a file's size and the time of its last change (ns), None if there is none."""
+    try:
+        status = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+def folder_time(folder: Path) -> int:
+    """Return when a file last came into a folder or went (ns since the epoch), 0 if unknown."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def put_file(folder: Path, name: str, parts: Iterable[bytes]) -> None:
+    """Write a file of the index whole; what somebody has open stays as it was."""
+    temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}"
+    with temporary.open("wb") as file:
+        file.writelines(parts)
+    os.replace(temporary, folder / name)
+
+
+def _describe(folder: Path, generation: int) -> list[object]:
+    """Return the index's format, and what tells that its table of contents is undamaged."""
+    status = os.stat(folder / f"_MAIN_{generation}.toc")
+    return [(folder / "format").read_text(), status.st_size, status.st_mtime_ns]
