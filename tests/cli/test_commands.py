@@ -58,6 +58,13 @@ def test_remember_prints_the_path_and_the_note_is_found_by_the_next_command(
     assert hits[0]["path"] == done["path"]
 
 
+def test_commands_find_what_was_saved_just_before_them(run_cli: Run, root: Path) -> None:
+    for number in range(5):
+        write_notes(root, {"notes/tide.md": f"# Tide\n\nAt ebb number{number} holds.\n"})
+        found = run_cli("recall", f"number{number}", "--json", cwd=root).json
+        assert [hit["path"] for hit in found["hits"]] == ["notes/tide.md"], number
+
+
 def test_remember_reads_standard_input_and_every_option(run_cli: Run, root: Path) -> None:
     options = ["--title", "T: x", "--context", "a/b", "--kind", "policy_rule", "--tag", "one"]
     options += ["--tag", "two", "--confidence", "0.5", "--ref", "src/x.py", "--pin"]

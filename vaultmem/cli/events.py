@@ -65,7 +65,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
         return ""
     from vaultmem.services.hooks.answer import load_answer
 
-    make_context = load_answer(known)  # While the folder is looked at.
+    make_context = load_answer(known)
     # What is named goes before; and in a watcher's process the folder must not change.
     if not vault and not os.environ.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)

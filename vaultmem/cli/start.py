@@ -6,7 +6,6 @@ or an answer cut short, the command runs here as if there had been none.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import os
@@ -19,14 +18,6 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 
 #: And this hook: it writes no more than that it was asked, as `recall` does.
 _WARM_HOOK = ("hook", "prompt")
-
-#: Commands that look at the whole folder first, and of which somebody waits for the answer.
-_LOOKING = WARM_COMMANDS.union(
-    ("session", "status", "promote", "links", "backlinks", "orphans", "similar", "why")
-)
-
-#: Events that a hook answers at once; the others are left to a process that nobody waits for.
-_LOOKING_HOOKS = frozenset({"session-start", "prompt"})
 
 #: New objects after which cycles are looked for: a command makes many objects and few cycles.
 _YOUNG = 400_000
@@ -69,10 +60,7 @@ def main() -> None:
 def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
-    command = find_command(arguments)
-    if command in _LOOKING or (command == "hook" and not _LOOKING_HOOKS.isdisjoint(arguments)):
-        _look_ahead(arguments)
-    code = _run_plainly(command, arguments)
+    code = _run_plainly(find_command(arguments), arguments)
     if code is not None:
         from vaultmem.cli.running import end_process
 
@@ -93,17 +81,6 @@ def _run_plainly(command: str, arguments: list[str]) -> int | None:
 
         return serve_plainly(arguments)
     return None
-
-
-def _look_ahead(arguments: list[str]) -> None:
-    """Let the folder be looked at while the command is loaded, on another core."""
-    from vaultmem.storage.scan_ahead import begin_scan
-    from vaultmem.storage.watch_socket import has_socket
-
-    with contextlib.suppress(ValueError):
-        root = _find_root(_take_vault(arguments)[1], arguments)
-        if root and not has_socket(root):
-            begin_scan(root)
 
 
 def is_warm(arguments: list[str]) -> bool:

@@ -44,25 +44,21 @@ class SyncReport:
     seconds = 0.0
 
 
-def sync_vault(vault: Vault, progress: Progress | None = None, seen: str = "") -> SyncReport:
+def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """Make the index equal to the folder; interrupted anywhere, the next call goes on.
 
-    Nothing is written where nothing changed. `seen` is the signature of a scan that was taken
-    since the caller was asked: if it is that of the last sync, the folder is not looked at again.
+    Nothing is written where nothing changed.
     """
     started = time.monotonic()
     report = SyncReport()
     if is_interrupted(vault):
         undo_move(vault)
-        seen = ""
-    before = vault.state.get("scan")
-    if vault.config.ignore or not seen or seen != before or is_index_behind(vault):
-        looked = time.time_ns()
-        scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
-        if before != scan.signature() or is_index_behind(vault):
-            with vault.lock(), no_collection():
-                repair_index(vault)
-                _apply(vault, scan, looked, report, progress)
+    looked = time.time_ns()
+    scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+    if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
+        with vault.lock(), no_collection():
+            repair_index(vault)
+            _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
             _learn_commit_dates(vault)

@@ -19,7 +19,6 @@ from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.lock import hold_lock, is_held
-from vaultmem.storage.scan_ahead import take_signature
 from vaultmem.storage.watch_socket import ask_watcher
 from vaultmem.vault import Vault
 
@@ -101,7 +100,7 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
     Whatever was saved before this call is in it. The vault's lock must not be held.
     """
     if ask_watcher(str(vault.root), vaultmem.__version__, ["settle"]) is None:
-        sync_vault(vault, progress, take_signature(str(vault.root)))
+        sync_vault(vault, progress)
 
 
 def is_current(own: Watching, vault: Vault) -> bool:
