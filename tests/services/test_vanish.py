@@ -17,7 +17,7 @@ from conftest import Result
 from in_process import run_here
 from support import git
 
-from vaultmem.storage import exchange
+from vaultmem.storage import atomic
 
 Make = Callable[..., Path]
 
@@ -116,7 +116,7 @@ class Touched:
         for name in TOUCHES:
             patch.setattr(os, name, self._wrap(getattr(os, name)))
         patch.setattr(io, "open", self._wrap(_open))
-        patch.setattr(exchange, "_exchange", self._wrap(exchange._exchange))
+        patch.setattr(atomic, "_exchange", self._wrap(atomic._exchange))
 
     def _wrap(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def touch(*given: Any, **named: Any) -> Any:

@@ -207,7 +207,7 @@ def test_a_save_in_the_very_moment_of_a_removal_is_kept_beside_it(
 def test_a_file_system_without_an_exchange_is_written_to_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.storage.exchange._exchange", lambda *_: errno.EINVAL)
+    monkeypatch.setattr("vaultmem.storage.atomic._exchange", lambda *_: errno.EINVAL)
     write_notes(tmp_path, {str(NOTE): OLD})
 
     replace_file(tmp_path, NOTE, blob_id(OLD), NEW)

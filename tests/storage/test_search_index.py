@@ -23,8 +23,7 @@ import pytest
 
 from vaultmem.core.finding.terms import number_terms
 from vaultmem.core.indexing.section_terms import SectionTerms
-from vaultmem.storage.index import search_index
-from vaultmem.storage.index import segment_merges
+from vaultmem.storage.index import search_index, segment_merges
 from vaultmem.storage.index.batch import (
     BYTES_COLUMNS,
     NUMBER_COLUMNS,

@@ -5,7 +5,6 @@ It opens no vault. Whatever goes wrong, git finds our version as it was, and a c
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -37,10 +36,13 @@ def merge_driver(
 ) -> None:
     """Merge three versions of a note into OURS; exit 8 if conflicts are marked in it."""
     from vaultmem.core.merging.note import merge_texts
+    from vaultmem.storage.atomic import write_atomically
 
     try:
         merged = merge_texts(path, _read(base), _read(ours), _read(theirs))
-        _replace(Path(ours), merged.text.encode("utf-8"))
+        mode = os.stat(ours).st_mode & 0o777
+        # No fsync: git reads it at once, and writes the note itself.
+        write_atomically(Path(ours), merged.text.encode("utf-8"), mode=mode, durable=False)
     except OSError as error:
         warn(f"{path}: not merged: {error.strerror or error}")
         raise typer.Exit(1) from None
@@ -68,16 +70,3 @@ def _read(name: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RefusedError(f"a version is not UTF-8 (byte {error.start})") from None
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Put new bytes in a file's place, whole or not at all; its mode stays."""
-    temporary = target.with_name(f".vaultmem-{os.urandom(6).hex()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.chmod(target.stat().st_mode & 0o777)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise

@@ -10,12 +10,16 @@ from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.storage.exchange import exchange_files
+from vaultmem.storage.atomic import (
+    TEMPORARY,
+    drop_file,
+    exchange_files,
+    sync_folder,
+    write_temporary,
+)
 
 #: Larger files are neither read as notes nor committed.
 MAX_FILE_BYTES = 1024 * 1024
-
-_TEMPORARY = ".vaultmem-{}.tmp"
 
 
 class UnsafeFileError(VaultError):
@@ -95,11 +99,11 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
     except OSError as error:
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
     finally:
-        _unlink(temporary)
+        drop_file(temporary)
     try:
         sync_folder(target.parent)
     except OSError as error:
-        _unlink(target)
+        drop_file(target)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
@@ -121,16 +125,16 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
     try:
         exchange_files(temporary, target)
     except FileNotFoundError:
-        _unlink(temporary)
+        drop_file(temporary)
         raise ConflictError(f"{path}: somebody removed it meanwhile; nothing was written") from None
     except OSError as error:
-        _unlink(temporary)
+        drop_file(temporary)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
     try:
         sync_folder(target.parent)
     except OSError as error:
         exchange_files(temporary, target)
-        _unlink(temporary)
+        drop_file(temporary)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
     _keep_foreign_bytes(temporary, target, path, expected, data)
 
@@ -145,7 +149,7 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
     if blob_id(read_file(root, path)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
     target = root / path
-    aside = target.with_name(_TEMPORARY.format(os.urandom(6).hex()))
+    aside = target.with_name(TEMPORARY.format(os.urandom(6).hex()))
     try:
         os.rename(target, aside)
     except OSError as error:
@@ -157,9 +161,9 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
         sync_folder(target.parent)
     except OSError as error:
         os.link(aside, target, follow_symlinks=False)
-        _unlink(aside)
+        drop_file(aside)
         raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
-    _unlink(aside)
+    drop_file(aside)
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
@@ -179,19 +183,8 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
 
 def find_temporaries(root: Path, folder: PurePosixPath) -> list[Path]:
     """Return the files in a folder that writes were interrupted at, and that are nobody's note."""
-    found = (root / folder).glob(_TEMPORARY.format("*"))
+    found = (root / folder).glob(TEMPORARY.format("*"))
     return [file for file in found if file.is_file() and not file.is_symlink()]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _open_beneath(root: Path, path: PurePosixPath) -> int:
@@ -233,23 +226,10 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
 
 def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path:
     """Write a new hidden file, durably; `mode` is that of the file whose place it takes."""
-    temporary = folder / _TEMPORARY.format(os.urandom(6).hex())
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(temporary, flags, 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        return write_temporary(folder, data, mode=mode)
     except OSError as error:
-        _unlink(temporary)
         raise VaultError(f"{folder.name}: could not be written: {error.strerror}") from error
-    except BaseException:
-        _unlink(temporary)
-        raise
-    return temporary
 
 
 def _keep_foreign_bytes(
@@ -257,12 +237,12 @@ def _keep_foreign_bytes(
 ) -> None:
     """Look at what the exchange took out; if somebody else wrote it, put it back."""
     if _holds(temporary, expected):
-        _unlink(temporary)
+        drop_file(temporary)
         return
     with contextlib.suppress(FileNotFoundError):  # What was written is gone again: nothing to swap.
         exchange_files(temporary, target)
     if _holds(temporary, blob_id(data)):
-        _unlink(temporary)
+        drop_file(temporary)
         raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
     kept = _keep_beside(temporary, target)
     raise ConflictError(f"{path}: somebody changed it meanwhile; one version is {kept.name}")
@@ -280,9 +260,3 @@ def _keep_beside(file: Path, target: Path) -> Path:
     kept = target.with_name(name)
     os.rename(file, kept)
     return kept
-
-
-def _unlink(path: Path) -> None:
-    """Remove a file; one that cannot be removed is hidden by its name and harms nothing."""
-    with contextlib.suppress(OSError):
-        path.unlink()

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.storage.files import create_file, sync_folder
+from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.files import create_file
 
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
@@ -28,18 +29,10 @@ class ReceiptStore:
             VaultError: the disk did not take it.
         """
         file = self._folder / f"{name}.json"
-        temporary = self._folder / f".{name}.{os.urandom(4).hex()}.tmp"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, file)
-            sync_folder(self._folder)
+            make_private_folder(self._folder)
+            write_atomically(file, text.encode("utf-8"), mode=0o600)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise VaultError(f"{file}: the receipt was not written: {error.strerror}") from error
         return file
 
@@ -88,7 +81,7 @@ class ArtifactStore:
         """Keep a text, and return the SHA-256 digest of its UTF-8 bytes."""
         data = text.encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         with contextlib.suppress(ConflictError):
             create_file(self._folder, PurePosixPath(f"{digest}.md"), data)
         self._drop_oldest()

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.json_values import as_named
 from vaultmem.errors import ConflictError, VaultError
-from vaultmem.storage.files import read_file, sync_folder
+from vaultmem.storage.atomic import sync_folder, write_atomically
+from vaultmem.storage.files import read_file
 
 _NAME = "rename.json"
 
@@ -26,13 +27,7 @@ class Intent(NamedTuple):
 
 def write_intent(folder: Path, intent: Intent) -> None:
     """Write it whole and durably into the state folder."""
-    spare = folder / f"{_NAME}.tmp"
-    with open(spare, "w", encoding="utf-8") as out:
-        json.dump(as_named(intent), out)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(spare, folder / _NAME)
-    sync_folder(folder)
+    write_atomically(folder / _NAME, json.dumps(as_named(intent)).encode())
 
 
 def read_intent(folder: Path) -> Intent | None:

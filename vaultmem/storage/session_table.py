@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.json_values import as_named
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
 from vaultmem.errors import VaultError
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.processes import Process, is_gone
 from vaultmem.storage.state import State
 
@@ -151,17 +151,10 @@ class ActiveSessions:
 
     def _write(self, record: ActiveSession) -> None:
         file = self.file_of(record.id)
-        temporary = file.with_name(f".{os.urandom(6).hex()}.tmp")
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-                json.dump(as_named(record), out)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, file)
+            write_atomically(file, json.dumps(as_named(record)).encode(), mode=0o600)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise VaultError(f"{file}: could not be written: {error.strerror}") from error
 
 

@@ -7,6 +7,7 @@ takes their place.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ from vaultmem.core.sessions.turns import (
     tally_of,
 )
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.files import create_file
 
 FOLDER = "transcripts"
@@ -155,18 +157,12 @@ class Transcripts:
         """Drop the oldest lines until half of the limit is free, and keep their digest."""
         file = self._file(session)
         dropped, place = self._find_cut(session)
-        temporary = file.with_name(f".{os.urandom(6).hex()}.tmp")
         try:
-            with open(temporary, "xb") as out, open(file, "rb") as old:
-                out.write(encode_dropped(dropped))
+            with open(file, "rb") as old:
                 old.seek(place)
-                while block := old.read(_BLOCK):
-                    out.write(block)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, file)
+                kept = iter(lambda: old.read(_BLOCK), b"")
+                write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise VaultError(
                 f"{FOLDER}/{file.name}: could not be shortened: {error.strerror}"
             ) from error

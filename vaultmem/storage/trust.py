@@ -7,11 +7,11 @@ a promotion vouches for is the note's text; when that changes, the trust is gone
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from vaultmem.errors import VaultError
+from vaultmem.storage.atomic import make_private_folder, write_atomically
 
 
 class TrustStore:
@@ -48,11 +48,9 @@ class TrustStore:
             raise VaultError(f"{self._file}: cannot be read ({error}); remove it") from error
 
     def _write(self, trusted: bool, notes: dict[str, str]) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(f".{os.urandom(4).hex()}.tmp")
         content = {"trusted": trusted, "notes": notes}
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._file)
+        try:
+            make_private_folder(self._file.parent)
+            write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())
+        except OSError as error:
+            raise VaultError(f"{self._file}: could not be written: {error.strerror}") from error

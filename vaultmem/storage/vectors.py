@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.files import sync_folder
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock
 
 if TYPE_CHECKING:
@@ -154,13 +154,8 @@ class VectorStore:
         return {}
 
     def _write_about(self, about: dict[str, Any]) -> None:
-        temporary = self._folder / f"{_ABOUT}.{secrets.token_hex(4)}.tmp"
-        with temporary.open("x", encoding="utf-8") as opened:
-            json.dump({"model": self._model, **about}, opened)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(temporary, self._folder / _ABOUT)
-        sync_folder(self._folder)
+        content = json.dumps({"model": self._model, **about})
+        write_atomically(self._folder / _ABOUT, content.encode())
 
     def _map(self, about: dict[str, Any], version: str) -> SectionVectors:
         import numpy as np

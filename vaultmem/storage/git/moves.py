@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from vaultmem.storage.files import sync_folder
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.commits import TreeEntry
 
 #: A file's entry before and behind; None where there is no such file.
@@ -26,13 +26,7 @@ def write_moves(file: Path, moves: Moves, contents: Mapping[str, bytes]) -> None
     """
     rows = {path: [e and (e.mode, e.blob) for e in move] for path, move in moves.items()}
     texts = {blob: base64.b64encode(data).decode() for blob, data in contents.items()}
-    spare = file.with_suffix(".tmp")
-    with open(spare, "w", encoding="utf-8") as out:
-        json.dump({"moves": rows, "contents": texts}, out)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(spare, file)
-    sync_folder(file.parent)
+    write_atomically(file, json.dumps({"moves": rows, "contents": texts}).encode())
 
 
 def read_moves(file: Path) -> tuple[Moves, dict[str, bytes]] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
+from vaultmem.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.commits import TreeEntry
@@ -96,12 +96,7 @@ class PersonIndex:
 
     def _write_intent(self, entries: Mapping[str, str]) -> None:
         """Write it whole and durably: a torn one would make our entries the person's."""
-        spare = self._intent.with_suffix(".tmp")
-        with open(spare, "w", encoding="utf-8") as file:
-            json.dump(entries, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(spare, self._intent)
+        write_atomically(self._intent, json.dumps(entries).encode())
 
 
 def _value(entry: TreeEntry | None) -> str:

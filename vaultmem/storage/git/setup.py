@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vaultmem.errors import MergeConflictError, VaultError
-from vaultmem.storage.files import sync_folder
+from vaultmem.storage.atomic import sync_folder
 from vaultmem.storage.git.history import History
 
 

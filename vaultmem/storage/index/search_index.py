@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vaultmem.core.finding.terms import ANALYSIS_VERSION
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.batch import SegmentBatch
 from vaultmem.storage.index.segment_arrays import (
     SUFFIX,
@@ -27,7 +28,6 @@ from vaultmem.storage.index.segment_list import (
     SegmentList,
     folder_time,
     mark_file,
-    put_file,
     read_list,
     write_list,
 )
@@ -166,7 +166,9 @@ class SearchIndex:
         return lambda _, __: b""
 
     def _put_arrays(self, name: str, batch: SegmentBatch) -> None:
-        put_file(self._folder, f"{name}{SUFFIX}", encode_batch(batch))
+        file = self._folder / f"{name}{SUFFIX}"
+        # No fsync: an open looks at each byte of what was not seen whole, and can make it anew.
+        write_atomically(file, encode_batch(batch), durable=False)
 
     def _open_all(self) -> list[tuple[Any, Any]]:
         """Return all segments, each with its reader; all are open, or none."""

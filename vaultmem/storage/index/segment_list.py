@@ -6,11 +6,10 @@ import contextlib
 import json
 import os
 import re
-import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.segment_arrays import SUFFIX
 
 #: Whoosh's own name for a table of contents: its number is the generation.
@@ -52,7 +51,7 @@ def write_list(folder: Path, index_format: str, generation: int, names: list[str
     if described[0] == index_format:
         marks = {name: mark_file(folder / f"{name}{SUFFIX}") for name in names}
         listed = {"generation": generation, "index": described, "segments": marks}
-        put_file(folder, _NAME, [json.dumps(listed).encode()])
+        write_atomically(folder / _NAME, json.dumps(listed).encode(), durable=False)
 
 
 def mark_file(file: Path) -> list[int] | None:
@@ -70,14 +69,6 @@ def folder_time(folder: Path) -> int:
         return os.stat(folder).st_mtime_ns
     except FileNotFoundError:
         return 0
-
-
-def put_file(folder: Path, name: str, parts: Iterable[bytes]) -> None:
-    """Write a file of the index whole; what somebody has open stays as it was."""
-    temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}"
-    with temporary.open("wb") as file:
-        file.writelines(parts)
-    os.replace(temporary, folder / name)
 
 
 def _describe(folder: Path, generation: int) -> list[object]:
