@@ -38,15 +38,15 @@ IDLE = 20.0
 
 def measure_watching(bench: Bench, saves: int, idle: float = IDLE) -> list[Row]:
     """Start a watcher, save notes as editors do, leave it alone, and ask from other processes."""
-    with _watched(bench) as watcher:
+    with watched(bench.vault) as watcher:
         rows = [*_measure_saves(bench, saves), *_measure_recall(bench)]
         return [*rows, *_measure_idle(watcher, idle)]
 
 
 @contextmanager
-def _watched(bench: Bench) -> Iterator[int]:
+def watched(vault: Path) -> Iterator[int]:
     """Have a watcher, given by its process id, for the time of a `with`."""
-    command = [*find_command(), "watch", "--vault", bench.vault]
+    command = [*find_command(), "watch", "--vault", vault]
     begun = subprocess.run(
         [*map(str, command), "--daemon", "--json"], check=True, capture_output=True
     )

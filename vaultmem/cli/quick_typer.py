@@ -1,7 +1,7 @@
 """Typer commands that start quickly.
 
-Typer builds a pydantic model for each parameter, and importing pydantic takes longer than most
-commands of ours. Parameters of plain types are converted here instead; all others, and any
+Typer has pydantic convert each parameter, and importing that takes a fifth of a `recall`
+(docs/decisions/0020). Parameters of plain types are converted here instead; all others, and any
 Typer that is made differently inside, go Typer's own way.
 """
 
@@ -44,17 +44,22 @@ class PlainGroup(TyperGroup):
 class _PlainParameter:
     """Converts the values of one parameter, in the place of Typer's own converter."""
 
-    def __init__(self, convert: Callable[[Any], Any], many: bool) -> None:
+    def __init__(self, param: Any, convert: Callable[[Any], Any]) -> None:
+        self._param = param
         self._convert = convert
-        self._many = many
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
-            return () if self._many else None
+            return () if self._convert is list else None
         try:
             return self._convert(value)
         except ValueError:
             raise BadParameter(f'"{value}" is not a number.', ctx=ctx, param=param) from None
+
+    def __getattr__(self, name: str) -> Any:
+        """Leave to Typer's own converter whatever else a release wants of it."""
+        self._param._runtime_param = None
+        return getattr(self._param.get_runtime_param(), name)
 
 
 def _simplify(params: list[Any]) -> None:
@@ -64,4 +69,4 @@ def _simplify(params: list[Any]) -> None:
         annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
         convert = _CONVERTERS.get(annotation)
         if convert is not None:
-            param._runtime_param = _PlainParameter(convert, convert is list)
+            param._runtime_param = _PlainParameter(param, convert)
