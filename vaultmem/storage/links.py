@@ -49,7 +49,9 @@ class LinkStore:
                 for number, link in enumerate(note.links)
             )
             marks = ", ".join("?" * 12)
-            self._state.execute_many(f"INSERT INTO links VALUES ({marks})", rows)
+            self._state.execute_many(
+                f"INSERT INTO links (document, number, {_COLUMNS}) VALUES ({marks})", rows
+            )
         if note.aliases:
             names = ((document, alias) for alias in dict.fromkeys(note.aliases))
             self._state.execute_many("INSERT INTO aliases VALUES (?, ?)", names)
@@ -106,8 +108,8 @@ class LinkStore:
             return found
         from vaultmem.core.links.link import Link, LinkKind
 
-        for row in rows:
-            place = (row[5], row[6], row[7], bool(row[8]), row[9], bool(row[10]))
-            link = Link(LinkKind(row[1]), row[2], row[3], row[4], *place)
-            found.setdefault(row[0], []).append(link)
+        for document, kind, path, subpath, text, start, end, line, embed, name, hidden in rows:
+            place = (start, end, line, bool(embed), name, bool(hidden))
+            link = Link(LinkKind(kind), path, subpath, text, *place)
+            found.setdefault(document, []).append(link)
         return found

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from vaultmem.core.indexing.analysis import AnalysedNote
 
 
+_FILE = "path, blob, size, mtime, ctime, inode, document, problem"
+
+
 class KnownFile(NamedTuple):
     """A file as it was when last read; `document` is None for a file that is no readable note."""
 
@@ -38,14 +41,17 @@ class Manifest:
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
         """Return what is known of these files (of others too where they are many), or of all."""
-        sql = "SELECT path, blob, size, mtime, ctime, inode, document, problem FROM files"
+        sql = f"SELECT {_FILE} FROM files"
         if paths is None or len(paths) > 1_000:
             rows = self._state.query(sql)
         else:
             rows = []
             for path in paths:
                 rows.extend(self._state.query(f"{sql} WHERE path = ?", (path,)))
-        return {r[0]: KnownFile(r[1], (r[2], r[3], r[4], r[5]), r[6], r[7]) for r in rows}
+        return {
+            path: KnownFile(blob, (size, mtime, ctime, inode), document, problem)
+            for path, blob, size, mtime, ctime, inode, document, problem in rows
+        }
 
     def blobs(self) -> dict[str, str]:
         """Return path and blob of every file whose bytes were read: notes and others."""
@@ -54,7 +60,9 @@ class Manifest:
     def put_file(self, path: str, known: KnownFile) -> None:
         """Remember a file as it is now."""
         values = (path, known.blob, *known.stat, known.document, known.problem)
-        self._state.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._state.execute(
+            f"INSERT OR REPLACE INTO files ({_FILE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+        )
 
     def drop_files(self, paths: Iterable[str]) -> None:
         """Forget files that are gone."""
@@ -76,18 +84,22 @@ class Manifest:
 
     def add_document(self, note: AnalysedNote) -> int:
         """Remember a note with its sections and return its number."""
-        values = (
-            *(note.path, note.blob, note.title, note.kind, note.state, note.pinned, note.context),
-            *(json.dumps(note.tags), note.created, note.updated, note.confidence, note.source),
-            *(note.agent, note.session, note.tokens, note.body_digest, json.dumps(note.warnings)),
-        )
+        from vaultmem.core.indexing.place import NOTE_FIELDS
+
+        values = {name: _as_stored(getattr(note, name)) for name in NOTE_FIELDS}
         marks = ", ".join("?" * len(values))
-        document = self._state.execute(f"INSERT INTO documents VALUES (NULL, {marks})", values)
+        document = self._state.execute(
+            f"INSERT INTO documents ({', '.join(values)}) VALUES ({marks})", list(values.values())
+        )
         rows = [
             (document, s.ordinal, s.heading, json.dumps(s.parents), s.start, s.end, s.line)
             for s in note.sections
         ]
-        self._state.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self._state.execute_many(
+            'INSERT INTO sections (document, ordinal, heading, parents, start, "end", line) '
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
         return document
 
     def problems(self) -> list[tuple[str, str]]:
@@ -132,3 +144,7 @@ class Manifest:
     def clear_commit_dates(self) -> None:
         """Forget all commits, because another history is checked out."""
         self._state.execute("DELETE FROM committed")
+
+
+def _as_stored(value: object) -> object:
+    return json.dumps(value) if isinstance(value, tuple) else value

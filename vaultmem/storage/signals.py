@@ -138,10 +138,8 @@ class SignalStore:
 
     def calls(self, limit: int = MAX_CALLS) -> list[Call]:
         """Return the newest calls, newest first."""
-        sql = "SELECT at, kind, query, agent, session, sent, flat, found FROM calls"
-        return [
-            Call(*row) for row in self._state.query(f"{sql} ORDER BY at DESC LIMIT ?", (limit,))
-        ]
+        sql = f"SELECT {', '.join(Call._fields)} FROM calls ORDER BY at DESC LIMIT ?"
+        return [Call(*row) for row in self._state.query(sql, (limit,))]
 
     def signals(self, path: str) -> list[Signal]:
         """Return when and how a note surfaced, newest first."""
@@ -154,21 +152,22 @@ class SignalStore:
 
     def surfaced(self) -> dict[str, Surfaced]:
         """Return all notes that ever surfaced, by path; some may be gone."""
-        rows = self._state.query("SELECT path, times, last, best FROM surfaced")
-        return {row[0]: Surfaced(*row) for row in rows}
+        rows = self._state.query(f"SELECT {', '.join(Surfaced._fields)} FROM surfaced")
+        return {each.path: each for each in map(Surfaced._make, rows)}
 
     def accounts(self) -> list[Account]:
         """Return the sums of all calls ever, the latest session first."""
-        rows = self._state.query("SELECT * FROM accounts ORDER BY last DESC, kind")
-        return [Account(*row) for row in rows]
+        sql = f"SELECT {', '.join(Account._fields)} FROM accounts ORDER BY last DESC, kind"
+        return [Account(*row) for row in self._state.query(sql)]
 
     def rename(self, old: str, new: str) -> None:
         """Let a note keep its signals under another path."""
         self.fold()
         with self._state.transaction():
             self._state.execute("UPDATE signals SET path = ? WHERE path = ?", (new, old))
-            for row in self._state.query("SELECT * FROM surfaced WHERE path = ?", (old,)):
-                self._surface(new, *row[1:])
+            sql = "SELECT times, last, best FROM surfaced WHERE path = ?"
+            for times, last, best in self._state.query(sql, (old,)):
+                self._surface(new, times, last, best)
             self._state.execute("DELETE FROM surfaced WHERE path = ?", (old,))
 
     def _take(self, row: list[Any], flat: int) -> None:
@@ -177,16 +176,21 @@ class SignalStore:
         if self._state.query("SELECT 1 FROM calls WHERE id = ?", (name,)):
             return
         values = (name, at, kind, query, agent, session, sent, whole, found)
-        self._state.execute("INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        columns = f"id, {', '.join(Call._fields)}"
+        self._state.execute(
+            f"INSERT INTO calls ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+        )
         rows = ((name, number, *each) for number, each in enumerate(sections, 1))
-        self._state.execute_many("INSERT INTO signals VALUES (?, ?, ?, ?, ?)", rows)
+        columns = "call, number, path, heading, score"
+        self._state.execute_many(f"INSERT INTO signals ({columns}) VALUES (?, ?, ?, ?, ?)", rows)
         best: dict[str, float] = {}
         for path, _, score in sections:
             best[path] = max(score, best.get(path, score))
         for path, score in best.items():
             self._surface(path, 1, at, score)
         self._state.execute(
-            "INSERT INTO accounts VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?) "
+            "INSERT INTO accounts (agent, session, kind, calls, sent, flat, empty, first, last) "
+            "VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?) "
             "ON CONFLICT (agent, session, kind) DO UPDATE SET calls = calls + 1, "
             "sent = sent + excluded.sent, flat = flat + excluded.flat, "
             "empty = empty + excluded.empty, first = min(first, excluded.first), "
@@ -196,7 +200,8 @@ class SignalStore:
 
     def _surface(self, path: str, times: int, last: float, best: float) -> None:
         self._state.execute(
-            "INSERT INTO surfaced VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET "
+            "INSERT INTO surfaced (path, times, last, best) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (path) DO UPDATE SET "
             "times = times + excluded.times, last = max(last, excluded.last), "
             "best = max(best, excluded.best)",
             (path, times, last, best),

@@ -19,11 +19,13 @@ from vaultmem.storage.state import State
 #: Rows that stored views may take together; one view is kept however large it is.
 MAX_ROWS = 1_000_000
 
-_RECORD = """
-SELECT d.id, d.path, d.blob, d.title, d.kind, d.state, d.pinned, d.context, d.tags, d.created,
-       d.updated, d.confidence, d.source, d.agent, d.session, d.tokens, d.body_digest, d.warnings,
-       v.changed
-"""
+#: A record's columns have the names of its fields, but for these.
+_COLUMNS = {"document": "d.id", "changed": "v.changed"}
+_NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteRecord._fields)}"
+_PINNED, _TAGS, _WARNINGS, _CHANGED = map(
+    NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
+)
+_SECTION = 'SELECT s.document, s.ordinal, s.heading, s.parents, s.start, s."end", s.line'
 
 _WORK_TREE = """
 SELECT f.document AS document, coalesce(c.at, f.mtime / 1000000000) AS changed
@@ -75,8 +77,8 @@ class View:
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents."""
-        sql = f"SELECT v.document FROM ({self._relation}) v"
-        return [row[0] for row in self._state.query(sql)]
+        rows = self._state.query(f"SELECT v.document FROM ({self._relation}) v")
+        return [document for (document,) in rows]
 
     def choose(self, note_filter: NoteFilter) -> list[tuple[int, float]]:
         """Return number and time (seconds since the epoch) of documents, in the order of paths.
@@ -86,10 +88,8 @@ class View:
         if not note_filter.is_by_state_alone:
             chosen = self.records()
             return [(r.document, r.changed) for r in chosen if note_filter.admits_note(r)]
-        if not self.sources:
-            return self._state.query(f"{_WORK_TREE} ORDER BY f.path")
-        sql = f"SELECT v.document, v.changed {self._joined} ORDER BY d.path, d.blob"
-        return self._state.query(sql)
+        listed = f"SELECT v.document, v.changed {self._joined} ORDER BY d.path, d.blob"
+        return self._state.query(listed if self.sources else f"{_WORK_TREE} ORDER BY f.path")
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
         """Return the paths of documents by number."""
@@ -98,14 +98,14 @@ class View:
 
     def blobs(self) -> dict[str, str]:
         """Return path and blob of every note; of a union, those of the first source that has it."""
-        rows = self._state.query(f"SELECT d.path, d.blob {self._joined} ORDER BY d.id DESC")
-        return dict(rows)
+        sql = f"SELECT d.path, d.blob {self._joined} ORDER BY d.id DESC"
+        return dict(self._state.query(sql))
 
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
         """Return the notes in the order of their paths."""
         clause = f"WHERE {where}" if where else ""
-        sql = f"{_RECORD} {self._joined} {clause} ORDER BY d.path, d.blob"
-        return [_read_record(row) for row in self._state.query(sql, values)]
+        sql = f"{_NOTE} {self._joined} {clause} ORDER BY d.path, d.blob"
+        return [_read_note(row) for row in self._state.query(sql, values)]
 
     def pinned(self) -> list[NoteRecord]:
         """Return the pinned notes in the order of their paths."""
@@ -132,38 +132,38 @@ class View:
     def recent(self, limit: int) -> list[NoteRecord]:
         """Return notes that are neither pinned nor primed, the last changed first."""
         rows = self._state.query(
-            f"{_RECORD} {self._joined} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
-            "ORDER BY max(d.updated, d.created) DESC, 19 DESC, d.path LIMIT ?",
+            f"{_NOTE} {self._joined} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
+            "ORDER BY max(d.updated, d.created) DESC, v.changed DESC, d.path LIMIT ?",
             (limit,),
         )
-        return [_read_record(row) for row in rows]
+        return [_read_note(row) for row in rows]
 
     def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
         """Return the records of these documents by number."""
         rows = self._state.query(
-            f"{_RECORD} FROM json_each(?) j CROSS JOIN documents d ON d.id = j.value "
+            f"{_NOTE} FROM json_each(?) j CROSS JOIN documents d ON d.id = j.value "
             f"JOIN ({self._relation}) v ON v.document = d.id",
             (json.dumps(list(documents)),),
         )
-        return {row[0]: _read_record(row) for row in rows}
+        return {record.document: record for record in map(_read_note, rows)}
 
     def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
         """Return all sections of these documents by document and ordinal."""
         listed = ", ".join(str(int(document)) for document in documents)
-        rows = self._state.query(f"SELECT * FROM sections WHERE document IN ({listed})")
-        return {(row[0], row[1]): _read_section(row) for row in rows}
+        rows = self._state.query(f"{_SECTION} FROM sections s WHERE s.document IN ({listed})")
+        return {(each.document, each.ordinal): each for each in map(_read_section, rows)}
 
     def sections_at(
         self, places: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], SectionRecord]:
         """Return the sections at these (document, ordinal)."""
         rows = self._state.query(
-            "SELECT s.* FROM json_each(?) j CROSS JOIN sections s "
+            f"{_SECTION} FROM json_each(?) j CROSS JOIN sections s "
             "ON s.document = json_extract(j.value, '$[0]') "
             "AND s.ordinal = json_extract(j.value, '$[1]')",
             (json.dumps(list(places)),),
         )
-        return {(row[0], row[1]): _read_section(row) for row in rows}
+        return {(each.document, each.ordinal): each for each in map(_read_section, rows)}
 
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of all of them."""
@@ -240,8 +240,8 @@ class ViewStore:
 
     def documents(self) -> dict[tuple[str, str], int]:
         """Return the number of every document that is known, by path and blob."""
-        rows = self._state.query("SELECT path, blob, id FROM documents")
-        return {(path, blob): number for path, blob, number in rows}
+        sql = "SELECT path, blob, id FROM documents"
+        return {(path, blob): number for path, blob, number in self._state.query(sql)}
 
     def clear(self) -> None:
         """Forget all stored views; their documents stay until they are collected."""
@@ -280,20 +280,20 @@ def _relation(source: Source) -> str:
     return f"SELECT document, changed FROM view_documents WHERE view = {source.number:d}"
 
 
-def _read_record(row: tuple[Any, ...]) -> NoteRecord:
-    values = list(row)
-    values[6] = bool(row[6])
-    values[8] = _read_list(row[8])
-    values[17] = _read_list(row[17])
-    values[18] = float(row[18])
-    return NoteRecord(*values)
-
-
-def _read_section(row: tuple[Any, ...]) -> SectionRecord:
-    document, ordinal, heading, parents, *place = row
-    return SectionRecord(document, ordinal, heading, _read_list(parents), *place)
-
-
 @lru_cache(maxsize=4096)
 def _read_list(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))
+
+
+def _read_note(row: tuple[Any, ...]) -> NoteRecord:
+    values = list(row)
+    values[_PINNED] = bool(values[_PINNED])
+    values[_TAGS] = _read_list(values[_TAGS])
+    values[_WARNINGS] = _read_list(values[_WARNINGS])
+    values[_CHANGED] = float(values[_CHANGED])
+    return NoteRecord._make(values)
+
+
+def _read_section(row: tuple[Any, ...]) -> SectionRecord:
+    document, ordinal, heading, parents, start, end, line = row
+    return SectionRecord(document, ordinal, heading, _read_list(parents), start, end, line)

@@ -101,7 +101,10 @@ class Refs:
         )
         out = self._git.run("for-each-ref", f"--format={fields}", "refs/heads/")
         rows = (line.split("\0") for line in out.split("\n") if line)
-        return [Branch(row[0], row[1], int(row[2] or 0), row[3], row[4]) for row in rows]
+        return [
+            Branch(name, commit, int(at or 0), subject, where)
+            for name, commit, at, subject, where in rows
+        ]
 
     def create_branch(self, name: str, commit: str) -> None:
         """Make a local branch at a commit (full id).
