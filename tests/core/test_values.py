@@ -16,7 +16,7 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import has_tag
-from vaultmem.core.notes.values import as_json, parse_moment
+from vaultmem.core.notes.values import as_json, read_timestamp
 
 
 def test_note_without_properties_is_an_active_fact() -> None:
@@ -83,8 +83,8 @@ def test_dates_begin_with_their_day(written: str, read: str) -> None:
 
 
 def test_moments_that_are_none_have_no_seconds() -> None:
-    assert parse_moment("1970-01-02T00:00:00+00:00") == 86_400
-    assert parse_moment("soon") is None
+    assert read_timestamp("1970-01-02T00:00:00+00:00") == 86_400
+    assert read_timestamp("soon") is None
 
 
 @pytest.mark.parametrize(

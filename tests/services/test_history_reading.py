@@ -12,7 +12,7 @@ import pytest
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.changing.file_changes import FileChange, pair_renames
-from vaultmem.core.moments import parse_day_or_moment
+from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import (
     ConflictError,
     NoteNotFoundError,
@@ -176,14 +176,14 @@ class TestLog:
         self, make_vault: Make, opened: Open
     ) -> None:
         root = make_vault({"notes/a.md": "a\n"})
-        noon = int(parse_day_or_moment("2025-03-02T12:00"))
+        noon = int(parse_timestamp("2025-03-02T12:00"))
         for name, at in {"before": -86_400, "noon": 0, "late": 43_100, "next": 43_300}.items():
             commit(root, name, "--allow-empty", at=noon + at)
         vault = opened(root)
 
         def between(since: str, until: str) -> list[str]:
-            end = parse_day_or_moment(until, end_of_day=True)
-            start = parse_day_or_moment(since)
+            end = parse_timestamp(until, end_of_day=True)
+            start = parse_timestamp(since)
             return subjects(vault, since=start, until=end, everything=True)
 
         assert between("2025-03-02", "2025-03-02") == ["late", "noon"]
@@ -536,7 +536,7 @@ class TestBlame:
     def test_a_day_is_the_last_commit_of_that_day(self, make_vault: Make, opened: Open) -> None:
         root = make_vault()
         git(root, "switch", "-q", "--orphan", "dated")
-        noon = int(parse_day_or_moment("2025-03-02T12:00"))
+        noon = int(parse_timestamp("2025-03-02T12:00"))
         for day in range(3):
             write_notes(root, {"notes/a.md": "".join(f"day {d}\n" for d in range(day + 1))})
             commit(root, f"day {day}", at=noon + 86_400 * day)

@@ -66,15 +66,15 @@ def log(
     as_json: JsonOption = False,
 ) -> None:
     """Show the vault's events, newest first."""
-    from vaultmem.core.moments import parse_day_or_moment
+    from vaultmem.core.timestamps import parse_timestamp
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
     wanted = CommitFilter(
         frozenset(event),
         frozenset(agent),
         frozenset(session),
-        parse_day_or_moment(since) if since else None,
-        parse_day_or_moment(until, end_of_day=True) if until else None,
+        parse_timestamp(since) if since else None,
+        parse_timestamp(until, end_of_day=True) if until else None,
         everything,
     )
     found = list_commits(open_here(vault, ref=ref), wanted, limit, path)

@@ -137,12 +137,12 @@ def narrow_filter(
     Raises:
         RefusedError: a date is none.
     """
-    from vaultmem.core.moments import parse_day_or_moment
+    from vaultmem.core.timestamps import parse_timestamp
 
     return wanted._replace(
         agent=agent,
         session=session,
-        since=parse_day_or_moment(since) if since else None,
-        until=parse_day_or_moment(until, end_of_day=True) if until else None,
+        since=parse_timestamp(since) if since else None,
+        until=parse_timestamp(until, end_of_day=True) if until else None,
         paths=tuple(paths),
     )

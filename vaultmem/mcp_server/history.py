@@ -31,13 +31,13 @@ def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _log(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.core.moments import parse_day_or_moment
+    from vaultmem.core.timestamps import parse_timestamp
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
     since, until = given.get("since"), given.get("until")
     wanted = CommitFilter(
-        since=parse_day_or_moment(since) if since else None,
-        until=parse_day_or_moment(until, end_of_day=True) if until else None,
+        since=parse_timestamp(since) if since else None,
+        until=parse_timestamp(until, end_of_day=True) if until else None,
         sessions=frozenset(filter(None, [given.get("session", "")])),
     )
     found = list_commits(vault, wanted, given.get("limit", 20), _find_path(vault, given))

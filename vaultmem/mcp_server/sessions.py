@@ -1,4 +1,4 @@
-"""The tools of the moments that are committed: session, promote, checkpoint."""
+"""The tools that commit an event: session, promote, checkpoint."""
 
 from __future__ import annotations
 

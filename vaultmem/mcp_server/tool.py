@@ -54,7 +54,7 @@ def cut_text(text: str, offset: int) -> tuple[str, int | None]:
 
 
 def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
-    """Return the vault at the moment that the arguments name, else on its branch as it is now."""
+    """Return the vault at the commit that the arguments name, else on its branch as it is now."""
     if not (given.get("at") or vault.ref):
         return vault
     from vaultmem.services.reading.look import look_at

@@ -1,6 +1,6 @@
 """Processes of this machine: whose a session is, and whether that one is still there.
 
-A process is known by its number and the moment it started, so that another one that gets the same
+A process is known by its number and the time it started, so that another one that gets the same
 number is not taken for it. Where that cannot be told (another machine, another container, another
 system than Linux or macOS), nothing is claimed.
 """

@@ -57,7 +57,7 @@ class NoteFilter(NamedTuple):
             return False
         if self.since is None and self.until is None:
             return True
-        at = _read_moment(record.updated or record.created, record.changed)
+        at = _read_timestamp(record.updated or record.created, record.changed)
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
 
     def admits(
@@ -81,7 +81,7 @@ def _is_inside(path: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
 
 
-def _read_moment(text: str, otherwise: float) -> float:
+def _read_timestamp(text: str, otherwise: float) -> float:
     """Return a note's own date in seconds since the epoch, in local time as people give theirs."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromisoformat(text).timestamp()

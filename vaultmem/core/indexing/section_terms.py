@@ -86,15 +86,15 @@ def describe_note(
 
 
 def date_note(text: str) -> int:
-    """Return a date or moment in whole seconds since the epoch; 0 where it is none.
+    """Return a date or timestamp in whole seconds since the epoch; 0 where it is none.
 
     Without an offset it is read as UTC, so that it is the same number on every machine.
     """
     with contextlib.suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return min(max(int(moment.timestamp()), 0), 0xFFFFFFFF)
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        return min(max(int(at.timestamp()), 0), 0xFFFFFFFF)
     return 0
 
 

@@ -12,7 +12,7 @@ from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
 from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 
 
 class Block(NamedTuple):
@@ -121,7 +121,7 @@ def _take(name: str, written: _Written | None) -> Settled:
 def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
     """Return whose lines stand for a scalar that both changed, or "both" if none can.
 
-    They can if the value is the same, or `updated` and the later moment; and if no comment that
+    They can if the value is the same, or `updated` and the later time; and if no comment that
     the other added is lost with its lines.
     """
     if ours is None or theirs is None:
@@ -132,7 +132,7 @@ def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written 
     sides = ["ours", "theirs"] if mine.kind == other.kind != "map" else []
     if mine.value != other.value or not sides:
         sides = []
-        times = parse_moment(mine.value), parse_moment(other.value)
+        times = read_timestamp(mine.value), read_timestamp(other.value)
         if mine.name == "updated" and times[0] is not None and times[1] is not None:
             sides = ["ours"] if times[0] > times[1] else ["theirs"]
             sides = ["ours", "theirs"] if times[0] == times[1] else sides

@@ -86,19 +86,19 @@ class PropertyReader:
             return None
         return number
 
-    def moment(self, name: str) -> str:
+    def timestamp(self, name: str) -> str:
         """Return a date or date and time as ISO 8601 text."""
         text = self.text(name)
         if not text:
             return ""
         try:
-            moment = datetime.fromisoformat(text)
+            read = datetime.fromisoformat(text)
         except ValueError:
             self.warnings.append(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
             return ""
         if len(text) <= 10:
-            return moment.date().isoformat()
-        return text if text.startswith(f"{moment.date()}T") else moment.isoformat()
+            return read.date().isoformat()
+        return text if text.startswith(f"{read.date()}T") else read.isoformat()
 
     def unknown_text(self, known: frozenset[str]) -> str:
         """Return the values of properties that are not `known`, to be searched as text."""
@@ -129,7 +129,7 @@ def as_json(prop: Property) -> JsonValue:
     return value
 
 
-def parse_moment(text: str) -> float | None:
+def read_timestamp(text: str) -> float | None:
     """Return an ISO 8601 date or time as seconds since the epoch, local time where unsaid."""
     try:
         return datetime.fromisoformat(text).timestamp()

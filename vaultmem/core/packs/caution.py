@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.record import has_tag
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 
 #: Days after which a claim about the environment is old.
 OLD_DAYS = 60
@@ -94,5 +94,5 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
 
 def written_at(hit: Hit) -> float:
     """Return when a section's note was written (seconds since the epoch)."""
-    moment = parse_moment(hit.record.updated or hit.record.created)
-    return hit.record.changed if moment is None else moment
+    at = read_timestamp(hit.record.updated or hit.record.created)
+    return hit.record.changed if at is None else at

@@ -207,8 +207,8 @@ def _describe_source(source: PackSource) -> str:
     branch = _plain(source.branch)[:_MAX_BRANCH]
     if not source.commit:
         return f"vault {branch or 'without git'}, no commit yet"
-    moment = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return f"vault {branch or 'detached'}@{source.commit[:7]}, {moment}"
+    at = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return f"vault {branch or 'detached'}@{source.commit[:7]}, {at}"
 
 
 def _describe_account(account: Account) -> str:

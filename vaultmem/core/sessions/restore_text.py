@@ -166,8 +166,8 @@ def _describe(session: Session) -> list[str]:
 def _describe_source(source: PackSource) -> str:
     if not source.commit:
         return "no commit yet"
-    moment = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
-    return f"vault {source.branch or 'detached'}@{source.commit[:7]}, {moment}"
+    at = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return f"vault {source.branch or 'detached'}@{source.commit[:7]}, {at}"
 
 
 def _account(material: RestoreMaterial, sent: int, budget: int) -> str:

@@ -112,8 +112,8 @@ def embed_sections(
     started = time.monotonic()
     snapshot = vault.index.snapshot()
     placed = meaning.place(vault, snapshot)
-    moment = (snapshot, placed.stored.version, vault.view.key())
-    if meaning.finished is not None and meaning.finished[0] == moment:
+    state = (snapshot, placed.stored.version, vault.view.key())
+    if meaning.finished is not None and meaning.finished[0] == state:
         return Embedded(meaning.embedder.name, *meaning.finished[1], 0, 0.0)
     wanted = _rows_in_view(vault, snapshot)
     missing = wanted & (placed.groups < 0)
@@ -131,7 +131,7 @@ def embed_sections(
     placed = meaning.place(vault, snapshot)
     embedded = int((wanted & (placed.groups >= 0)).sum())
     if embedded == total:
-        meaning.finished = ((snapshot, placed.stored.version, moment[2]), (embedded, total))
+        meaning.finished = ((snapshot, placed.stored.version, state[2]), (embedded, total))
     spent = time.monotonic() - started
     return Embedded(meaning.embedder.name, embedded, total, embedded - before, spent)
 

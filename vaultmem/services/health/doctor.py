@@ -33,15 +33,15 @@ def examine_vault(
     `now` is the time in seconds since the epoch. A check that fails itself is a problem, and stops
     no other. With a `settings_problem` the notes are not looked at: what to ignore is not known.
     """
-    moment = time.time() if now is None else now
+    at = time.time() if now is None else now
     checks = [_describe_failure("settings", settings_problem)]
     repository = _run("git", partial(examine_git.check_repository, vault))
     # Whoever writes just now is found before it is waited for.
     checks += [repository, _run("vault's lock", partial(processes.check_lock, vault))]
     if not settings_problem:
-        checks += _run_all(_name_note_checks(vault, fix, progress, moment))
+        checks += _run_all(_name_note_checks(vault, fix, progress, at))
     if _has_repository(vault):
-        checks += _run_all(_name_git_checks(vault, fix, moment, not settings_problem))
+        checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
     return checks + _run_all(
         [
             ("watcher", partial(processes.check_watcher, vault, fix)),

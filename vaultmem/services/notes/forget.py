@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord, has_tag
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.finding.recall import recall
@@ -174,5 +174,5 @@ def _forget_on_branch(
 
 
 def _last_change(record: NoteRecord) -> float:
-    moment = parse_moment(record.updated or record.created)
+    moment = read_timestamp(record.updated or record.created)
     return record.changed if moment is None else moment

@@ -141,8 +141,8 @@ def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str
     before = vault.stored_views.dates(known[start]) if start else {}
 
     def find(path: str, blob: str, document: int) -> int:
-        moments = (fresh.get((path, blob), 0), before.get(document, 0))
-        return max(moments) or target.at
+        dates = (fresh.get((path, blob), 0), before.get(document, 0))
+        return max(dates) or target.at
 
     return find
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.edit_properties import set_property
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.restore import FileFate
 from vaultmem.core.sessions.session import Session, TouchedFile, format_touched
@@ -125,7 +125,7 @@ def trace_files(sessions: Sequence[Session], workspace: Path) -> dict[str, FileF
     for session in sessions:
         if session.facts.workspace not in {"", workspace.name}:
             continue
-        since = parse_moment(session.facts.started) or 0.0
+        since = read_timestamp(session.facts.started) or 0.0
         for each in reversed(session.touched):
             blob, before = left.get(each.path, (each.blob, since))
             left[each.path] = (blob, min(before, since))

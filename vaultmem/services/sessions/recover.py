@@ -154,13 +154,13 @@ def _describe(left: tuple[str, ...], turns: int) -> str:
 
 def _last_seen(vault: Vault, record: ActiveSession) -> datetime:
     """Return when a session last did something that is known of."""
-    moments = [record.at]
+    times = [record.at]
     for name in (session_path(record.id), f"transcripts/{record.id}.jsonl"):
         try:
-            moments.append((vault.root / name).stat().st_mtime)
+            times.append((vault.root / name).stat().st_mtime)
         except OSError:
             continue
-    return datetime.fromtimestamp(max(moments)).replace(microsecond=0)
+    return datetime.fromtimestamp(max(times)).replace(microsecond=0)
 
 
 def _read(vault: Vault, record: ActiveSession) -> Session | None:

@@ -70,13 +70,13 @@ def mark_restore(vault: Vault, session: str, now: datetime | None = None) -> Ses
 
     The next start of its agent in this workspace, or the session's own resume, picks it up.
     """
-    moment = (now or datetime.now()).replace(microsecond=0)
+    at = (now or datetime.now()).replace(microsecond=0)
 
     def change(note: Note) -> str:
         text = note.text
         if parse_session(note).facts.is_open:
             text = write_windows(note, read_tally(vault, note.path.stem), begin=False)
-        return set_property(text, "pending_restore_at", moment)
+        return set_property(text, "pending_restore_at", at)
 
     return edit_session(vault, session, change, closed_too=True)
 

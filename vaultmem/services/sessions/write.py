@@ -97,12 +97,12 @@ def add_detail(vault: Vault, session: str, text: str, now: datetime | None = Non
     Raises:
         RefusedError: it is empty, or looks like a credential; as for `edit_session`.
     """
-    moment, told = now or datetime.now(), check_text(text)
+    at, told = now or datetime.now(), check_text(text)
 
     def change(note: Note) -> str:
-        is_later = parse_session(note).facts.started[:10] != moment.date().isoformat()
-        day = f"{moment:%Y-%m-%d} " if is_later else ""
-        return append_to_section(note.text, DETAILS, as_item(f"{day}{moment:%H:%M} {told}"))
+        is_later = parse_session(note).facts.started[:10] != at.date().isoformat()
+        day = f"{at:%Y-%m-%d} " if is_later else ""
+        return append_to_section(note.text, DETAILS, as_item(f"{day}{at:%H:%M} {told}"))
 
     return edit_session(vault, session, change)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.lifecycle import HIDDEN_STATES
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task
@@ -30,7 +30,7 @@ _SESSIONS = 60
 
 def gather_task(vault: Vault, task: Task) -> list[Entry]:
     """Return what is known of a task, each with the rank that decides what fits a budget."""
-    at = parse_moment(task.updated or task.created) or 0.0
+    at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
     entries = [Entry(Part.STAND, 0, stand, task.path, at)]
     if task.next_step:
@@ -50,7 +50,7 @@ def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
     entries: list[Entry] = []
     for number, session in enumerate(sessions):
         facts = session.facts
-        at = parse_moment(facts.ended or facts.started) or 0.0
+        at = read_timestamp(facts.ended or facts.started) or 0.0
         rank = 1 if number == 0 else 4
         day = (facts.ended or facts.started)[:10]
         label = f"{facts.id} ({', '.join(filter(None, (facts.agent, facts.status, day)))})"
@@ -114,7 +114,7 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
             continue
         prop = note.matter.get("created")
         made = prop.value if prop is not None and isinstance(prop.value, str) else ""
-        at = parse_moment(made) or 0.0
+        at = read_timestamp(made) or 0.0
         text = f"{made[:16]}: {note.body.strip()}"
         yield Entry(Part.HANDOFFS, 1 if number == 0 else 5, text, path, at)
 
@@ -132,7 +132,7 @@ def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
             seen.add(touched.path)
             fate = fates.get(touched.path)
             told = f": {fate.full}" if fate and fate.full else ""
-            at = parse_moment(session.facts.started) or 0.0
+            at = read_timestamp(session.facts.started) or 0.0
             yield Entry(Part.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
 
 

@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.moments import parse_day_or_moment
 from vaultmem.core.notes.edit_properties import format_property
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task, find_ungrounded
 from vaultmem.core.tasks.view import Entry, Part, render_view
+from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.read import get_session, list_facts
 from vaultmem.services.sessions.search import search_sessions
@@ -79,7 +79,8 @@ def view_family(
 ) -> History:
     """Return the view of the sessions that follow one another, or that a question finds.
 
-    `since` and `until` are days or moments at which a session began. The vault must be in sync.
+    A session counts if it began between `since` and `until`, dates or timestamps. The vault must
+    be in sync.
 
     Raises:
         NoteNotFoundError: there is no such session.
@@ -202,10 +203,10 @@ def _family(vault: Vault, session: str, query: str) -> list[str]:
 
 
 def _is_between(session: Session, since: str, until: str) -> bool:
-    at = parse_moment(session.facts.started) or 0.0
-    if since and at < parse_day_or_moment(since):
+    at = read_timestamp(session.facts.started) or 0.0
+    if since and at < parse_timestamp(since):
         return False
-    return not until or at <= parse_day_or_moment(until, end_of_day=True)
+    return not until or at <= parse_timestamp(until, end_of_day=True)
 
 
 _INSTRUCTION = (

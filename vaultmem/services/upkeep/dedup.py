@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import note_context
 from vaultmem.core.similarity.confirm import Saying
 from vaultmem.errors import ConflictError, RefusedError
@@ -108,7 +108,7 @@ def change_merged(
 def _rank(pair: Pair) -> tuple[bool, bool, bool, int, float, str, str]:
     """Order the pairs so that the best note to keep comes first."""
     keep, drop = pair.theirs, pair.ours
-    created = parse_moment(keep.created) or float("inf")
+    created = read_timestamp(keep.created) or float("inf")
     return (
         not keep.pinned,
         bool(keep.agent) and not drop.agent,

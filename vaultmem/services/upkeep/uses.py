@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.values import parse_moment
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.storage.git.log import walk_changes
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
@@ -51,7 +51,7 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
     uses = {}
     for record in records:
         path = record.path
-        said = parse_moment(record.updated or record.created)
+        said = read_timestamp(record.updated or record.created)
         known = [at for at in (said, changed.get(path)) if at is not None]
         recall = surfaced.get(path)
         uses[path] = Use(

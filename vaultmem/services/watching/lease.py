@@ -112,5 +112,5 @@ def is_current(own: Watching, vault: Vault) -> bool:
     return bool(told == as_named(own))
 
 
-def _clock(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

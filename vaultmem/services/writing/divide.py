@@ -14,10 +14,10 @@ from vaultmem.vault import Vault
 
 
 class Event(NamedTuple):
-    """One of the moments that become a commit; `subject` is its first line.
+    """One of the events that become a commit; `subject` is its first line.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
-    Hand edits of others go first, but for those at `without`, which have a moment of their own.
+    Hand edits of others go first, but for those at `without`, which have an event of their own.
     """
 
     name: str

@@ -7,7 +7,7 @@ from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.moments import is_moment, parse_day_or_moment
+from vaultmem.core.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class Refs:
         name = self._check_name(text)
         local = name.removeprefix("refs/heads/")
         branch = self._find_branch(local)
-        if is_moment(name):
+        if is_timestamp(name):
             if branch or self._find(f"refs/tags/{name}"):
                 raise RefusedError(
                     f'"{name}" is a date and the name of a branch or tag; '
                     f"write refs/heads/{name}, refs/tags/{name}, or {name}T23:59:59"
                 )
-            return self._resolve_moment(name, within)
+            return self._resolve_timestamp(name, within)
         if branch:
             return self._target(local, local, branch)
         commit = self._find(name)
@@ -117,7 +117,7 @@ class Refs:
         checked = self._git.run("check-ref-format", "--branch", name, check=False)
         if checked != name or name == "@" or name.startswith("refs/"):
             raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
-        if is_moment(name) or _FULL_ID.fullmatch(name):
+        if is_timestamp(name) or _FULL_ID.fullmatch(name):
             raise RefusedError(f'"{name}" would be read as a date or a commit; choose another name')
         if self._find_branch(name):
             raise RefusedError(f"{name}: there is a branch of that name; choose another")
@@ -184,14 +184,14 @@ class Refs:
         path = self._git.run("rev-parse", "--git-path", "shallow")
         return (self._git.work_tree / Path(path)).exists()
 
-    def _resolve_moment(self, text: str, within: str) -> Target:
-        moment = int(parse_day_or_moment(text, end_of_day=True))
+    def _resolve_timestamp(self, text: str, within: str) -> Target:
+        latest = int(parse_timestamp(text, end_of_day=True))
         start = within if _FULL_ID.fullmatch(within) else self._find(within)
         if not start:
             raise NoteNotFoundError(
                 f"{text}: nothing is committed yet, so nothing is known of then"
             )
-        out = self._git.run("rev-list", "-1", "--first-parent", f"--before={moment}", start, "--")
+        out = self._git.run("rev-list", "-1", "--first-parent", f"--before={latest}", start, "--")
         if not out:
             raise NoteNotFoundError(f"{text}: no commit is that old{self._hint()}")
         return self._target(out[:7], "", out)

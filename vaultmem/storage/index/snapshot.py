@@ -1,4 +1,4 @@
-"""What the index holds at one moment, as numpy arrays numbered through all segments."""
+"""What the index holds at one time, as numpy arrays numbered through all segments."""
 
 from __future__ import annotations
 

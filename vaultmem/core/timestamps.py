@@ -1,4 +1,4 @@
-"""Days and moments as people give them to a command."""
+"""Dates and timestamps as people give them to a command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 from vaultmem.errors import RefusedError
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 
 #: What some people write for a day, and others read as another one.
 _AMBIGUOUS = re.compile(
@@ -18,25 +18,25 @@ _AMBIGUOUS = re.compile(
 _FORM = "write a day as 2026-10-01 or a moment as 2026-10-01T12:00"
 
 
-def is_moment(text: str) -> bool:
-    """Tell whether a text is meant as a day or moment, be it a good one or not."""
-    return any(form.fullmatch(text.strip()) for form in (_DAY, _MOMENT, _AMBIGUOUS))
+def is_timestamp(text: str) -> bool:
+    """Tell whether a text is meant as a date or timestamp, be it a good one or not."""
+    return any(form.fullmatch(text.strip()) for form in (_DAY, _TIMESTAMP, _AMBIGUOUS))
 
 
-def parse_day_or_moment(text: str, end_of_day: bool = False) -> float:
-    """Return a day or moment as seconds since the epoch, in local time unless it says otherwise.
+def parse_timestamp(text: str, end_of_day: bool = False) -> float:
+    """Return a date or timestamp as seconds since the epoch, local time where unsaid.
 
-    A day is its first second, or with `end_of_day` its last.
+    A date is its first second, or with `end_of_day` its last.
 
     Raises:
-        RefusedError: it is neither, there is no such day, or it could be read as two.
+        RefusedError: it is neither, there is no such date, or it could be read as two.
     """
     plain = text.strip()
     try:
         if _DAY.fullmatch(plain):
             clock = time(23, 59, 59) if end_of_day else time()
             return datetime.combine(date.fromisoformat(plain), clock).timestamp()
-        if _MOMENT.fullmatch(plain):
+        if _TIMESTAMP.fullmatch(plain):
             return datetime.fromisoformat(plain).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise RefusedError(f'"{text}": there is no such moment ({error}); {_FORM}') from None
