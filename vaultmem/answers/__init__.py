@@ -1,1 +1,4 @@
-"""What services return, as JSON: the same words in every front end."""
+"""What services return, as JSON: the same words in every front end.
+
+A command itself only puts one name before what a service returned.
+"""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.changing.note_changes import PropertyChange
     from vaultmem.services.history.blame import BlamedLine
+    from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import Operation, ShownCommit
     from vaultmem.services.history.explain import Ground, Step
+    from vaultmem.services.history.trace import Trace, Version
     from vaultmem.storage.git.log import Commit
 
 
@@ -28,6 +31,11 @@ def commit_json(commit: Commit) -> dict[str, Any]:
         "confidence": read_confidence(commit),
         "tool_call": commit.tool_call,
     }
+
+
+def log_json(found: Log) -> dict[str, Any]:
+    """Return a vault's events, and whether a shallow clone may lack older ones."""
+    return {"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut}
 
 
 def shown_json(shown: ShownCommit) -> dict[str, Any]:
@@ -62,6 +70,24 @@ def operation_json(operation: Operation) -> dict[str, Any]:
     }
 
 
+def trace_json(found: Trace) -> dict[str, Any]:
+    """Return what each commit did to a note."""
+    return {"path": found.path, "versions": list(map(_version_json, found.versions))}
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    from vaultmem.services.history.diff import summarise_operation
+
+    return {
+        "commit": commit_json(version.commit) if version.commit else None,
+        "who": version.who,
+        "agent": version.agent,
+        "session": version.session,
+        "summary": summarise_operation(version.operation),
+        **operation_json(version.operation),
+    }
+
+
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
     """Return a line of a note and where it comes from."""
     return {"line": line.number, "text": line.text, **origin_json(line, ends)}
@@ -86,6 +112,11 @@ def origin_json(line: BlamedLine | Step, ends: frozenset[str]) -> dict[str, Any]
         "tool_call": commit.tool_call if commit else None,
         "shallow": commit is not None and commit.commit in ends,
     }
+
+
+def explained_json(query: str, grounds: Sequence[Ground]) -> dict[str, Any]:
+    """Return the facts and decisions that mention what was asked."""
+    return {"query": query, "grounds": list(map(ground_json, grounds))}
 
 
 def ground_json(ground: Ground) -> dict[str, Any]:

@@ -1,13 +1,23 @@
-"""Notes and commits of them as JSON."""
+"""Notes, what was done to them, and commits of that, as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
+    from vaultmem.core.priming import Plan
+    from vaultmem.services.history.restore import Restored
+    from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.services.writing.commit import CommitReport
+
+
+def records_json(records: Iterable[NoteRecord]) -> dict[str, Any]:
+    """Return a list of notes."""
+    return {"notes": list(map(record_json, records))}
 
 
 def record_json(record: NoteRecord) -> dict[str, Any]:
@@ -52,11 +62,66 @@ def note_json(found: FoundNote) -> dict[str, Any]:
     }
 
 
+def edited_json(path: PurePosixPath, blob: str, **properties: Any) -> dict[str, Any]:
+    """Return a note whose properties were set: its new blob id, and what they are now."""
+    return {"path": str(path), "blob": blob, **properties}
+
+
+def forgotten_json(
+    paths: Sequence[str],
+    kept: Sequence[str],
+    commits: Iterable[tuple[str, str]] | None,
+    *,
+    is_dry: bool,
+) -> dict[str, Any]:
+    """Return the notes that went or would go; `commits` is None where no reason was given."""
+    return {
+        "would_forget" if is_dry else "forgotten": paths,
+        "kept_pinned": kept,
+        **({} if commits is None else {"commits": commits_json(commits)}),
+    }
+
+
+def restored_json(done: Restored) -> dict[str, Any]:
+    """Return a note that is again as it was in a commit."""
+    return {
+        "path": done.path,
+        "blob": done.blob,
+        "old_blob": done.old_blob or None,
+        "commit": done.commit,
+        "changed": done.is_changed,
+        "commits": commits_json(done.commits),
+    }
+
+
+def primed_json(source: str, plan: Plan, *, is_dry: bool) -> dict[str, Any]:
+    """Return what taking in reference material did or would do."""
+    return {
+        "source": source,
+        "dry_run": is_dry,
+        "added": plan.added,
+        "changed": plan.changed,
+        "removed": plan.removed,
+        "unchanged": len(plan.unchanged),
+        "kept": plan.kept,
+    }
+
+
+def unprimed_json(plan: Unpriming, *, is_dry: bool) -> dict[str, Any]:
+    """Return which notes of a source went or would go, and which stay."""
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+
+
 def report_json(report: CommitReport) -> dict[str, Any]:
     """Return the commits that an event made."""
     return {
         "commit": report.commit or None,
-        "commits": [{"commit": commit, "subject": subject} for commit, subject in report.commits],
+        "commits": commits_json(report.commits),
         "paths": report.paths,
         "skipped": report.skipped,
     }
+
+
+def commits_json(commits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return commits that are given as id and subject."""
+    return [{"commit": commit, "subject": subject} for commit, subject in commits]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.agents import connected_json, connections_json, imported_json, skill_json
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
@@ -73,7 +74,7 @@ def connect(
         root = open_here(vault).root
         changes = connect_client(name, root, folder, project, hooks, dry_run)
     if as_json:
-        emit_json({"client": name, "dry_run": dry_run, "changes": changes})
+        emit_json(connected_json(name, changes, is_dry=dry_run))
         return
     for change in changes:
         word = f"would be {change.action}" if dry_run else change.action
@@ -114,7 +115,7 @@ def skill(
         raise RefusedError(f'skill: "{action}" is none of install, remove, show')
     done = install_skill(folder, replace) if action == "install" else remove_skill(folder)
     if as_json:
-        emit_json({"path": str(folder / SKILL_PATH), "action": done})
+        emit_json(skill_json(folder / SKILL_PATH, done))
     else:
         say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
@@ -135,7 +136,7 @@ def _say_connections(as_json: bool) -> None:
 
     found = list_connections(Path.home(), Path.cwd())
     if as_json:
-        emit_json({"connections": found})
+        emit_json(connections_json(found))
         return
     if not found:
         say("No client knows of a vault; `vaultmem connect CLIENT` tells one.")
@@ -189,7 +190,7 @@ def import_(
     opened = open_synced(vault)
     done = [import_transcript(opened, file) for file in find_transcripts(files)]
     if as_json:
-        emit_json({"imported": [vars(each) for each in done]})
+        emit_json(imported_json(done))
         return
     for each in done:
         broken = f", {each.broken} broken lines" if each.broken else ""

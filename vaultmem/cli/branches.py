@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from vaultmem.answers.branches import (
+    branch_json,
+    branches_json,
+    merge_json,
+    switched_json,
+    unmerged_json,
+)
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.core.json_values import as_named
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 
@@ -20,16 +26,18 @@ if TYPE_CHECKING:
     from vaultmem.services.branching.clash import Conflict
 
 
-def end_with_conflicts(error: MergeConflictError, content: dict[str, Any] | None) -> NoReturn:
-    """Show what is in conflict and end with its exit code; as JSON with `content` if that is given.
+def end_with_conflicts(
+    error: MergeConflictError, as_json: Callable[[Sequence[Conflict]], dict[str, Any]] | None
+) -> NoReturn:
+    """Show what is in conflict and end with its exit code; as what `as_json` makes if given.
 
     Raises:
         typer.Exit: always.
     """
-    if content is None:
+    if as_json is None:
         _say_conflicts(error.conflicts)
     else:
-        emit_json({**content, "conflicts": error.conflicts})
+        emit_json(as_json(error.conflicts))
     warn(f"error: {error}")
     raise typer.Exit(error.exit_code) from None
 
@@ -81,7 +89,7 @@ def branch(
         remove_branch(opened, name, force) if delete else make_branch(opened, name, start).commit
     )
     if as_json:
-        emit_json({"branch": name, "commit": commit, "removed": delete})
+        emit_json(branch_json(name, commit, is_removed=delete))
     else:
         say_painted("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
 
@@ -92,12 +100,7 @@ def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     found = list_branches(open_here(vault))
     if as_json:
-        rows = [
-            {**as_named(b.branch), **as_named(b), "folder": b.branch.folder or None} for b in found
-        ]
-        for row in rows:
-            del row["branch"]
-        emit_json({"branches": rows})
+        emit_json(branches_json(found))
         return
     width = max((len(one_line(each.branch.name)) for each in found), default=0)
     for each in found:
@@ -123,7 +126,7 @@ def switch(
 
     target, files = switch_branch(open_synced(vault), name, create)
     if as_json:
-        emit_json({"branch": name, "commit": target.commit, "files": files})
+        emit_json(switched_json(name, target.commit, files))
     else:
         say_painted("on  ", "green", f"{name}  at {target.commit[:7]}, {files:,} files changed")
 
@@ -146,22 +149,11 @@ def merge(
     try:
         done = merge_branch(open_synced(vault, agent, session, ref), name)
     except MergeConflictError as error:
-        end_with_conflicts(error, {"merged": False} if as_json else None)
+        end_with_conflicts(error, unmerged_json if as_json else None)
     if as_json:
-        emit_json(_merge_json(done))
+        emit_json(merge_json(done))
     elif not done.commit:
         say(f"{done.into} has all of {name} already; nothing was merged.")
     else:
         count = f", {len(done.paths):,} files changed" if done.paths else ""
         say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
-
-
-def _merge_json(done: Any) -> dict[str, Any]:
-    return {
-        "merged": bool(done.commit),
-        "commit": done.commit or None,
-        "source": done.source,
-        "into": done.into,
-        "paths": done.paths,
-        "conflicts": [],
-    }

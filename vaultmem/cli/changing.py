@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.notes import edited_json, forgotten_json
 from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
@@ -94,10 +95,8 @@ def forget(
     shown = [record.path for record in chosen.notes]
     commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
     if as_json:
-        name = "forgotten" if really else "would_forget"
-        made = [{"commit": commit, "subject": subject} for commit, subject in commits]
-        told = {"commits": made} if reason else {}
-        emit_json({name: shown, "kept_pinned": chosen.kept, **told})
+        told = commits if reason else None
+        emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
         return
     for path in shown:
         say_painted("forgot  " if really else "would forget  ", "yellow", path)
@@ -168,7 +167,7 @@ def tag_(
     found, _ = resolve_address(opened, path)
     blob, tags = change_tags(opened, found, tuple(add), tuple(remove))
     if as_json:
-        emit_json({"path": str(found), "blob": blob, "tags": tags})
+        emit_json(edited_json(found, blob, tags=tags))
     else:
         say_painted("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")
 
@@ -184,7 +183,7 @@ def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
         raise RefusedError(f"{found}: it is pinned by its name; rename it to unpin it")
     blob = set_note_property(opened, found, "pinned", True if pinned else None)
     if as_json:
-        emit_json({"path": str(found), "blob": blob, "pinned": pinned})
+        emit_json(edited_json(found, blob, pinned=pinned))
     else:
         say_painted("pinned  " if pinned else "unpinned  ", "green", str(found))
     if pinned:

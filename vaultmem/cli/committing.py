@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.branches import untaken_json
+from vaultmem.answers.lifecycle import promoted_json
 from vaultmem.answers.notes import report_json
 from vaultmem.cli.branches import end_with_conflicts
 from vaultmem.cli.changes import say_report
@@ -66,12 +68,11 @@ def promote(
         try:
             done = promote_from(open_synced(vault, agent, session, ref), source, paths)
         except MergeConflictError as error:
-            end_with_conflicts(error, {"promoted": [], "commit": None} if as_json else None)
+            end_with_conflicts(error, untaken_json if as_json else None)
     else:
         done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
     if as_json:
-        promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
-        emit_json({"promoted": promoted, "trusted": done.trusted, **report_json(done.report)})
+        emit_json(promoted_json(done))
         return
     for path, before in done.notes:
         trusted = ", may instruct" if path in done.trusted else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
@@ -61,9 +62,7 @@ def curate(
         _say_report(found, is_asked=apply)
     done = _apply(opened, found, yes) if apply else None
     if as_json:
-        made = {"made": found.made, "proposals": found.proposals}
-        counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
-        emit_json({**made, **counts, "commit": (done.report.commit or None) if done else None})
+        emit_json(curated_json(found, done))
     elif done is not None:
         if done.already:
             say(f"{_count(len(done.already), 'change')} had been made already.")
@@ -87,14 +86,7 @@ def dream(
 
     done = promote_strongest(open_synced(vault, agent, ref=ref), is_dry=dry_run)
     if as_json:
-        emit_json(
-            {
-                "candidates": done.candidates,
-                "promoted": [each.path for each in done.promoted],
-                "moves": done.moves,
-                "commit": done.report.commit or None,
-            }
-        )
+        emit_json(dream_json(done))
         return
     _say_dream(done, dry_run)
     say_commits(done.report.commits)
@@ -118,19 +110,7 @@ def compact(
     opened = open_synced(vault, agent, ref=ref)
     done = shorten(opened) if apply else plan_compaction(opened)
     if as_json:
-        steps = [
-            {
-                "path": each.path,
-                "step": each.step,
-                "from": each.before,
-                "idle_days": each.idle_days,
-                "tokens": each.tokens,
-                "tokens_left": each.tokens_left,
-            }
-            for each in done.steps
-        ]
-        commits = [each.commit for each in done.reports if each.commit]
-        emit_json({"steps": steps, "exempt": done.exempt, "commits": commits})
+        emit_json(compacted_json(done))
         return
     _say_compacted(done, apply)
 

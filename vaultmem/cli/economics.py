@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.economics import pinned_json, stats_json
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
@@ -13,7 +14,7 @@ from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics import Stats, Sums
+    from vaultmem.services.economics import Stats
 
 _SHOWN = 10
 
@@ -34,17 +35,7 @@ def pinned(
     notes = list_pinned(opened)
     total, budget = sum(each.tokens for each in notes), opened.config.budget
     if as_json:
-        shown = [
-            {
-                "path": each.record.path,
-                "title": each.record.title,
-                "kind": each.record.kind,
-                "sections": each.sections,
-                "tokens": each.tokens,
-            }
-            for each in notes
-        ]
-        emit_json({"pinned": shown, "tokens": total, "budget": budget})
+        emit_json(pinned_json(notes, total, budget))
     else:
         for each in notes:
             say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
@@ -72,7 +63,7 @@ def stats(
     opened = open_synced(vault)
     found = read_stats(opened, session)
     if as_json:
-        emit_json(_stats_json(found))
+        emit_json(stats_json(found))
         return
     _say_sums(found)
     if not session and len(found.sessions) > 1:
@@ -131,38 +122,3 @@ def _say_lists(found: Stats) -> None:
     say_painted(f"never recalled  {len(found.never):,} notes", "dim")
     for path in found.never[:3]:
         say(f"        {one_line(path)}")
-
-
-def _stats_json(found: Stats) -> dict[str, Any]:
-    return {
-        "notes": found.notes,
-        "flat": found.flat,
-        "packs": _sums_json(found.packs),
-        "recalls": _sums_json(found.recalls),
-        "sessions": [
-            {
-                "agent": each.agent or None,
-                "session": each.session or None,
-                "packs": _sums_json(each.packs),
-                "recalls": _sums_json(each.recalls),
-                "last": each.last,
-            }
-            for each in found.sessions
-        ],
-        "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
-        "most_recalled": [
-            {"path": each.path, "times": each.times, "last": each.last, "best": each.best}
-            for each in found.most
-        ],
-        "never_recalled": found.never,
-    }
-
-
-def _sums_json(sums: Sums) -> dict[str, Any]:
-    return {
-        "calls": sums.calls,
-        "sent": sums.sent,
-        "flat": sums.flat,
-        "saved": sums.saved,
-        "empty": sums.empty,
-    }

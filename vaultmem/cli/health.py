@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import commit_json
+from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.changes import short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
@@ -19,7 +19,6 @@ from vaultmem.errors import NoVaultError, VaultError
 if TYPE_CHECKING:
     from vaultmem.core.check import Check
     from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
-    from vaultmem.services.watching.context import RenderedContext
     from vaultmem.vault import Vault
 
 _SHOWN = 3
@@ -44,7 +43,7 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     rendered = render_contexts(open_synced(vault))
     if as_json:
-        emit_json({"contexts": [_context_json(each) for each in rendered]})
+        emit_json(contexts_json(rendered))
     else:
         for each in rendered:
             if each.problem:
@@ -72,7 +71,7 @@ def status(
     opened, problem = _open_anyway(context, vault, agent, session, ref)
     found = read_status(opened, ProgressLine("reading notes"), problem)
     if as_json:
-        emit_json(_status_json(opened, found))
+        emit_json(status_json(opened, found))
         return
     _say_where(opened, found)
     _say_notes(found)
@@ -105,16 +104,12 @@ def doctor(
     checks = examine_vault(opened, fix, progress, settings_problem=problem)
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
     if as_json:
-        emit_json({"ok": not has_problems, "checks": checks})
+        emit_json(checks_json(checks, is_ok=not has_problems))
     else:
         for check in checks:
             _say_check(check)
     if has_problems:
         raise typer.Exit(1)
-
-
-def _context_json(each: RenderedContext) -> dict[str, Any]:
-    return {"path": each.path, "changed": each.changed, "problem": each.problem or None}
 
 
 def _open_anyway(
@@ -224,42 +219,3 @@ def _say_problems(found: VaultStatus) -> None:
     _say_fact("problems", f"{len(found.problems):,}; `vaultmem doctor` tells what to do")
     for path, problem in found.problems[:_SHOWN]:
         say_painted(f"  {path}", "yellow", f": {problem}")
-
-
-def _status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
-    git = found.git
-    return {
-        "vault": str(vault.root),
-        "settings_problem": found.settings_problem or None,
-        "git": None if git is None else _git_json(git),
-        "agent": found.author.agent or None,
-        "session": found.author.session or None,
-        "ref": found.ref or None,
-        "watcher": found.watcher,
-        "notes": found.notes,
-        "tokens": found.tokens,
-        "kinds": found.kinds,
-        "states": found.states,
-        "index": {
-            "in_sync": found.is_in_sync,
-            "problem": found.sync_problem or None,
-            "added": found.sync.added,
-            "changed": found.sync.changed,
-            "removed": found.sync.removed,
-        },
-        "waiting": found.waiting,
-        "problems": [{"path": path, "problem": problem} for path, problem in found.problems],
-        "passed_over": found.passed_over,
-    }
-
-
-def _git_json(git: GitStatus) -> dict[str, Any]:
-    return {
-        "problem": git.problem or None,
-        "branch": git.head.branch or None,
-        "commit": git.head.commit or None,
-        "obstacle": git.obstacle or None,
-        "uncommitted": git.uncommitted,
-        "skipped": git.left_out,
-        "events": list(map(commit_json, git.events)),
-    }

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import commit_json, operation_json
-from vaultmem.cli.changes import (
-    align,
-    say_brief,
-    say_operation,
-    short_time,
-)
+from vaultmem.answers.history import log_json, operation_json, shown_json, trace_json
+from vaultmem.cli.changes import align, say_brief, say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
@@ -79,7 +74,7 @@ def log(
     )
     found = list_commits(open_here(vault, ref=ref), wanted, limit, path)
     if as_json:
-        emit_json({"commits": list(map(commit_json, found.commits)), "shallow": found.is_cut})
+        emit_json(log_json(found))
         return
     for commit in found.commits:
         rest = f"  {short_time(commit)}  {commit.author[:16]:<16}  {commit.subject}"
@@ -105,10 +100,7 @@ def show(
 
     shown = show_commit(open_here(vault, ref=ref), commit)
     if as_json:
-        operations = list(map(operation_json, shown.operations))
-        parents = shown.commit.parents
-        known = {"parents": parents, "operations": operations, "shallow": shown.is_end}
-        emit_json({**commit_json(shown.commit), **known})
+        emit_json(shown_json(shown))
         return
     _say_commit(shown)
     for operation in shown.operations:
@@ -176,18 +168,7 @@ def history(
     opened = open_synced(vault, ref=ref)
     found = trace_note(opened, path, limit, resolve_commit(opened, at) if at else "")
     if as_json:
-        versions = [
-            {
-                "commit": commit_json(each.commit) if each.commit else None,
-                "who": each.who,
-                "agent": each.agent,
-                "session": each.session,
-                "summary": summarise_operation(each.operation),
-                **operation_json(each.operation),
-            }
-            for each in found.versions
-        ]
-        emit_json({"path": found.path, "versions": versions})
+        emit_json(trace_json(found))
         return
     rows = [
         [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.lifecycle import moved_json, superseded_json
 from vaultmem.cli.changes import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
@@ -85,14 +86,7 @@ def supersede(
     opened = open_view(vault, ref, agent=agent, session=session)
     done = supersede_note(opened, old, new, reason)
     if as_json:
-        emit_json(
-            {
-                "old": done.old,
-                "new": done.new,
-                "from": done.before,
-                "commit": done.report.commit or None,
-            }
-        )
+        emit_json(superseded_json(done))
         return
     say_painted("superseded  ", "yellow", f"{done.old}  ({done.before} to deprecated)")
     say_painted("by          ", "green", done.new)
@@ -105,8 +99,7 @@ def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> N
 
     done = change_state(opened, [path], parse_state(state), reason)
     if as_json:
-        moves = [{"path": m.path, "from": m.before, "to": m.after} for m in done.moves]
-        emit_json({"moved": moves, "commit": done.report.commit or None})
+        emit_json(moved_json(done))
         return
     for move in done.moves:
         say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")

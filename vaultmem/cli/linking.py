@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.links import (
+    backlinks_json,
+    broken_json,
+    links_json,
+    orphans_json,
+    renamed_json,
+)
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -21,7 +28,6 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.links import FoundLink
-    from vaultmem.services.notes.rename import Rename
     from vaultmem.vault import Vault
 
 
@@ -49,7 +55,7 @@ def links(
     if not path:
         broken = list_broken(opened)
         if as_json:
-            emit_json({"broken": [_link_json(each) for each in broken]})
+            emit_json(broken_json(broken))
             return
         for each in broken:
             say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
@@ -58,7 +64,7 @@ def links(
     name = _resolve(opened, path)
     found = list_links(opened, name)
     if as_json:
-        emit_json({"path": name, "links": [_link_json(each) for each in found]})
+        emit_json(links_json(name, found))
         return
     for each in found:
         target = "" if each.target is None else f"{each.target}{_subpath(each)}"
@@ -83,7 +89,7 @@ def backlinks(
     name = _resolve(opened, path)
     found = list_backlinks(opened, name)
     if as_json:
-        emit_json({"path": name, "backlinks": [_link_json(each) for each in found]})
+        emit_json(backlinks_json(name, found))
         return
     for each in found:
         missing = f"  no such {each.missing}" if each.missing else ""
@@ -103,9 +109,7 @@ def orphans(
 
     found = list_orphans(open_view(vault, ref, at))
     if as_json:
-        emit_json(
-            {"orphans": [{"path": r.path, "title": r.title, "links": count} for r, count in found]}
-        )
+        emit_json(orphans_json(found))
         return
     for record, count in found:
         say(f"{one_line(record.path)}{'' if count else '  (no links of its own either)'}")
@@ -132,7 +136,7 @@ def mv(
     opened = open_view(vault, ref, agent=agent)
     done = plan_rename(opened, old, new) if dry_run else rename_note(opened, old, new)
     if as_json:
-        emit_json(_rename_json(done, dry_run))
+        emit_json(renamed_json(done, is_dry=dry_run))
         return
     say_painted("would move  " if dry_run else "moved  ", "green", f"{done.old} -> {done.new}")
     for path, edits in done.edits.items():
@@ -171,34 +175,3 @@ def _as_written(found: FoundLink) -> str:
 
 def _subpath(found: FoundLink) -> str:
     return f"#{found.link.subpath}" if found.link.subpath else ""
-
-
-def _link_json(found: FoundLink) -> dict[str, Any]:
-    link = found.link
-    return {
-        "source": found.source,
-        "line": link.line,
-        "kind": link.kind,
-        "written": link.path,
-        "subpath": link.subpath or None,
-        "text": link.text or None,
-        "embed": link.is_embed,
-        "property": link.property or None,
-        "target": found.target,
-        "missing": found.missing or None,
-    }
-
-
-def _rename_json(done: Rename, dry_run: bool) -> dict[str, Any]:
-    return {
-        "from": done.old,
-        "to": done.new,
-        "moved": not dry_run,
-        "finished_earlier": done.was_finished,
-        "links": [
-            {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
-            for path, edits in done.edits.items()
-            for edit in edits
-        ],
-        "untrusted": done.untrusted,
-    }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.notes import record_json
+from vaultmem.answers.notes import note_json, records_json
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -32,6 +31,7 @@ from vaultmem.cli.options import (
     VaultOption,
     make_filter,
     narrow_filter,
+    read_text,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.quick_typer import PlainCommand
@@ -117,7 +117,7 @@ def remember_(
     from vaultmem.services.notes.remember import Memory, remember
 
     memory = Memory(
-        text=_read_stdin() if text == ["-"] else " ".join(text),
+        text=read_text(text),
         title=title,
         context=context,
         kind=parse_kind(kind),
@@ -142,32 +142,16 @@ def get(
     as_json: JsonOption = False,
 ) -> None:
     """Print a note, or one section of it (PATH#Heading)."""
-    from vaultmem.core.notes.values import as_json as property_json
     from vaultmem.services.reading.read_notes import get_note
 
     found = get_note(open_view(vault, ref, at), path)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
-    text = note.section_text(found.section) + "\n" if found.section else note.text
-    if not as_json:
-        say_raw(text)
-        return
-    emit_json(
-        {
-            "path": str(note.path),
-            "blob": note.blob,
-            "title": note.title,
-            "kind": note.kind,
-            "state": note.state,
-            "pinned": note.pinned,
-            "tags": note.tags,
-            "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
-            "heading": found.section.heading if found.section else None,
-            "text": text,
-            "warnings": note.warnings,
-        }
-    )
+    if as_json:
+        emit_json(note_json(found))
+    else:
+        say_raw(found.text)
 
 
 def list_(
@@ -193,7 +177,7 @@ def list_(
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
     records = list_notes(open_view(vault, ref, at), wanted)
     if as_json:
-        emit_json({"notes": [record_json(record) for record in records]})
+        emit_json(records_json(records))
         return
     width = min(max((len(one_line(record.path)) for record in records), default=0), 60)
     for record in records:
@@ -238,13 +222,3 @@ def _say_remembered(done: Remembered) -> None:
     else:
         say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
     say_nearby(done)
-
-
-def _read_stdin() -> str:
-    from vaultmem.errors import RefusedError
-
-    data = sys.stdin.buffer.read(2 * 1024 * 1024)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"standard input is not UTF-8 (byte {error.start})") from None

@@ -1,12 +1,15 @@
-"""Options that many commands share, and the filter of notes that some of them make."""
+"""Options that many commands share, the filter that some of them make, and a text that is given."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vaultmem.core.finding.query import NoteFilter
 
 
@@ -146,3 +149,20 @@ def narrow_filter(
         until=parse_timestamp(until, end_of_day=True) if until else None,
         paths=tuple(paths),
     )
+
+
+def read_text(words: Sequence[str]) -> str:
+    """Return the text that a command was given; `-` is standard input.
+
+    Raises:
+        RefusedError: standard input is not UTF-8.
+    """
+    if [*words] != ["-"]:
+        return " ".join(words)
+    from vaultmem.errors import RefusedError
+
+    data = sys.stdin.buffer.read(2 * 1024 * 1024)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"standard input is not UTF-8 (byte {error.start})") from None

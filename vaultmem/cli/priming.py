@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from vaultmem.answers.notes import primed_json, unprimed_json
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import AgentOption, AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.core.safe_text import one_line
-
-if TYPE_CHECKING:
-    from vaultmem.core.priming import Plan
 
 _SHOWN = 12
 
@@ -70,7 +68,7 @@ def prime(
     opened = open_view(vault, ref, agent=agent)
     plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
     if as_json:
-        emit_json(_plan_json(source, plan, dry_run))
+        emit_json(primed_json(source, plan, is_dry=dry_run))
         return
     would = "would be " if dry_run else ""
     for name, paths in (
@@ -132,7 +130,7 @@ def unprime(
     opened = open_view(vault, ref, agent=agent)
     plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
     if as_json:
-        emit_json({"removed" if yes else "would_remove": plan.removed, "kept": plan.kept})
+        emit_json(unprimed_json(plan, is_dry=not yes))
         return
     for path in plan.removed:
         say_painted("removed  " if yes else "would remove  ", "yellow", one_line(path))
@@ -140,15 +138,3 @@ def unprime(
         say(f"kept  {one_line(path)}  ({reason})")
     if not yes and plan.removed:
         say(f"Nothing was removed; add --yes to remove {len(plan.removed):,} notes.")
-
-
-def _plan_json(source: str, plan: Plan, dry_run: bool) -> dict[str, Any]:
-    return {
-        "source": source,
-        "dry_run": dry_run,
-        "added": plan.added,
-        "changed": plan.changed,
-        "removed": plan.removed,
-        "unchanged": len(plan.unchanged),
-        "kept": plan.kept,
-    }

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import ground_json, line_json
+from vaultmem.answers.history import explained_json, line_json
+from vaultmem.answers.notes import restored_json
 from vaultmem.cli.changes import align, say_commits
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import (
@@ -75,7 +76,7 @@ def why(
     asked = " ".join(text)
     grounds = explain_text(open_view(vault, ref, at), asked, limit)
     if as_json:
-        emit_json({"query": asked, "grounds": list(map(ground_json, grounds))})
+        emit_json(explained_json(asked, grounds))
         return
     if not grounds:
         say("No fact and no decision in this vault mentions that.")
@@ -100,17 +101,7 @@ def restore(
 
     done = restore_note(open_synced(vault, agent, session, ref), path, at)
     if as_json:
-        made = [{"commit": commit, "subject": subject} for commit, subject in done.commits]
-        emit_json(
-            {
-                "path": done.path,
-                "blob": done.blob,
-                "old_blob": done.old_blob or None,
-                "commit": done.commit,
-                "changed": done.is_changed,
-                "commits": made,
-            }
-        )
+        emit_json(restored_json(done))
         return
     if not done.is_changed:
         say(f"{one_line(done.path)}: already as it was in {done.commit[:7]}; nothing changed.")

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from vaultmem.answers.sessions import counted_json, decided_json
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption, read_text
 from vaultmem.cli.output import emit_json, say_painted
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.cli.session_text import find_named, read_text, say_done, session_json
+from vaultmem.cli.session_text import find_named, say_done
 
 TextArgument = Annotated[
     list[str], typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
@@ -81,7 +82,7 @@ def decide(
     )
     done = write_decision(opened, find_named(opened, session), memory)
     if as_json:
-        emit_json({"decision": done.memory, **session_json(done.session)})
+        emit_json(decided_json(done))
         return
     say_painted("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
 
@@ -121,7 +122,7 @@ def turn(
     at = datetime.now().isoformat(timespec="seconds")
     tally = add_turns(opened, named, [Turn(role, read_text(text), at)])
     if as_json:
-        emit_json({"session": named, "turns": tally.turns, "tokens": tally.tokens})
+        emit_json(counted_json(named, tally))
         return
     say_painted("turn     ", "green", f"{tally.turns} of {named}, {tally.tokens:,} tokens so far")
 

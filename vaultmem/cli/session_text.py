@@ -1,11 +1,11 @@
-"""Sessions as text and as JSON, the same in every command of the group."""
+"""Sessions as text, the same in every command of the group."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from vaultmem.answers.sessions import session_json
 from vaultmem.cli.changes import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.core.safe_text import one_line
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
     from vaultmem.services.sessions.recover import Recovered
-    from vaultmem.services.sessions.search import FoundSession, SessionStats
+    from vaultmem.services.sessions.search import SessionStats
     from vaultmem.vault import Vault
 
 _WIDTH = 60
@@ -26,23 +26,6 @@ def find_named(vault: Vault, explicit: str, or_last: bool = False) -> str:
     from vaultmem.services.sessions.identify import require_session
 
     return require_session(vault, explicit, or_last=or_last)
-
-
-def read_text(words: Sequence[str]) -> str:
-    """Return the text that a command was given; `-` is standard input.
-
-    Raises:
-        RefusedError: standard input is not UTF-8.
-    """
-    if [*words] != ["-"]:
-        return " ".join(words)
-    from vaultmem.errors import RefusedError
-
-    data = sys.stdin.buffer.read(2 * 1024 * 1024)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"standard input is not UTF-8 (byte {error.start})") from None
 
 
 def say_done(session: Session, word: str, as_json: bool) -> None:
@@ -58,46 +41,6 @@ def say_restore(made: Restore) -> None:
     say(made.text.rstrip("\n"))
 
 
-def session_json(session: Session) -> dict[str, Any]:
-    """Return a session as `session show --json` has it."""
-    return {
-        **facts_json(session.facts),
-        "decisions": session.decisions,
-        "questions": session.questions,
-        "answered": session.answered,
-        "touched": session.touched,
-        "windows": session.windows,
-        "summary": session.summary,
-        "details": session.details,
-    }
-
-
-def facts_json(facts: SessionFacts) -> dict[str, Any]:
-    """Return a session as `session list --json` has it; lists are counted."""
-    return {
-        "session": facts.id,
-        "path": facts.path,
-        "blob": facts.blob,
-        "title": facts.title,
-        "agent": facts.agent or None,
-        "status": facts.status,
-        "started": facts.started or None,
-        "ended": facts.ended or None,
-        "goal": facts.goal or None,
-        "workspace": facts.workspace or None,
-        "edges": facts.edges,
-        "pending_restore_at": facts.pending or None,
-        "counts": {
-            "decisions": facts.decisions,
-            "questions": facts.questions,
-            "touched": facts.touched,
-            "windows": facts.windows,
-            "turns": facts.turns,
-            "tokens": facts.tokens,
-        },
-    }
-
-
 def say_recovered(recovered: tuple[Recovered, ...] | list[Recovered]) -> None:
     """Print the sessions that had died."""
     for each in recovered:
@@ -105,27 +48,6 @@ def say_recovered(recovered: tuple[Recovered, ...] | list[Recovered]) -> None:
         say_report(each.report)
         if each.problem:
             warn(each.problem)
-
-
-def recovered_json(each: Recovered) -> dict[str, Any]:
-    """Return a recovered session as JSON."""
-    return {
-        "session": each.session,
-        "path": each.path,
-        "status": each.status,
-        "left": each.left,
-        "commit": each.report.commit or None,
-        "problem": each.problem or None,
-    }
-
-
-def found_json(found: FoundSession) -> dict[str, Any]:
-    """Return a session that answers a question, with the sections that do."""
-    hits = [
-        {"heading": hit.section.heading or None, "score": round(hit.score, 6), "text": hit.text}
-        for hit in found.hits
-    ]
-    return {**facts_json(found.facts), "hits": hits}
 
 
 def name_goal(facts: SessionFacts) -> str:

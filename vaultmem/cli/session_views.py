@@ -6,22 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.sessions import chain_json, found_json, list_json, restore_json, shown_json
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.cli.session_text import (
-    facts_json,
     find_named,
-    found_json,
     name_goal,
-    recovered_json,
     say_facts,
     say_recovered,
     say_restore,
     say_session,
     say_stats,
-    session_json,
 )
 from vaultmem.core.safe_text import one_line
 
@@ -61,10 +58,9 @@ def show(
     found = get_session(opened, find_named(opened, name or session, or_last=True))
     tally = read_tally(opened, found.facts.id)
     if as_json:
-        transcript = {"turns": tally.turns, "tokens": tally.tokens, "digest": tally.digest or None}
-        emit_json({**session_json(found), "transcript": transcript})
-        return
-    say_session(found, tally)
+        emit_json(shown_json(found, tally))
+    else:
+        say_session(found, tally)
 
 
 def list_(
@@ -91,8 +87,7 @@ def list_(
         recovered = recover_sessions(opened)
     found = list_sessions(opened, status, of_agent, limit)
     if as_json:
-        listed = [facts_json(each) for each in found]
-        emit_json({"sessions": listed, "recovered": [recovered_json(each) for each in recovered]})
+        emit_json(list_json(found, recovered))
         return
     say_recovered(recovered)
     if not found:
@@ -115,7 +110,7 @@ def search(
 
     found = search_sessions(open_synced(vault), " ".join(query), limit)
     if as_json:
-        emit_json({"sessions": [found_json(each) for each in found]})
+        emit_json(found_json(found))
         return
     if not found:
         say("No session answers that.")
@@ -143,25 +138,7 @@ def chain(
     opened = open_synced(vault, agent, session)
     found = follow_chain(opened, find_named(opened, name or session, or_last=True), depth)
     if as_json:
-        emit_json(
-            {
-                "session": facts_json(found.session),
-                "earlier": [
-                    {
-                        "depth": link.depth,
-                        "session": link.session,
-                        "relation": link.relation,
-                        "by": link.by,
-                        "facts": facts_json(link.facts) if link.facts else None,
-                    }
-                    for link in found.earlier
-                ],
-                "followers": [
-                    {"relation": relation, "facts": facts_json(facts)}
-                    for relation, facts in found.followers
-                ],
-            }
-        )
+        emit_json(chain_json(found))
         return
     for relation, facts in found.followers:
         words = relation.value.replace("_", " ")
@@ -208,18 +185,9 @@ def restore(
         opened, find_named(opened, name or session, or_last=True), budget or None
     )
     if as_json:
-        emit_json(
-            {
-                "session": made.sessions[0],
-                "text": made.text,
-                "sessions": made.sessions,
-                "tokens": {"sent": made.tokens, "budget": made.budget},
-                "shown": made.shown,
-                "left_out": made.left_out,
-            }
-        )
-        return
-    say_restore(made)
+        emit_json(restore_json(made))
+    else:
+        say_restore(made)
 
 
 def which(

@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.notes import report_json
+from vaultmem.answers.sessions import begun_json, closed_json
 from vaultmem.cli import session_notes, session_views
 from vaultmem.cli.changes import say_report
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainCommand, PlainGroup
-from vaultmem.cli.session_text import (
-    find_named,
-    recovered_json,
-    say_done,
-    say_recovered,
-    say_restore,
-    session_json,
-)
+from vaultmem.cli.session_text import find_named, say_done, say_recovered, say_restore
 
 if TYPE_CHECKING:
     from vaultmem.services.sessions.begin import Begun
@@ -167,11 +160,7 @@ def close(
     named = find_named(opened, name or session)
     done = close_session(opened, named, parse_end(status), summary, learn)
     if as_json:
-        learned = [
-            {"text": each.text, "path": each.path, "in_memory": each.in_memory}
-            for each in done.learned
-        ]
-        emit_json({**session_json(done.session), "learned": learned, **report_json(done.report)})
+        emit_json(closed_json(done))
         return
     say_painted("closed   ", "green", f"{done.session.facts.id}  ({done.session.facts.status})")
     for each in done.learned:
@@ -187,15 +176,7 @@ def _tell_begun(vault: Vault, begun: Begun, budget: int, as_json: bool) -> None:
     if begun.restore:
         restored = restore_session(vault, begun.restore, budget or None)
     if as_json:
-        emit_json(
-            {
-                **session_json(begun.session),
-                "new": begun.is_new,
-                "restore": restored.text if restored else None,
-                "restored": begun.restore or None,
-                "recovered": [recovered_json(each) for each in begun.recovered],
-            }
-        )
+        emit_json(begun_json(begun, restored))
         return
     say_recovered(begun.recovered)
     facts = begun.session.facts

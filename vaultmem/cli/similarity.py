@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
@@ -63,9 +64,7 @@ def dedup(
     merges = plan_merges(opened, ProgressLine("comparing notes"))
     report = apply_merges(opened, merges) if apply and merges else None
     if as_json:
-        shown = [{"keep": m.keep, "merge": m.drop, "adds": m.adds} for m in merges]
-        name = "merged" if report else "would_merge"
-        emit_json({name: shown, "commit": (report.commit or None) if report else None})
+        emit_json(merged_json(merges, report))
         return
     for merge in merges:
         say_painted("merged  " if report else "would merge  ", "yellow", merge.drop)

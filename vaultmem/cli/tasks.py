@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.sessions import artifact_json, view_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
@@ -163,7 +164,7 @@ def expand(
 
     text = expand_artifact(open_synced(vault), digest)
     if as_json:
-        emit_json({"artifact": digest, "text": text})
+        emit_json(artifact_json(digest, text))
     else:
         say(text.rstrip("\n"))
 
@@ -239,16 +240,7 @@ def _say_history(found: History, summarizer: str, as_json: bool) -> None:
 
     summary = polish_summary(found, summarizer)
     if as_json:
-        told: dict[str, Any] = {
-            "rendered": found.rendered,
-            "summary": summary,
-            "artifact": found.artifact,
-            "task_id": found.task_id or None,
-            "task_title": found.task_title or None,
-            "tokens": {"sent": found.tokens, "budget": found.budget},
-            "support": found.support,
-        }
-        emit_json(told)
+        emit_json(view_json(found, summary))
         return
     say(one_line(summary))
     say()

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vaultmem.answers.health import created_json, synced_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
@@ -35,20 +36,8 @@ def init(
 
     created = create_vault(folder, agent)
     sync_vault(created.vault, ProgressLine("reading notes"))
-    notes, _ = created.vault.view.totals()
     if as_json:
-        emit_json(
-            {
-                "vault": str(created.vault.root),
-                "added": created.added,
-                "excluded": created.excluded,
-                "configured": created.configured,
-                "new_repository": created.new_repository,
-                "commit": created.report.commit or None,
-                "notes": notes,
-                "problems": _problems_json(created.vault.manifest.problems()),
-            }
-        )
+        emit_json(created_json(created))
         return
     if not (created.added or created.excluded or created.configured):
         say(f"{created.vault.root} is a vault already; nothing changed.")
@@ -60,6 +49,7 @@ def init(
         say("  set    merge driver for notes  in the repository's own configuration")
     if created.report.commit:
         say(f"Committed as {created.report.commit[:7]}.")
+    notes, _ = created.vault.view.totals()
     say(f"{notes:,} notes in {created.vault.root}.")
     _say_problems(created.vault.manifest.problems())
 
@@ -73,20 +63,10 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
     opened = open_here(vault)
     report = sync_vault(opened, ProgressLine("reading notes"))
-    notes, tokens = opened.view.totals()
     if as_json:
-        emit_json(
-            {
-                "notes": notes,
-                "tokens": tokens,
-                "added": report.added,
-                "changed": report.changed,
-                "removed": report.removed,
-                "seconds": round(report.seconds, 3),
-                "problems": _problems_json(opened.manifest.problems()),
-            }
-        )
+        emit_json(synced_json(opened, report))
         return
+    notes, _ = opened.view.totals()
     say(
         f"{notes:,} notes, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
@@ -108,10 +88,6 @@ def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     for path in paths:
         say_painted("trusted  ", "green", path)
     say(f"{len(paths)} active policies and skills stand under Instructions from now on.")
-
-
-def _problems_json(problems: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"path": path, "problem": problem} for path, problem in problems]
 
 
 def _say_problems(problems: list[tuple[str, str]]) -> None:

@@ -15,11 +15,11 @@ from xml.sax.saxutils import escape
 
 import typer
 
+from vaultmem.answers.health import daemon_json, happened_json, watcher_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.core.json_values import as_named
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _begin_to_answer(
 def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
     try:
         if as_json:
-            emit_json({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **as_named(happened)})
+            emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
         else:
             style = _STYLES.get(happened.what, "dim")
             text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
@@ -186,7 +186,7 @@ def _say_status(vault: Vault, as_json: bool) -> None:
 
     found = find_watcher(vault)
     if as_json:
-        emit_json({"watching": found is not None, "watcher": found})
+        emit_json(watcher_json(found))
     elif found is None:
         say("Nobody watches this vault; `vaultmem watch` does.")
     else:
@@ -227,7 +227,7 @@ def _start_daemon(vault: Vault, as_json: bool) -> None:
             raise VaultError(f"the watcher did not start; see {log} ({''.join(last)[:200]})")
         time.sleep(0.05)
     if as_json:
-        emit_json({"watcher": found, "log": str(log)})
+        emit_json(daemon_json(found, log))
     else:
         say(f"Watching {vault.root} as process {found.pid}; it writes to {log}.")
 

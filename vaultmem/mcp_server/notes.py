@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.notes import note_json
-from vaultmem.core.json_values import as_plain
+from vaultmem.answers.notes import edited_json, note_json
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
@@ -47,7 +46,7 @@ def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         refs=tuple(given.get("refs", ())),
     )
     done = remember(vault, memory, force=given.get("force", False))
-    return Answer("\n".join(_describe_remembered(done)), {**as_plain(done)})
+    return Answer("\n".join(_describe_remembered(done)), done._asdict())
 
 
 def _describe_remembered(done: Remembered) -> list[str]:
@@ -100,7 +99,7 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         blob = _change_state(vault, path, given)
     else:
         blob = _set_property(vault, path, given)
-    return Answer(f"Changed {path}; it is {blob} now.", {"path": str(path), "blob": blob})
+    return Answer(f"Changed {path}; it is {blob} now.", edited_json(path, blob))
 
 
 def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:

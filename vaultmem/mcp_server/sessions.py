@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
+from vaultmem.answers.sessions import standing_json
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.schemas import answer, arguments, choice, rows, text, texts, whole
 from vaultmem.mcp_server.tool import Answer, Tool
@@ -92,7 +93,7 @@ def _close(vault: Vault, given: dict[str, Any]) -> Answer:
     done = close_session(vault, _named(vault, given), status, summary, learned)
     told = [f"Closed {done.session.facts.id} as {status}."]
     told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
-    data = {**_facts(done.session), **report_json(done.report)}
+    data = {**standing_json(done.session.facts), **report_json(done.report)}
     return Answer("\n".join(told), data)
 
 
@@ -131,12 +132,7 @@ def _tell_begun(vault: Vault, begun: Begun, given: dict[str, Any]) -> Answer:
 
 
 def _tell(word: str, session: Session) -> Answer:
-    return Answer(f"{word} {session.facts.id}", _facts(session))
-
-
-def _facts(session: Session) -> dict[str, Any]:
-    facts = session.facts
-    return {"session": facts.id, "status": facts.status, "note": facts.path}
+    return Answer(f"{word} {session.facts.id}", standing_json(session.facts))
 
 
 def _named(vault: Vault, given: dict[str, Any], or_last: bool = False) -> str:

@@ -1,0 +1,33 @@
+"""What agents have been told of a vault, and what was taken in of theirs, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vaultmem.services.connecting.connect import Connection, SettingsChange
+    from vaultmem.services.sessions.take_in import TakenIn
+
+
+def connected_json(
+    client: str, changes: Sequence[SettingsChange], *, is_dry: bool
+) -> dict[str, Any]:
+    """Return the changes of a client's settings that were or would be made."""
+    return {"client": client, "dry_run": is_dry, "changes": changes}
+
+
+def connections_json(found: Sequence[Connection]) -> dict[str, Any]:
+    """Return which clients know a vault, and where that is written."""
+    return {"connections": found}
+
+
+def skill_json(path: Path, action: str) -> dict[str, Any]:
+    """Return where the skill stands or stood, and what was done with it."""
+    return {"path": str(path), "action": action}
+
+
+def imported_json(done: Iterable[TakenIn]) -> dict[str, Any]:
+    """Return the transcripts that were read into sessions."""
+    return {"imported": [vars(each) for each in done]}

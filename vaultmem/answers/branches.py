@@ -1,0 +1,53 @@
+"""Branches, and merges of them, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.json_values import as_named
+
+if TYPE_CHECKING:
+    from vaultmem.services.branching.branches import ListedBranch
+    from vaultmem.services.branching.clash import Conflict
+    from vaultmem.services.branching.merge import MergeReport
+
+
+def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
+    """Return the branches, each compared with what is checked out."""
+    rows = [{**as_named(b.branch), **as_named(b), "folder": b.branch.folder or None} for b in found]
+    for row in rows:
+        del row["branch"]
+    return {"branches": rows}
+
+
+def branch_json(name: str, commit: str, *, is_removed: bool) -> dict[str, Any]:
+    """Return a branch that was made or removed, and the commit that it was at."""
+    return {"branch": name, "commit": commit, "removed": is_removed}
+
+
+def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
+    """Return the branch that is checked out now, and how many files changed."""
+    return {"branch": name, "commit": commit, "files": files}
+
+
+def merge_json(done: MergeReport) -> dict[str, Any]:
+    """Return what was merged into what; nothing was in conflict."""
+    return {
+        "merged": bool(done.commit),
+        "commit": done.commit or None,
+        "source": done.source,
+        "into": done.into,
+        "paths": done.paths,
+        "conflicts": [],
+    }
+
+
+def unmerged_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why nothing was merged."""
+    return {"merged": False, "conflicts": conflicts}
+
+
+def untaken_json(conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return why no note was taken over from a branch, and so none promoted."""
+    return {"promoted": [], "commit": None, "conflicts": conflicts}

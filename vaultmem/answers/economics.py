@@ -1,0 +1,60 @@
+"""What memory costs as JSON: what is pinned, and what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vaultmem.services.economics import PinnedNote, Stats, Sums
+
+
+def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:
+    """Return what is pinned, what it costs in each pack, and what a pack may cost."""
+    shown = [
+        {
+            "path": each.record.path,
+            "title": each.record.title,
+            "kind": each.record.kind,
+            "sections": each.sections,
+            "tokens": each.tokens,
+        }
+        for each in notes
+    ]
+    return {"pinned": shown, "tokens": tokens, "budget": budget}
+
+
+def stats_json(found: Stats) -> dict[str, Any]:
+    """Return what packs and recalls cost, in all and by session, and what they found."""
+    return {
+        "notes": found.notes,
+        "flat": found.flat,
+        "packs": _sums_json(found.packs),
+        "recalls": _sums_json(found.recalls),
+        "sessions": [
+            {
+                "agent": each.agent or None,
+                "session": each.session or None,
+                "packs": _sums_json(each.packs),
+                "recalls": _sums_json(each.recalls),
+                "last": each.last,
+            }
+            for each in found.sessions
+        ],
+        "found_nothing": [{"query": query, "times": times} for query, times in found.failed],
+        "most_recalled": [
+            {"path": each.path, "times": each.times, "last": each.last, "best": each.best}
+            for each in found.most
+        ],
+        "never_recalled": found.never,
+    }
+
+
+def _sums_json(sums: Sums) -> dict[str, Any]:
+    return {
+        "calls": sums.calls,
+        "sent": sums.sent,
+        "flat": sums.flat,
+        "saved": sums.saved,
+        "empty": sums.empty,
+    }
