@@ -52,9 +52,10 @@ def measure_recall(bench: Bench, vault: Vault) -> list[Row]:
 
 def content_of(query: str) -> list[str]:
     """Return a question's words without stop words."""
-    from vaultmem.core.finding.terms import STOP_WORDS, split_words
+    from vaultmem.core.finding.terms import split_words
+    from vaultmem.core.languages import read_words
 
-    return [word for word in split_words(query) if word not in STOP_WORDS]
+    return [word for word in split_words(query) if word not in read_words("stop_words")]
 
 
 def _measure_ripgrep(bench: Bench, ours: Callable[[str], object], warm: int) -> list[Row]:

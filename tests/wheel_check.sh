@@ -13,8 +13,11 @@ trap 'rm -rf "$folder"' EXIT INT TERM
 "$folder/venv/bin/python" -m pip install -q "$folder"/dist/vaultmem-*.whl
 export HOME="$folder/home" XDG_STATE_HOME="$folder/state" XDG_CONFIG_HOME="$folder/config"
 mkdir -p "$HOME"
+source=$(pwd)
 cd "$folder" # Away from the checkout, so that only the installed package can be imported.
 vaultmem() { "$folder/venv/bin/vaultmem" "$@"; }
+languages=$("$folder/venv/bin/python" -c "from vaultmem.core import languages; print(*languages.__path__)")
+diff -r -x "*.py" -x __pycache__ "$source/vaultmem/core/languages" "$languages"
 vaultmem init vault
 cd vault
 test -f MEMORY.md && test -f templates/decision.md && test -f .gitignore

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from vaultmem.core.finding.query import MAX_QUERY_CHARS, NoteFilter, parse_query
 from vaultmem.core.finding.terms import (
     MAX_TERM_LENGTH,
-    STOP_WORDS,
     count_terms,
     split_words,
     term_sequence,
 )
+from vaultmem.core.languages import read_words
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
 
@@ -64,7 +64,7 @@ def test_pairs_of_a_cjk_query_stand_in_the_text() -> None:
 
 def test_stop_words_are_not_terms() -> None:
     assert term_sequence("Who did what, and has it been done?") == []
-    assert all(not term_sequence(word.upper()) for word in STOP_WORDS)
+    assert all(not term_sequence(word.upper()) for word in read_words("stop_words"))
 
 
 def test_words_that_are_too_long_are_not_indexed() -> None:

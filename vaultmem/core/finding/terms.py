@@ -1,6 +1,6 @@
 """Words to index terms: the same analysis for notes and for queries.
 
-Words are runs of letters and digits, lower-cased, accents folded, English stop words dropped,
+Words are runs of letters and digits, lower-cased, accents folded, stop words dropped,
 irregular forms made regular, stemmed by Porter's stemmer. A run of Chinese, Japanese or Korean
 characters becomes overlapping pairs of characters, the usual choice without a dictionary.
 
@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from vaultmem.core.finding.words import IRREGULAR_FORMS, STOP_WORDS, WEAK_WORDS
+from vaultmem.core.languages import read_pairs, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,8 @@ class _Stems(dict[str, str]):
             return ""
         if len(self) > 500_000:
             self.clear()
-        stem = "" if word in STOP_WORDS else _stemmer()(IRREGULAR_FORMS.get(word, word))
+        is_stop_word = word in read_words("stop_words")
+        stem = "" if is_stop_word else _stemmer()(read_pairs("irregular_forms").get(word, word))
         self[word] = stem
         return stem
 
@@ -198,4 +199,4 @@ def _name_compound(text: str) -> Iterator[str]:
 @cache
 def weak_terms() -> frozenset[str]:
     """Return the terms of words that say little about what a question is after."""
-    return frozenset(filter(None, map(_stems.__getitem__, WEAK_WORDS)))
+    return frozenset(filter(None, map(_stems.__getitem__, read_words("weak_words"))))

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import combinations, takewhile
 
-from vaultmem.core.similarity import quantities, words
+from vaultmem.core.languages import read_lines
+from vaultmem.core.similarity import words
 from vaultmem.core.similarity.difference import Difference
+from vaultmem.core.similarity.figures import read_units
 from vaultmem.core.similarity.statement import Statement
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
-words.COPULAS = frozenset(
-    ["is", "are", "was", "were", "be", "ist", "sind", "wird", "werden", "war", "waren"]
-)
-
-_SPANS = words.TIMES_OF_DAY | frozenset(quantities.UNITS.split()[::3])
+_SPANS = words.TIMES_OF_DAY | frozenset(read_units())
 
 
 def compare_negations(ours: Statement, theirs: Statement) -> Iterator[Difference]:
@@ -165,9 +163,8 @@ def _may_act(token: Token) -> bool:
 
 @cache
 def _opposites() -> dict[str, tuple[str, ...]]:
-    parts = words.OPPOSITES.split()
     found: dict[str, tuple[str, ...]] = {}
-    for one, other in zip(parts[::2], parts[1::2], strict=True):
+    for one, other in map(str.split, read_lines("opposites")):
         found[one] = (*found.get(one, ()), other)
         found[other] = (*found.get(other, ()), one)
     return found

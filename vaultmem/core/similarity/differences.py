@@ -176,10 +176,10 @@ def _compare_limits(ours: Statement, theirs: Statement, alone: Unmatched) -> Ite
     if ours.bounds != theirs.bounds:
         yield Difference("limit", " ".join(ours.bounds), " ".join(theirs.bounds))
     if not (ours.negated or theirs.negated):
-        yield from _oppose("modality", ours, theirs, words.MUST, words.MAY)
+        yield from _oppose("modality", ours, theirs, words.OBLIGATIONS, words.PERMISSIONS)
     yield from _oppose("tense", ours, theirs, words.PAST, words.PRESENT)
     yield from _oppose("tense", ours, theirs, words.PAST, words.FUTURE)
-    yield from _oppose("choice", ours, theirs, frozenset({"or", "oder"}), frozenset({"and", "und"}))
+    yield from _oppose("choice", ours, theirs, words.ALTERNATIVES, words.ADDITIONS)
 
 
 def _oppose(

@@ -1,11 +1,16 @@
-"""Figures, dates and times in one form each."""
+"""Figures, units, dates and times in one form each."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from vaultmem.core.similarity import quantities
-from vaultmem.core.similarity.patterns import MONTHS
+from vaultmem.core.languages import read_pairs
+
+_NAMES = sorted((name.capitalize() for name in read_pairs("months")), key=len, reverse=True)
+
+#: The names of months, as a pattern.
+MONTHS = rf"(?:{'|'.join(_NAMES)})"
 
 
 def read_date(raw: str) -> str:
@@ -19,7 +24,7 @@ def read_date(raw: str) -> str:
 def read_named_date(raw: str) -> str:
     """Return `14 March 2026`, `March 14` or `May 2025` as a date; no year where none is said."""
     name = re.search(MONTHS, raw)
-    month = int(pairs(quantities.MONTHS)[name.group().lower()]) if name else 0
+    month = int(read_pairs("months")[name.group().lower()]) if name else 0
     numbers = [int(part) for part in re.findall(r"\d+", raw)]
     year = next((number for number in numbers if number > 31), None)
     day = next((number for number in numbers if number <= 31), None)
@@ -44,14 +49,8 @@ def read_figure(text: str) -> str:
     return text.replace(",", ".").replace(" ", "")
 
 
-def pairs(text: str) -> dict[str, str]:
-    """Return a table that is written as words in pairs."""
-    parts = text.split()
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def units() -> dict[str, tuple[str, float]]:
-    """Return dimension and factor of each unit."""
-    parts = quantities.UNITS.split()
-    triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return {unit: (dimension, float(factor)) for unit, dimension, factor in triples}
+@cache
+def read_units() -> dict[str, tuple[str, float]]:
+    """Return what each unit measures, and its factor."""
+    rows = ((unit, *said.split()) for unit, said in read_pairs("units").items())
+    return {unit: (dimension, float(factor)) for unit, dimension, factor in rows}

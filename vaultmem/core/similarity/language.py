@@ -7,44 +7,55 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.finding.words import IRREGULAR_FORMS
-from vaultmem.core.similarity import quantities, words
-from vaultmem.core.similarity.figures import pairs
-from vaultmem.core.similarity.synonyms import SYNONYMS
+from vaultmem.core.languages import list_languages, read_lines, read_pairs
+from vaultmem.core.similarity import words
+from vaultmem.core.similarity.words import find_words
 
 #: British spellings and adverbs, also in words that have no other: both sides are treated alike.
 _BRITISH = re.compile(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
 _OUR = re.compile(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
 _ADVERB = re.compile(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
-_UMLAUT = re.compile("[äöüß]", re.IGNORECASE)
 _PREFIXES = ("re", "over", "under", "out")
 
 
 class Language(NamedTuple):
-    """A text's language: English, or German, where every noun is written as a name is.
+    """A text's language by its code; `has_capital_nouns` where a noun is written as a name is.
 
     `is_shouting` tells that all of the text is in capitals.
     """
 
-    is_german: bool
+    code: str
+    has_capital_nouns: bool
     is_shouting: bool
     stem: Callable[[str], str]
 
 
 def guess_language(text: str) -> Language:
-    """Guess a text's language by its function words."""
-    names = re.findall(r"[^\W\d_]+", text.lower())
-    german = sum(name in words.GERMAN_MARKS for name in names)
-    english = sum(name in words.ENGLISH_MARKS for name in names)
-    is_german = german > english or (german == english and bool(_UMLAUT.search(text)))
-    return Language(is_german, text.isupper(), _stemmers()[is_german])
+    """Guess a text's language by its function words, then by letters that no other has."""
+    lower = text.lower()
+    names = re.findall(r"[^\W\d_]+", lower)
+
+    def count_marks(code: str) -> tuple[int, bool]:
+        marks = find_words("mark", code)
+        letters = read_pairs("language", code).get("letters", "")
+        return sum(name in marks for name in names), not set(letters).isdisjoint(lower)
+
+    language = _read_language(max(list_languages(), key=count_marks))
+    return language._replace(is_shouting=text.isupper())
+
+
+def has_trait(word: str, trait: str, language: Language) -> bool:
+    """Tell whether a word in lower case has a trait, in its own language or in another.
+
+    A homograph of another language's word counts only if its own language gives it that trait.
+    """
+    is_homograph = word in _find_homographs(language.code)
+    return word in find_words(trait, language.code if is_homograph else "")
 
 
 def is_function_word(word: str, language: Language) -> bool:
     """Tell whether a word in lower case only holds others together, or limits them."""
-    if word in words.GERMAN_ONLY and not language.is_german:
-        return word in words.ENGLISH_TOO
-    return word in words.STOP or word in _limiting()
+    return word == "insteadof" or has_trait(word, "function", language)
 
 
 def is_light(key: str) -> bool:
@@ -60,56 +71,66 @@ def is_environment(key: str) -> bool:
 @lru_cache(maxsize=20_000)
 def unify_word(word: str, language: Language) -> str:
     """Return the one form of a word in lower case."""
-    word = _rates().get(word, word)
-    known = _synonyms(language.is_german)
+    word = read_pairs("rates").get(word, word)
+    known, irregular = _read_synonyms(language.code), read_pairs("irregular_forms")
     if word in known:
         return known[word]
-    if not language.is_german:
+    if language.code == "en":
         word = _ADVERB.sub("", _OUR.sub("or", _BRITISH.sub("iz", word)))
-    word = IRREGULAR_FORMS.get(word, word)
+    word = irregular.get(word, word)
     for prefix in _PREFIXES:
         rest = word.removeprefix(prefix)
-        if rest != word and rest in IRREGULAR_FORMS:
-            word = f"{prefix}{IRREGULAR_FORMS[rest]}"
+        if rest != word and rest in irregular:
+            word = f"{prefix}{irregular[rest]}"
     stem = language.stem(word)
     return known.get(word, known.get(stem, stem))
 
 
 @cache
-def _stemmers() -> tuple[Callable[[str], str], Callable[[str], str]]:
+def _read_language(code: str) -> Language:
+    said = read_pairs("language", code)
+    return Language(code, said.get("capital_nouns") == "yes", False, _find_stemmer(code))
+
+
+@cache
+def _find_stemmer(code: str) -> Callable[[str], str]:
+    """Return what takes a language's endings off; without a stemmer a word stays as it is."""
     from Stemmer import Stemmer
 
-    german = Stemmer("german").stemWord
+    name = read_pairs("language", code).get("stemmer")
+    if name is None:
+        return str
+    stem: Callable[[str], str] = Stemmer(name).stemWord
+    return _without_participles(stem) if code == "de" else stem
+
+
+def _without_participles(stem: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a German stemmer that takes a weak participle back to its verb: gelöscht, löscht."""
 
     def stem_german(word: str) -> str:
-        """Take a weak participle back to its verb's stem: gelöscht, löscht, löschen."""
         bare = word[2:] if word.startswith("ge") and word.endswith("t") and len(word) > 6 else word
-        stem: str = german(bare)
+        found = stem(bare)
         for ending in ("et", "t"):
-            if stem.endswith(ending) and len(stem) > 4:
-                stem = stem.removesuffix(ending)
-        return stem
+            if found.endswith(ending) and len(found) > 4:
+                found = found.removesuffix(ending)
+        return found
 
-    return Stemmer("english").stemWord, stem_german
-
-
-@cache
-def _rates() -> dict[str, str]:
-    return pairs(quantities.RATES)
+    return stem_german
 
 
 @cache
-def _limiting() -> frozenset[str]:
-    groups = (words.NEGATIONS, words.EXCEPTIONS, words.CONDITIONS, words.ONLY, words.UNCERTAIN)
-    return frozenset().union(*groups, words.SOME, words.MUST, words.MAY, {"insteadof"})
+def _find_homographs(code: str) -> frozenset[str]:
+    """Return the function words of other languages that are other words in this one."""
+    others = (find_words("homograph", each) for each in list_languages() if each != code)
+    return frozenset().union(*others)
 
 
 @cache
-def _synonyms(is_german: bool) -> dict[str, str]:
+def _read_synonyms(code: str) -> dict[str, str]:
     """Return what stands for each word of a group, by the word and by its stem."""
-    stem = _stemmers()[is_german]
+    stem = _find_stemmer(code)
     found: dict[str, str] = {}
-    for line in SYNONYMS.strip().splitlines():
+    for line in read_lines("synonyms"):
         first, *others = line.split()
         for each in (first, *others):
             found.setdefault(each, stem(first))
@@ -119,6 +140,5 @@ def _synonyms(is_german: bool) -> dict[str, str]:
 
 @cache
 def _keys_of(group: frozenset[str]) -> frozenset[str]:
-    english, german = (Language(flag, False, _stemmers()[flag]) for flag in (False, True))
-    forms = (unify_word(word, each) for word in group for each in (english, german))
-    return frozenset((*group, *forms))
+    languages = [_read_language(code) for code in list_languages()]
+    return group.union(unify_word(word, each) for word in group for each in languages)

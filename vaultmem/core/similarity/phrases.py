@@ -6,13 +6,13 @@ import re
 import unicodedata
 from functools import cache
 
-from vaultmem.core.similarity.patterns import MONTHS
-from vaultmem.core.similarity.quantities import NUMBERS
+from vaultmem.core.languages import read_pairs
+from vaultmem.core.similarity.figures import MONTHS
 
 # Marks that the reading of a statement knows: <= >= < > for limits, and three words of its own.
 INSTEAD, EXCEPT = "insteadof", "except"
 
-_NUMBERS = dict(zip(NUMBERS.split()[::2], NUMBERS.split()[1::2], strict=True))
+_NUMBERS = read_pairs("numbers")
 _BEFORE_NUMBER = rf"\s+(?=[€$£-]?\s?(?:\d|(?:{'|'.join(_NUMBERS)})\b))"
 
 _PHRASES: tuple[tuple[str, str], ...] = (

@@ -16,8 +16,8 @@ from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
 LIMITS = {
     "exception": words.EXCEPTIONS,
     "only": words.ONLY,
-    "certainty": words.UNCERTAIN,
-    "quantifier": words.SOME,
+    "certainty": words.HEDGES,
+    "quantifier": words.QUANTIFIERS,
     "condition": words.CONDITIONS,
 }
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.similarity import figures, quantities, words
+from vaultmem.core.languages import read_pairs
+from vaultmem.core.similarity import figures, words
+from vaultmem.core.similarity.figures import MONTHS
 from vaultmem.core.similarity.language import (
     Language,
     guess_language,
+    has_trait,
     is_environment,
     is_function_word,
     is_light,
     unify_word,
 )
-from vaultmem.core.similarity.patterns import TOKEN
 from vaultmem.core.similarity.phrases import unify_phrases
 
 
@@ -53,6 +55,46 @@ _MAX_FIGURE = 40
 _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
 
 
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_YEAR = r"\d{4}"
+
+#: How a text divides into tokens; the first pattern that fits counts.
+_PARTS = {
+    "url": r"https?://[^\s<>\"')]+",
+    "mail": r"[\w.+-]+@[\w-]+\.[\w.-]*\w",
+    "date": (
+        rf"\b{_YEAR}-\d\d(?:-\d\d)?(?:T\d\d:\d\d(?::\d\d)?)?\b"
+        rf"|\b\d{{1,2}}\.\d{{1,2}}\.{_YEAR}\b"
+    ),
+    "named_date": (
+        rf"\b{_DAY}\.? (?:of )?{MONTHS}\b\.?(?:,? {_YEAR})?\b"
+        rf"|\b{MONTHS}\b\.? {_DAY}\b(?:,? {_YEAR})?(?![:\d])"
+        rf"|\b{MONTHS}\b\.? {_YEAR}\b"
+    ),
+    "phone": r"\+\d[\d() -]{6,}\d",
+    "time": (
+        r"\b\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m\b)?(?: Uhr\b)?"
+        r"|\b\d{1,2} ?[ap]m\b|\b\d{1,2} Uhr\b"
+    ),
+    "flag": r"(?<![\w-])--?[A-Za-z][\w-]*",
+    "version": r"\bv?\d+(?:\.\d+){2,}[\w.+-]*\b|\bv\d+(?:\.\d+)*\b",
+    "number": (
+        r"(?P<sign>[€$£] ?)?(?<![\w.])-?\d+(?:[.,_ ]\d{3})*(?:[.,]\d+)?(?P<k>[kK](?!\w))?"
+        r"(?:[ -]?(?P<unit>°[CF]|%|€|\$|£|[A-Za-z]+(?:/[a-z]+)?))?(?!\w)"
+    ),
+    "issue": r"\#\d+",
+    "limit": r"<=|>=|<|>",
+    "identifier": (
+        r"[./\w]*\w(?:[./:@\\]+\w+|\(\)|::\w+)+(?:\(\))?|\w*_\w+|\.\w[\w.]+|/\w[\w/.-]*"
+        r"|[A-Za-z]\w*(?:-\w+)*-\d\w*"
+    ),
+    "word": r"[^\W_]+(?:'[^\W_]+)?(?:\+\d+)?",
+    "breaks": r"(?:[,;.!?\n]|:(?! ?\d))+",
+}
+
+_TOKEN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PARTS.items()))
+
+
 @lru_cache(maxsize=4096)
 def read_tokens(text: str) -> tuple[Token, ...]:
     """Return the tokens of a text in order; `BREAK` stands where a clause may end."""
@@ -60,7 +102,7 @@ def read_tokens(text: str) -> tuple[Token, ...]:
     language = guess_language(plain)
     found: list[Token] = []
     starts_sentence = True
-    for match in TOKEN.finditer(plain):
+    for match in _TOKEN.finditer(plain):
         tokens = _read_match(match, language, starts_sentence)
         if tokens:
             ends = match.lastgroup == "breaks" and any(mark in match.group() for mark in ".;!?\n:")
@@ -119,7 +161,7 @@ def _read_number(match: re.Match[str], language: Language) -> list[Token]:
     if match["k"]:
         value = f"{float(value) * 1000:.9g}"
     rest: list[Token] = []
-    if match["unit"] and (sign or unit not in _units()):
+    if match["unit"] and (sign or unit not in figures.read_units()):
         rest = _read_word(match["unit"], language, False)
         unit, raw = sign, raw.removesuffix(match["unit"])
     return [_make_quantity(value, unit, raw), *rest]
@@ -128,7 +170,7 @@ def _read_number(match: re.Match[str], language: Language) -> list[Token]:
 def _make_quantity(value: str, unit: str, raw: str) -> Token:
     if not unit:
         return Token(value, raw, TokenKind.NUMBER)
-    dimension, factor = _units()[unit]
+    dimension, factor = figures.read_units()[unit]
     try:
         amount = f"{float(value) * factor:.9g}"
     except ValueError:
@@ -140,14 +182,14 @@ def _read_word(raw: str, language: Language, starts: bool) -> list[Token]:
     word = raw.lower()
     if word == "second" or re.fullmatch(r"\d+(?:st|nd|rd|th)", word):
         return [Token({"second": "2nd"}.get(word, word), raw, TokenKind.WORD)]
-    if weekday := _weekdays().get(word.removesuffix("s")):
+    if weekday := read_pairs("weekdays").get(word.removesuffix("s")):
         return [Token(f"weekday {weekday}", raw, TokenKind.DATE)]
-    if raw[0].isupper() and (month := _months().get(word)) and word != "may":
+    if raw[0].isupper() and (month := read_pairs("months").get(word)) and word != "may":
         return [Token(f"-{int(month):02}", raw, TokenKind.DATE)]
-    if word in words.JOINING and (language.is_german or word not in words.GERMAN_ONLY):
+    if has_trait(word, "conjunction", language):
         return [Token("", "", TokenKind.BREAK), Token(word, raw, TokenKind.STOP)]
-    if word in _negated():
-        left = _read_word(_negated()[word], language, True)
+    if word in read_pairs("negated"):
+        left = _read_word(read_pairs("negated")[word], language, True)
         return [Token("not", raw, TokenKind.STOP), *left]
     key = unify_word(word, language)
     if word in words.LIGHT and not is_function_word(word, language):
@@ -156,7 +198,9 @@ def _read_word(raw: str, language: Language, starts: bool) -> list[Token]:
         return [Token(unify_word(word, language), raw, TokenKind.IDENTIFIER)]
     if re.fullmatch(r"[A-Z]{2,}s", raw):
         return [Token(unify_word(word[:-1], language), raw[:-1], TokenKind.IDENTIFIER)]
-    is_name = raw[0].isupper() and not starts and not raw.isupper() and not language.is_german
+    is_name = (
+        raw[0].isupper() and not starts and not raw.isupper() and not language.has_capital_nouns
+    )
     if is_function_word(word, language) and not is_name:
         return [Token(word, raw, TokenKind.STOP)]
     if is_environment(key):
@@ -166,23 +210,3 @@ def _read_word(raw: str, language: Language, starts: bool) -> list[Token]:
     if _MIXED.search(raw):
         return [Token(key if word != raw else raw, raw, TokenKind.IDENTIFIER)]
     return [Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD)]
-
-
-@cache
-def _weekdays() -> dict[str, str]:
-    return figures.pairs(quantities.WEEKDAYS)
-
-
-@cache
-def _months() -> dict[str, str]:
-    return figures.pairs(quantities.MONTHS)
-
-
-@cache
-def _negated() -> dict[str, str]:
-    return figures.pairs(words.NEGATED)
-
-
-@cache
-def _units() -> dict[str, tuple[str, float]]:
-    return figures.units()

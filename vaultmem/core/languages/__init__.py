@@ -1,0 +1,46 @@
+"""Word tables: a folder for each language, a file for each table, a line for each word.
+
+docs/languages.md says what each table holds, and how to add a language.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def list_languages() -> tuple[str, ...]:
+    """Return the code of each language that has a folder, English first."""
+    codes = [each.name for each in _FOLDER.iterdir() if each.name.isalpha()]
+    return tuple(sorted(codes, key=lambda code: (code != "en", code)))
+
+
+@cache
+def read_lines(table: str, language: str = "") -> tuple[str, ...]:
+    """Return the lines of a language's table, without comments; of all languages if none is named.
+
+    A language without that table has no lines.
+    """
+    if not language:
+        return tuple(line for each in list_languages() for line in read_lines(table, each))
+    try:
+        text = (_FOLDER / language / f"{table}.txt").read_text("utf-8")
+    except FileNotFoundError:
+        return ()
+    return tuple(line for line in text.split("\n") if line and line[0] != "#")
+
+
+@cache
+def read_words(table: str) -> frozenset[str]:
+    """Return the words of a table that has one in each line."""
+    return frozenset(read_lines(table))
+
+
+@cache
+def read_pairs(table: str, language: str = "") -> dict[str, str]:
+    """Return what a table says of the first word of each line; the first line about one counts."""
+    lines = (line.partition(" ") for line in reversed(read_lines(table, language)))
+    return {word: said for word, _, said in lines}
