@@ -101,11 +101,11 @@ def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
 def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
     """Index a vault and return what asks it, by words alone or with a model beside them."""
     from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
+    from vaultmem.environment import open_named_vault
     from vaultmem.services.finding.recall import recall
     from vaultmem.services.reading.sync import sync_vault
-    from vaultmem.vault import open_vault
 
-    vault = open_vault(folder)
+    vault = open_named_vault(folder)
     sync_vault(vault)
     dense = _open_scorer(vault, model) if model else None
 

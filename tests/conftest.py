@@ -18,6 +18,8 @@ from process_server import run_forked
 from replays import replay_all
 from vault_copies import VaultCopies
 
+from vaultmem.cli.start import SENT
+from vaultmem.environment import read_settings
 from vaultmem.vault import Vault, open_vault
 
 PERSON = ("Maren Person", "maren@example.org")
@@ -69,7 +71,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
     for name in list(os.environ):
-        if name.startswith(("GIT_", "VAULTMEM_", "XDG_")) or name in {"EDITOR", "VISUAL"}:
+        if name.startswith(("GIT_", "VAULTMEM_", "XDG_")) or name in {"EDITOR", "VISUAL", *SENT}:
             patch.delenv(name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitconfig").write_text(_GITCONFIG)
@@ -185,11 +187,11 @@ def vault_copies(tmp_path_factory: pytest.TempPathFactory) -> VaultCopies:
 
 @pytest.fixture
 def opened(home: Path) -> Iterator[Callable[..., Vault]]:
-    """Return a function that opens a vault; all are closed at the end of the test."""
+    """Return a function that opens a vault as front ends do; the end of the test closes them."""
     vaults: list[Vault] = []
 
-    def open_one(root: Path, **who: str) -> Vault:
-        vaults.append(open_vault(root, **who))
+    def open_one(root: Path, **who: Any) -> Vault:
+        vaults.append(open_vault(root, **{**read_settings(), **who}))  # type: ignore[typeddict-item]
         return vaults[-1]
 
     yield open_one

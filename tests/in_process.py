@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from conftest import Result
 
-import vaultmem.vault
+import vaultmem.environment
 from vaultmem.cli import opening
 from vaultmem.cli.app import build_commands, run
+from vaultmem.vault import Vault
 
 
 def run_here(
@@ -61,15 +62,15 @@ def _settings(env: Mapping[str, str], stdin: io.TextIOWrapper) -> Iterator[None]
 @contextlib.contextmanager
 def _closing_vaults() -> Iterator[None]:
     """Close what a command leaves open because its process ends."""
-    vaults: list[vaultmem.vault.Vault] = []
-    real = vaultmem.vault.open_vault
+    vaults: list[Vault] = []
+    real = vaultmem.environment.open_vault
 
-    def open_one(*arguments: Any, **who: Any) -> vaultmem.vault.Vault:
+    def open_one(*arguments: Any, **who: Any) -> Vault:
         vaults.append(real(*arguments, **who))
         return vaults[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vaultmem.vault, "open_vault", open_one)
+        patch.setattr(vaultmem.environment, "open_vault", open_one)
         try:
             yield
         finally:

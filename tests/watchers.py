@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from support import wait_until
 
 from vaultmem.core.finding.query import parse_query
+from vaultmem.environment import open_named_vault
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
-from vaultmem.storage.watch_socket import socket_path
+from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.watch_socket import ask_watcher, socket_path
 from vaultmem.vault import Vault, open_vault
 
 
@@ -28,7 +30,7 @@ def watched(root: Path) -> Iterator[tuple[WatchLoop, list[Happened]]]:
     ready = threading.Event()
 
     def run() -> None:
-        vault = open_vault(root)
+        vault = open_named_vault(root)
         loops.append(WatchLoop(vault, told.append))
         ready.set()
         loops[0].run()
@@ -56,12 +58,22 @@ def watch_process(root: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
     )
     try:
-        socket = socket_path(str(root))
+        socket = find_socket(root)
         wait_until(lambda: process.poll() is not None or os.path.exists(socket), 60)
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+def find_socket(root: Path) -> str:
+    """Return where the watcher of a vault listens."""
+    return socket_path(str(root), find_user_folder("state", os.environ))
+
+
+def ask(root: Path, version: str, words: Sequence[str]) -> tuple[int, bytes, bytes] | None:
+    """Return what the watcher of a vault answers."""
+    return ask_watcher(find_socket(root), str(root), version, words)
 
 
 def found(root: Path, query: str) -> list[str]:

@@ -6,9 +6,11 @@ import copy
 import hashlib
 import os
 import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
 from vaultmem.errors import NoVaultError, VaultError
@@ -23,11 +25,36 @@ from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from vaultmem.storage.git.history import History
     from vaultmem.storage.index.search_index import SearchIndex
+
+#: An environment that says nothing.
+_NOTHING: Mapping[str, str] = {}
+
+
+class UserFolders(NamedTuple):
+    """The user's own folders: of what can be made again, of settings, and of what is kept."""
+
+    state: Path
+    config: Path
+    data: Path
+
+
+class VaultSettings(TypedDict, total=False):
+    """What `open_vault` can be told besides a vault's path."""
+
+    agent: str
+    session: str
+    tool_call: str
+    ref: str
+    now: Callable[[], float]
+    config: Config | None
+    keeps_receipts: bool
+    tokenizer: str
+    folders: UserFolders | None
+    environment: Mapping[str, str]
 
 
 class Vault:
@@ -35,32 +62,39 @@ class Vault:
 
     `author` is who writes; its agent is empty where nobody named one, so that a person gives the
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
-    `now` tells the time of what is written and weighed, in seconds since the epoch. With
-    `postpones_index`, what is written is left for the next sync to index.
+    `now` tells the time of what is written, weighed and shown, in seconds since the epoch.
+    `tokenizer` and `environment` are as `open_vault` has them. With `postpones_index`, what is
+    written is left for the next sync to index.
     """
 
     def __init__(
         self,
         root: Path,
         config: Config,
-        state_folder: Path,
+        folders: UserFolders,
         author: Author,
         ref: str = "",
         now: Callable[[], float] = time.time,
+        *,
+        keeps_receipts: bool = False,
+        tokenizer: str = "",
+        environment: Mapping[str, str] = _NOTHING,
     ) -> None:
         self.root = root
         self.config = config
-        self.state_folder = state_folder
+        key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+        self.state_folder = _private_folder(folders.state / "vaults" / key)
         self.author = author
         self.ref = ref
         self.now = now
+        self.tokenizer = tokenizer
+        self.environment = environment
         self.postpones_index = False
         self._lender: Vault | None = None
-        config_home, data_home = (Path(find_user_folder(kind)) for kind in ("config", "data"))
-        key = state_folder.name
-        self.trust = TrustStore(config_home / "trust" / f"{key}.json")
-        self.receipts = ReceiptStore(data_home / "receipts" / key)
-        self.artifacts = ArtifactStore(data_home / "artifacts" / key)
+        self._keeps_receipts = keeps_receipts
+        self.trust = TrustStore(folders.config / "trust" / f"{key}.json")
+        self.receipts = ReceiptStore(folders.data / "receipts" / key)
+        self.artifacts = ArtifactStore(folders.data / "artifacts" / key)
 
     @property
     def is_person(self) -> bool:
@@ -69,8 +103,12 @@ class Vault:
 
     @property
     def keeps_receipts(self) -> bool:
-        """Tell whether packs have a receipt unasked: those of agents, or $VAULTMEM_RECEIPTS."""
-        return not self.is_person or bool(os.environ.get("VAULTMEM_RECEIPTS"))
+        """Tell whether packs have a receipt unasked: an agent's always have."""
+        return self._keeps_receipts or not self.is_person
+
+    def local_time(self) -> datetime:
+        """Return the time by the vault's clock, here and without a zone, in whole seconds."""
+        return datetime.fromtimestamp(int(self.now()))
 
     @cached_property
     def state(self) -> State:
@@ -164,40 +202,58 @@ def open_vault(
     ref: str = "",
     now: Callable[[], float] = time.time,
     config: Config | None = None,
+    keeps_receipts: bool = False,
+    tokenizer: str = "",
+    folders: UserFolders | None = None,
+    environment: Mapping[str, str] = _NOTHING,
 ) -> Vault:
-    """Open the vault at `path`, else at $VAULTMEM_VAULT, else the one around the current folder.
+    """Open the vault at `path`, else the one around the current folder.
 
-    `agent`, `session` and `tool_call` say who writes; $VAULTMEM_AGENT, $VAULTMEM_SESSION_ID and
-    vaultmem.yaml stand in for what is empty. With no agent named, a person writes. `ref` is the
-    branch, tag or commit to work on, else $VAULTMEM_REF, else vaultmem.yaml's, else what is checked
-    out. `now` is the clock, in seconds since the epoch. `config` stands for vaultmem.yaml, which is
-    not read then.
+    No environment variable is read; `vaultmem.environment` is how the front ends read them.
+
+    `agent`, `session` and `tool_call` say who writes; vaultmem.yaml stands in for an empty agent.
+    With none named, a person writes. `ref` is the branch, tag or commit to work on, else
+    vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch; there
+    is no other. `config` stands for vaultmem.yaml, which is not read then. `keeps_receipts` gives a
+    person's packs receipts too. `tokenizer` names an encoding in which this process then counts
+    tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
+    `environment` is where agents name their session ($CLAUDE_SESSION_ID) and models are named
+    ($VAULTMEM_EMBEDDING_*, $VAULTMEM_LLM_*), in these names: nowhere, unless it is given.
 
     Raises:
         NoVaultError: there is no vault there.
         VaultError: vaultmem.yaml cannot be read, or the state folder is not the user's own.
     """
-    if os.environ.get("VAULTMEM_TOKENIZER"):
+    if tokenizer:
         from vaultmem.storage.tokenizer import use_tokenizer
 
-        use_tokenizer(os.environ)
+        use_tokenizer(tokenizer)
     root = _find_root(path)
     config = config or read_config(root)
-    agent = agent or os.environ.get("VAULTMEM_AGENT", "") or config.agent
-    session = session or os.environ.get("VAULTMEM_SESSION_ID", "")
-    author = Author(agent, session, tool_call)
-    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    state_folder = _private_folder(Path(find_user_folder("state")) / "vaults" / key)
-    ref = ref or os.environ.get("VAULTMEM_REF", "") or config.ref
-    return Vault(root, config, state_folder, author, ref, now)
+    author = Author(agent or config.agent, session, tool_call)
+    return Vault(
+        root,
+        config,
+        folders or find_user_folders(_NOTHING),
+        author,
+        ref or config.ref,
+        now,
+        keeps_receipts=keeps_receipts,
+        tokenizer=tokenizer,
+        environment=environment,
+    )
+
+
+def find_user_folders(environment: Mapping[str, str]) -> UserFolders:
+    """Return the user's own folders as an environment has them ($XDG_STATE_HOME, $HOME)."""
+    return UserFolders(*(Path(find_user_folder(k, environment)) for k in UserFolders._fields))
 
 
 def _find_root(path: str | Path | None) -> Path:
-    named = path or os.environ.get("VAULTMEM_VAULT")
-    if named:
-        root = Path(named).expanduser().resolve()
+    if path:
+        root = Path(path).expanduser().resolve()
         if not root.is_dir():
-            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {named}`")
+            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
         return root
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):

@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 from conftest import Result, RunCli
 from support import git, wait_until, write_notes
-from watchers import watch_process
+from watchers import ask, find_socket, watch_process
 
 import vaultmem
 from vaultmem.cli.start import make_words
 from vaultmem.services.watching.lease import catch_up
-from vaultmem.storage.watch_socket import ask_watcher, short_path, socket_path
+from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.watch_socket import short_path, socket_path
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -95,7 +96,7 @@ def watched_root(make_vault: Make, home: Path) -> Iterator[Path]:
     git(root, "branch", "side")
     write_notes(root, {"notes/late.md": "# Late\n\nA gangway, late.\n"})
     with watch_process(root):
-        wait_until(lambda: ask_watcher(str(root), vaultmem.__version__, ["settle"]))
+        wait_until(lambda: ask(root, vaultmem.__version__, ["settle"]))
         yield root
 
 
@@ -132,7 +133,7 @@ def make_question(root: Path, words: list[str], version: str = vaultmem.__versio
 
 
 def test_only_good_questions_get_an_answer(watched_root: Path) -> None:
-    path = socket_path(str(watched_root))
+    path = find_socket(watched_root)
     good = make_words(["recall", "gangway"])
     bad = [b"x\n", b"\n", b"0\n", b"-1\n", b"4\n\0\0\0\0", b"70000\n", b"9" * 20]
     bad += [
@@ -160,7 +161,7 @@ def test_only_good_questions_get_an_answer(watched_root: Path) -> None:
 def test_callers_that_are_slow_or_many_are_in_nobodys_way(
     watched_root: Path, run_cli: RunCli
 ) -> None:
-    path = socket_path(str(watched_root))
+    path = find_socket(watched_root)
     silent = []
     for _ in range(3):
         silent.append(socket.socket(socket.AF_UNIX))
@@ -261,7 +262,7 @@ def run_on_terminal(root: Path, line: list[str], env: dict[str, str]) -> bytes:
 @contextmanager
 def answering(root: Path, answer: bytes, hold: float = 0) -> Iterator[None]:
     """Stand in for a watcher that answers everybody with the same bytes, and hangs up."""
-    path = socket_path(str(root))
+    path = find_socket(root)
     Path(path).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         with short_path(path) as short:
@@ -310,9 +311,9 @@ def test_an_answer_that_is_none_costs_nothing_but_time(make_vault: Make, run_cli
         b"\n-\n",
     ):
         with answering(root, answer):
-            assert ask_watcher(str(root), "", []) is None, answer
+            assert ask(root, "", []) is None, answer
     with answering(root, b"\n3 4 2\nhalf!?"):
-        assert ask_watcher(str(root), "", []) == (3, b"half", b"!?")
+        assert ask(root, "", []) == (3, b"half", b"!?")
 
 
 def has_socket(process: int) -> bool:
@@ -365,7 +366,7 @@ def test_a_library_asks_a_live_watcher_instead_of_looking(watched_root: Path, op
     catch_up(vault)
     assert looks == []
     assert "notes/new.md" in vault.view.blobs()
-    Path(socket_path(str(watched_root))).unlink()
+    Path(find_socket(watched_root)).unlink()
     catch_up(vault)
     looking = False
     assert str(watched_root) in looks
@@ -373,5 +374,6 @@ def test_a_library_asks_a_live_watcher_instead_of_looking(watched_root: Path, op
 
 def test_socket_is_where_the_vault_has_its_state(make_vault: Make) -> None:
     vault = open_vault(make_vault())
-    assert socket_path(str(vault.root)) == str(vault.state_folder / "watch.sock")
+    state_home = find_user_folder("state", os.environ)
+    assert socket_path(str(vault.root), state_home) == str(vault.state_folder / "watch.sock")
     vault.close()

@@ -13,14 +13,13 @@ import pytest
 from conftest import Result, RunCli
 from support import wait_until
 from test_warm import answering
-from watchers import watch_process
+from watchers import ask, find_socket, watch_process
 
 import vaultmem
 from vaultmem.cli.events import answer_plainly
 from vaultmem.cli.start import MAX_INPUT, is_warm, make_words
 from vaultmem.core.hook_payload import MAX_PAYLOAD
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage.watch_socket import ask_watcher, socket_path
 from vaultmem.vault import open_vault
 
 Make = Callable[..., Path]
@@ -38,7 +37,7 @@ def watched_root(make_vault: Make, home: Path) -> Iterator[Path]:
     """Give a vault with a watcher."""
     root = make_vault(NOTES)
     with watch_process(root):
-        wait_until(lambda: ask_watcher(str(root), vaultmem.__version__, ["settle"]))
+        wait_until(lambda: ask(root, vaultmem.__version__, ["settle"]))
         yield root
 
 
@@ -79,12 +78,12 @@ def test_a_watcher_is_told_what_stands_on_standard_input(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["vaultmem"])
     words = make_words(["hook", "prompt"], ASKED.encode())
-    code, out, err = ask_watcher(str(watched_root), vaultmem.__version__, words) or (9, b"", b"")
+    code, out, err = ask(watched_root, vaultmem.__version__, words) or (9, b"", b"")
     assert (code, err) == (0, b"")
     assert b"one job each" in out
     for event in ("session-start", "stop", "session-end", "pre-compact"):
         words = make_words(["hook", event], ASKED.encode())
-        assert ask_watcher(str(watched_root), vaultmem.__version__, words) is None
+        assert ask(watched_root, vaultmem.__version__, words) is None
     assert not (watched_root / "sessions/a-1.md").exists()
 
 
@@ -185,7 +184,7 @@ def test_a_command_loads_nothing_that_it_does_not_need(
 
 def test_a_command_closes_what_it_opened(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault(NOTES)
-    state = Path(socket_path(str(root))).parent
+    state = Path(find_socket(root)).parent
     for line in (["list"], ["recall", "refunds"], ["hook", "prompt"], ["pack", "refunds"]):
         assert run_cli(*line, "--vault", root, stdin=ASKED).code == 0
         assert [*state.glob("*-wal")] == []

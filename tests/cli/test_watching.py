@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 from support import git, wait_until, write_notes
-from watchers import found, watch_process
+from watchers import find_socket, found, watch_process
 
 from vaultmem.cli.watching import launchd_plist
 from vaultmem.services.watching.lease import hold_watch
 from vaultmem.storage.lock import is_held
-from vaultmem.storage.watch_socket import socket_path
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -75,7 +74,7 @@ def test_the_end_takes_in_what_is_pending(make_vault: Make, how: signal.Signals)
     assert {json.loads(line)["what"] for line in out.splitlines()} >= {"indexed", "committed"}
     assert found(root, "quagga") == ["notes/last.md"]
     assert git(root, "log", "-1", "--format=%s") == "promote"
-    assert not os.path.exists(socket_path(str(root)))
+    assert not os.path.exists(find_socket(root))
 
 
 def test_a_reader_that_goes_away_ends_it(make_vault: Make) -> None:

@@ -108,12 +108,12 @@ def test_exact_tokenizer_takes_the_place_of_the_estimate() -> None:
 
 
 @pytest.mark.usefixtures("estimate_again")
-def test_environment_names_an_exact_tokenizer() -> None:
+def test_an_encoding_names_an_exact_tokenizer() -> None:
     with pytest.raises(VaultError, match="no-such-encoding"):
         load_tokenizer("no-such-encoding")
-    use_tokenizer({})
+    use_tokenizer("")
     assert count_tokens("exactly this") == 3
     pytest.importorskip("bpe_openai", reason="the exact tokenizer is not installed")
-    use_tokenizer({"VAULTMEM_TOKENIZER": "o200k_base"})
+    use_tokenizer("o200k_base")
     text = (TEXTS / "chinese.txt").read_text(encoding="utf-8")
     assert count_tokens(text) == COUNTS["chinese"]["o200k_base"]

@@ -190,7 +190,7 @@ def test_notes_that_are_gone_leave_no_vectors(vault: Vault) -> None:
 
 
 def test_watcher_embeds_for_some_seconds_and_leaves_alone_what_fails(
-    vault: Vault, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
+    vault: Vault, opened: Open, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.failures = [(503, {}, b"")]
     assert embed_pending(vault, 5.0) is None
@@ -201,7 +201,7 @@ def test_watcher_embeds_for_some_seconds_and_leaves_alone_what_fails(
     assert done is not None
     assert done.embedded == done.sections
     monkeypatch.delenv("VAULTMEM_EMBEDDING_BASE_URL")
-    assert embed_pending(vault, 5.0) is None
+    assert embed_pending(opened(vault.root), 5.0) is None
 
 
 def test_vault_that_names_no_model_is_left_alone(

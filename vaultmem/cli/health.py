@@ -122,11 +122,11 @@ def _open_anyway(
         raise
     except VaultError as error:
         from vaultmem.config import Config
-        from vaultmem.vault import open_vault
+        from vaultmem.environment import open_named_vault
 
         before = context.find_root().params  # What was given before the command's name.
         place, who = vault or before.get("vault"), agent or before.get("agent", "")
-        opened = open_vault(place, agent=who, config=Config())
+        opened = open_named_vault(place, agent=who, config=Config())
         return opened, str(error)
 
 

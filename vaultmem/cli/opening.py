@@ -32,10 +32,10 @@ def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
 
 def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
     """Open the vault that the options name."""
-    from vaultmem.vault import open_vault
+    from vaultmem.environment import open_named_vault
 
-    opened = open_vault(
-        vault or _given.get("vault") or None,
+    opened = open_named_vault(
+        vault or _given.get("vault"),
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),

@@ -105,10 +105,11 @@ def _answer_warm(arguments: list[str]) -> int | None:
     try:
         rest, named = _take_vault(arguments)
         root = _find_root(named, arguments)
-        if not root or not has_socket(root):
+        socket = _find_socket(root) if root else ""
+        if not has_socket(socket):
             return None
         given = _read_input() if arguments[0] == "hook" else None
-        answer = ask_watcher(root, __version__, make_words(rest, given))
+        answer = ask_watcher(socket, root, __version__, make_words(rest, given))
     except (OSError, ValueError):
         answer = None
     if answer is None:
@@ -184,6 +185,13 @@ def _find_root(named: str, arguments: list[str]) -> str:
             return ""
         folder = above
     return folder
+
+
+def _find_socket(root: str) -> str:
+    from vaultmem.storage.user_folders import find_user_folder
+    from vaultmem.storage.watch_socket import socket_path
+
+    return socket_path(root, find_user_folder("state", os.environ))
 
 
 def _program() -> str:

@@ -151,7 +151,7 @@ def history(
 
     opened = open_synced(vault)
     found = view_task(opened, find_task(opened, name), budget or None)
-    _say_history(found, summarizer, as_json)
+    _say_history(opened, found, summarizer, as_json)
 
 
 def expand(
@@ -191,7 +191,7 @@ def handoff(
     if note:
         hand_over(opened, task, note)
         task = find_task(opened, task.id)
-    _say_history(view_task(opened, task, budget or None), summarizer, as_json)
+    _say_history(opened, view_task(opened, task, budget or None), summarizer, as_json)
 
 
 def family(
@@ -215,7 +215,7 @@ def family(
 
     opened = open_synced(vault)
     found = view_family(opened, session, query, since, until, budget or None)
-    _say_history(found, summarizer, as_json)
+    _say_history(opened, found, summarizer, as_json)
 
 
 def _open(vault: str, agent: str, session: str) -> Vault:
@@ -235,10 +235,10 @@ def _say_task(word: str, task: Task, as_json: bool) -> None:
         say_painted(f"{word:<5}  ", "green", f"{task.id}  ({task.status})")
 
 
-def _say_history(found: History, summarizer: str, as_json: bool) -> None:
+def _say_history(vault: Vault, found: History, summarizer: str, as_json: bool) -> None:
     from vaultmem.services.tasks.view import polish_summary
 
-    summary = polish_summary(found, summarizer)
+    summary = polish_summary(found, summarizer, vault.environment)
     if as_json:
         emit_json(view_json(found, summary))
         return

@@ -31,10 +31,11 @@ def init(
     A folder outside git becomes a repository with a first commit. In an existing repository
     nothing is committed.
     """
+    from vaultmem.environment import read_settings
     from vaultmem.services.notes.create import create_vault
     from vaultmem.services.reading.sync import sync_vault
 
-    created = create_vault(folder, agent)
+    created = create_vault(folder, **read_settings(agent))
     sync_vault(created.vault, ProgressLine("reading notes"))
     if as_json:
         emit_json(created_json(created))

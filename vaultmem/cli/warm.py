@@ -18,9 +18,10 @@ import vaultmem
 from vaultmem.cli.opening import keep_warm
 from vaultmem.cli.running import run
 from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
+from vaultmem.environment import open_named_vault
 from vaultmem.errors import VaultError
 from vaultmem.storage.watch_socket import MAX_ANSWER, MAX_QUESTION, read_words, short_path
-from vaultmem.vault import Vault, open_vault
+from vaultmem.vault import Vault
 
 #: Seconds that a caller may take to ask and to listen, and the watcher to see the last change.
 _PATIENCE = 2.0
@@ -114,7 +115,7 @@ class WarmServer:
         """Open the vault, to be used by every command that is run here."""
         if before is not None:
             before.close()
-        vault = open_vault(self._root)
+        vault = open_named_vault(self._root)
         keep_warm(vault, self._settle)
         return vault
 

@@ -157,9 +157,10 @@ def _begin_to_answer(
     """Answer other commands from now on; without that, everything else still works."""
     from vaultmem.cli.warm import WarmServer
     from vaultmem.services.watching.watch import Happened
+    from vaultmem.storage.watch_socket import SOCKET_NAME
 
     try:
-        server = WarmServer(vault.state_folder / "watch.sock", vault.root, loop.settle)
+        server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle)
     except OSError as error:
         _tell(Happened("problem", f"no answers to other commands ({error})"), as_json, loop.stop)
         return

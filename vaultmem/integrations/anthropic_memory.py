@@ -16,10 +16,10 @@ from typing import Any
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
 
+from vaultmem.environment import open_named_vault
 from vaultmem.errors import VaultError
 from vaultmem.integrations.memory_commands import run_command
 from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.vault import open_vault
 
 
 class VaultMemoryTool(BetaAbstractMemoryTool):
@@ -36,7 +36,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
 
     def checkpoint(self, note: str) -> str:
         """Commit what was written; return the commit's id, empty if nothing was."""
-        vault = open_vault(self._vault, agent=self._agent, session=self._session)
+        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
         try:
             return save_checkpoint(vault, note).commit
         finally:
@@ -67,7 +67,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         return self._run(command)
 
     def _run(self, command: Any) -> str:
-        vault = open_vault(self._vault, agent=self._agent, session=self._session)
+        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
         try:
             return run_command(vault, command.to_dict())
         except VaultError as error:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from vaultmem.environment import open_named_vault
 from vaultmem.mcp_server.tool import see_at
 from vaultmem.services.watching.take_in import ChangeHints
-from vaultmem.vault import Vault, open_vault
+from vaultmem.vault import Vault
 
 Result = TypeVar("Result")
 
@@ -42,7 +43,7 @@ class KeptVault:
     def run(self, work: Work[Result], session: str) -> Result:
         """Return what `work` makes of the vault, in sync."""
         root, agent, ref = self._served
-        vault = open_vault(root, agent=agent, session=session, ref=ref)
+        vault = open_named_vault(root, agent=agent, session=session, ref=ref)
         kept, hints = self._keep(vault)
         vault.share_storage(kept)
         try:
@@ -66,7 +67,7 @@ class KeptVault:
         """Return what stays open, opened anew where something was replaced."""
         if self._kept is None or _identify(vault) != self._known:
             self.let_go()
-            kept = open_vault(self._served.root)
+            kept = open_named_vault(self._served.root)
             self._kept = kept, ChangeHints(kept, self._notice)
         return self._kept
 

@@ -1,13 +1,14 @@
 """An exact tokenizer in place of the estimate, where one is installed and asked for.
 
-$VAULTMEM_TOKENIZER names an encoding such as `o200k_base`; tiktoken or bpe-openai counts in it.
-The environment says so and not the vault: counting is many times slower than estimating.
+It is named by an encoding such as `o200k_base`; tiktoken or bpe-openai counts in it. Who opens a
+vault says so ($VAULTMEM_TOKENIZER in the front ends) and not the vault: counting is many times
+slower than estimating.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from vaultmem.core.tokens import set_tokenizer
 from vaultmem.errors import VaultError
@@ -18,13 +19,13 @@ VARIABLE = "VAULTMEM_TOKENIZER"
 _PACKAGES = ("tiktoken", "bpe_openai")
 
 
-def use_tokenizer(environment: Mapping[str, str]) -> None:
-    """Count tokens exactly from now on, if the environment names an encoding.
+def use_tokenizer(name: str) -> None:
+    """Count tokens exactly from now on, in this process, where an encoding is named.
 
     Raises:
         VaultError: no package that knows it is installed.
     """
-    if name := environment.get(VARIABLE, ""):
+    if name:
         set_tokenizer(load_tokenizer(name))
 
 

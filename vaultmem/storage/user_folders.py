@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 #: Each kind's folder in one's home under Linux, where no `$XDG_..._HOME` names another.
 _LINUX = {"state": ".local/state", "config": ".config", "data": ".local/share"}
 
 
-def find_user_folder(kind: str) -> str:
-    """Return the user's folder of vaultmem for "state", "config" or "data"."""
-    named = os.environ.get(f"XDG_{kind.upper()}_HOME", "")
-    folder = named or os.path.join(os.environ.get("HOME", ""), _LINUX[kind])
+def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
+    """Return the user's folder of vaultmem for "state", "config" or "data".
+
+    What the environment does not say, platformdirs finds out by itself.
+    """
+    named = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    folder = named or os.path.join(environment.get("HOME", ""), _LINUX[kind])
     if sys.platform == "linux" and os.path.isabs(folder):
         return os.path.join(folder, "vaultmem")
     import platformdirs

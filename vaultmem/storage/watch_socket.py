@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 
-from vaultmem.storage.user_folders import find_user_folder
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: What a watcher's socket is called in the folder of its vault's state.
+SOCKET_NAME = "watch.sock"
 
 #: Seconds in which a watcher that is alive says so, and that its answer may take.
 THERE = 2.0
@@ -30,22 +31,23 @@ MAX_ANSWER = 64 * 1024 * 1024
 _MAX_HEAD = 100
 
 
-def socket_path(root: str) -> str:
+def socket_path(root: str, state_home: str) -> str:
     """Return where the watcher of a vault (its real path) listens: beside the vault's state."""
     key = _digest(os.fsencode(root))[:32]
-    return os.path.join(find_user_folder("state"), "vaults", key, "watch.sock")
+    return os.path.join(state_home, "vaults", key, SOCKET_NAME)
 
 
-def has_socket(root: str) -> bool:
+def has_socket(path: str) -> bool:
     """Tell whether a watcher may be there; one that was killed leaves its socket behind."""
-    return os.name == "posix" and os.path.exists(socket_path(root))
+    return os.name == "posix" and os.path.exists(path)
 
 
-def ask_watcher(root: str, version: str, words: Sequence[str]) -> tuple[int, bytes, bytes] | None:
-    """Return a watcher's exit code and two streams; None where there is no whole answer."""
-    if not has_socket(root):
+def ask_watcher(
+    path: str, root: str, version: str, words: Sequence[str]
+) -> tuple[int, bytes, bytes] | None:
+    """Return the exit code and two streams of the watcher at a socket; None without an answer."""
+    if not has_socket(path):
         return None
-    path = socket_path(root)
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
     question = b"\0".join(map(os.fsencode, (version, root, *words)))

@@ -49,7 +49,7 @@ def log(root: Path) -> list[str]:
 
 
 def begin(vault: Vault, session: str, **more: object) -> None:
-    start_session(vault, NewSession(session, **more), environ={})  # type: ignore[arg-type]
+    start_session(vault, NewSession(session, **more))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
         "from vaultmem import open_vault\n"
         "home.sync_paths = lambda *_: os.kill(os.getpid(), 9)\n"
         "home.start_session(open_vault(sys.argv[1], agent='claude'),"
-        " home.NewSession('s-1', pid=os.getpid()), environ={})\n"
+        " home.NewSession('s-1', pid=os.getpid()))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(root)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -373,25 +373,26 @@ def test_pending_restores_are_picked_up_by_the_same_agent_and_workspace_alone(
     close_session(claude, "s-1")
 
     for vault, session, place in ((codex, "s-2", here), (claude, "s-3", there)):
-        assert start_session(vault, NewSession(session, workspace=place), environ={}).restore == ""
-    fresh = start_session(claude, NewSession("s-4", workspace=here), False, environ={})
+        assert start_session(vault, NewSession(session, workspace=place)).restore == ""
+    fresh = start_session(claude, NewSession("s-4", workspace=here), False)
     assert fresh.restore == ""
-    begun = start_session(claude, NewSession("s-5", workspace=here), environ={})
+    begun = start_session(claude, NewSession("s-5", workspace=here))
 
     assert begun.restore == "s-1"
     assert begun.session.facts.edges == (Edge(Relation.CONTINUES, "s-1"),)
     assert get_session(claude, "s-1").facts.pending == ""
-    assert start_session(claude, NewSession("s-6", workspace=here), environ={}).restore == ""
+    assert start_session(claude, NewSession("s-6", workspace=here)).restore == ""
 
 
 def test_the_chain_of_sources_names_the_session(
     make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:
-    vault = opened(make_vault(), agent="claude")
     term = {"TERM_SESSION_ID": "w0t0p0:5A1C"}
-    assert identify_session(vault, "", tmp_path, term).session == ""
-    start_session(vault, NewSession(workspace=tmp_path), environ=term)
-    mapped = identify_session(vault, "", tmp_path, term).session
+    root = make_vault()
+    vault = opened(root, agent="claude", environment=term)
+    assert identify_session(vault, "", tmp_path).session == ""
+    start_session(vault, NewSession(workspace=tmp_path))
+    mapped = identify_session(vault, "", tmp_path).session
     assert mapped.startswith("s-w0t0p0-5A1C-")
     begin(vault, "s-1", workspace=tmp_path)
     environ = dict(term)
@@ -404,24 +405,26 @@ def test_the_chain_of_sources_names_the_session(
     ):
         if variable:
             environ[source[1:]] = variable
-        found = identify_session(vault, "", tmp_path, environ)
+        vault = opened(root, agent="claude", environment=environ)
+        found = identify_session(vault, "", tmp_path)
         assert found.source == source
         assert found.session.startswith(expected)
-    assert identify_session(vault, "s-8", tmp_path, environ).source == "--session"
-    assert identify_session(opened(vault.root, agent="codex"), "", tmp_path, {}).session == ""
+    assert identify_session(vault, "s-8", tmp_path).source == "--session"
+    assert identify_session(opened(root, agent="codex"), "", tmp_path).session == ""
     with pytest.raises(RefusedError, match="cannot be a session's id"):
-        identify_session(vault, "", tmp_path, {"VAULTMEM_SESSION_ID": "../x"})
+        identify_session(opened(root, environment={"VAULTMEM_SESSION_ID": "../x"}), "", tmp_path)
     with pytest.raises(NoteNotFoundError, match=r"from \$CLAUDE_SESSION_ID"):
-        require_session(vault, "", tmp_path, {"CLAUDE_SESSION_ID": "none"})
+        require_session(opened(root, environment={"CLAUDE_SESSION_ID": "none"}), "", tmp_path)
     with pytest.raises(NoteNotFoundError, match="none is named"):
-        require_session(opened(vault.root), "", tmp_path, {})
+        require_session(opened(root), "", tmp_path)
 
 
 def test_a_fork_and_a_resume_know_where_they_come_from(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     vault = opened(root, agent="claude")
     begin(vault, "s-1", goal="Ferries")
-    fork = fork_session(vault, "s-1", environ={"CLAUDE_SESSION_ID": "s-1"}).session
+    named = opened(root, agent="claude", environment={"CLAUDE_SESSION_ID": "s-1"})
+    fork = fork_session(named, "s-1").session
     assert fork.facts.edges == (Edge(Relation.FORKED_FROM, "s-1"),)
     assert fork.facts.goal == "Ferries"
     close_session(vault, "s-1")
@@ -433,9 +436,9 @@ def test_a_fork_and_a_resume_know_where_they_come_from(make_vault: Make, opened:
         "open",
         "",
     )
-    assert identify_session(vault, environ={}).session == "s-1"
+    assert identify_session(vault).session == "s-1"
     with pytest.raises(NoteNotFoundError):
-        fork_session(vault, "s-none", environ={})
+        fork_session(vault, "s-none")
 
 
 def test_facts_follow_the_notes_and_only_changed_notes_are_read(

@@ -128,7 +128,7 @@ def test_credentials_are_left_out_and_nothing_is_committed(make_vault: Make, ope
     root = make_vault()
     (root / ".gitignore").unlink()
     vault = opened(root, agent="claude")
-    start_session(vault, NewSession("s-1"), environ={})
+    start_session(vault, NewSession("s-1"))
     key = "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"
     aws = "AKIA" + "ABCDEFGHIJKLMNOP"
 
@@ -145,7 +145,7 @@ def test_credentials_are_left_out_and_nothing_is_committed(make_vault: Make, ope
 
 def test_many_turns_are_added_in_one_call(make_vault: Make, opened: Open) -> None:
     vault = opened(make_vault(), agent="claude")
-    start_session(vault, NewSession("s-1"), environ={})
+    start_session(vault, NewSession("s-1"))
 
     tally = add_turns(vault, "s-1", (Turn("user", f"turn {n}") for n in range(1_234)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -114,7 +113,7 @@ def open_meaning(vault: Vault, kind: str) -> Meaning:
             f'"{kind}" is no semantic model; use {", ".join(MODELS)}, or off in vaultmem.yaml'
         )
     named = tuple(
-        sorted((k, v) for k, v in os.environ.items() if k.startswith("VAULTMEM_EMBEDDING_"))
+        sorted((k, v) for k, v in vault.environment.items() if k.startswith("VAULTMEM_EMBEDDING_"))
     )
     return _open(vault.state_folder, kind, named if kind != "static" else ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import vaultmem
 from vaultmem.core.blob import blob_id
@@ -15,7 +15,7 @@ from vaultmem.services.writing.divide import Event
 from vaultmem.storage.files import create_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.journal import Author
-from vaultmem.vault import Vault, open_vault
+from vaultmem.vault import Vault, VaultSettings, open_vault
 
 
 class Created(NamedTuple):
@@ -29,11 +29,11 @@ class Created(NamedTuple):
     report: CommitReport
 
 
-def create_vault(folder: Path, agent: str = "") -> Created:
+def create_vault(folder: Path, **settings: Unpack[VaultSettings]) -> Created:
     """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
 
-    Existing files are never changed. Only a repository that this call made gets a commit. A
-    vault that is made here is its owner's, so its promotions count.
+    `settings` are those of `open_vault`. Existing files are never changed. Only a repository that
+    this call made gets a commit. A vault that is made here is its owner's, so its promotions count.
 
     Raises:
         VaultError: the folder cannot be made or written.
@@ -44,7 +44,7 @@ def create_vault(folder: Path, agent: str = "") -> Created:
         raise VaultError(f"{folder}: cannot be made ({error.strerror})") from error
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     new_repository = find_git_folder(folder.resolve()) is None
-    vault = open_vault(folder, agent=agent)
+    vault = open_vault(folder, **settings)
     from vaultmem.storage.git.setup import install_driver
 
     with vault.lock():

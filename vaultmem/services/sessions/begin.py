@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import time
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +26,7 @@ from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.sessions.identify import (
+    OWN_VARIABLE,
     TERMINAL_VARIABLE,
     find_workspace,
     identify_session,
@@ -84,7 +83,6 @@ def start_session(
     vault: Vault,
     new: NewSession | None = None,
     pick_up: bool = True,
-    environ: Mapping[str, str] | None = None,
 ) -> Begun:
     """Begin a session: write its note, and make it this agent's session in the workspace.
 
@@ -98,12 +96,11 @@ def start_session(
     refuse_branch(vault)
     new = new or NewSession()
     workspace = find_workspace(new.workspace)
-    environ = os.environ if environ is None else environ
     if new.goal:
         check_text(new.goal)
     with vault.lock():
         recovered = _recover(vault)
-        session = _choose_id(vault, new, environ)
+        session = _choose_id(vault, new)
         if (vault.root / session_path(session)).exists():
             return _take_open(vault, session, workspace, new.pid)._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
@@ -122,7 +119,6 @@ def resume_session(
     name: str = "",
     workspace: Path | None = None,
     pid: int | None = None,
-    now: datetime | None = None,
 ) -> Begun:
     """Take a session up again: it is open, in a new context window.
 
@@ -148,12 +144,7 @@ def resume_session(
         return Begun(begun, not facts.is_open, facts.id, recovered)
 
 
-def fork_session(
-    vault: Vault,
-    name: str,
-    new: NewSession | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Begun:
+def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begun:
     """Begin a session that goes its own way from another one, with that one's goal unless given.
 
     Raises:
@@ -164,10 +155,10 @@ def fork_session(
     if not new.goal:
         new = new._replace(goal=source.goal)
     if not new.id:  # The environment still names the session that is forked.
-        used = name_new_session(os.environ if environ is None else environ)[0]
+        used = name_new_session(vault.environment)[0]
         if not used or (vault.root / session_path(used)).exists():
-            new = new._replace(id=_make_id(new))
-    return start_session(vault, new, False, environ)._replace(restore=source.id)
+            new = new._replace(id=_make_id(vault, new))
+    return start_session(vault, new, False)._replace(restore=source.id)
 
 
 def _recover(vault: Vault) -> tuple[Recovered, ...]:
@@ -191,22 +182,22 @@ def clear_pending(vault: Vault, session: str, by: str) -> None:
     )
 
 
-def _choose_id(vault: Vault, new: NewSession, environ: Mapping[str, str]) -> str:
+def _choose_id(vault: Vault, new: NewSession) -> str:
     if new.id:
         return check_session_id(new.id)
     own = vault.author.session
-    if own and own != environ.get("VAULTMEM_SESSION_ID", ""):
+    if own and own != vault.environment.get(OWN_VARIABLE, ""):
         return check_session_id(own)
-    named, _ = name_new_session(environ)
-    terminal = environ.get(TERMINAL_VARIABLE, "").strip()
+    named, _ = name_new_session(vault.environment)
+    terminal = vault.environment.get(TERMINAL_VARIABLE, "").strip()
     if not named and terminal:
         mapped = map_session_id(terminal)
         named = "" if (vault.root / session_path(mapped)).exists() else mapped
-    return named or _make_id(new)
+    return named or _make_id(vault, new)
 
 
-def _make_id(new: NewSession) -> str:
-    return make_session_id(new.started or datetime.now(), os.urandom(2).hex())
+def _make_id(vault: Vault, new: NewSession) -> str:
+    return make_session_id(new.started or vault.local_time(), os.urandom(2).hex())
 
 
 def _take_open(vault: Vault, session: str, workspace: Path, pid: int | None) -> Begun:
@@ -239,13 +230,13 @@ def _create(
         raise RefusedError(
             f"{session}: another session has this name in other case; choose another"
         )
-    started = new.started or datetime.now()
+    started = new.started or vault.local_time()
     text = new_session_text(session, new.goal, vault.author.agent, started, workspace.name, edges)
     data = text.encode("utf-8")
     # First who it belongs to: a note without that would stay open for ever if this ended here.
     _keep_active(vault, session, workspace, new.pid)
     act_in(vault, session).journal.record(
-        str(path), blob_id(data), vault.author._replace(session=session), time.time()
+        str(path), blob_id(data), vault.author._replace(session=session), vault.now()
     )
     create_file(vault.root, path, data)
     sync_paths(vault, [path])
@@ -261,7 +252,7 @@ def _entries(folder: Path) -> list[Path]:
 def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
     owner = find_owner() if pid is None else find_process(pid)
     record = ActiveSession(
-        session, vault.author.agent, str(workspace), time.time(), (owner,) if owner else ()
+        session, vault.author.agent, str(workspace), vault.now(), (owner,) if owner else ()
     )
     ActiveSessions(vault.state_folder).put(record)
 

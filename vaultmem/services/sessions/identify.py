@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +49,6 @@ def identify_session(
     vault: Vault,
     explicit: str = "",
     workspace: Path | None = None,
-    environ: Mapping[str, str] | None = None,
 ) -> Identity:
     """Return which session is meant: the first of the sources that names one.
 
@@ -60,7 +58,7 @@ def identify_session(
     Raises:
         RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
     """
-    candidates = tuple(_list_candidates(vault, explicit, workspace, environ or os.environ))
+    candidates = tuple(_list_candidates(vault, explicit, workspace))
     won = next((each for each in candidates if each.session), None)
     return Identity(won.session if won else "", won.source if won else "", candidates)
 
@@ -69,7 +67,6 @@ def require_session(
     vault: Vault,
     explicit: str = "",
     workspace: Path | None = None,
-    environ: Mapping[str, str] | None = None,
     or_last: bool = False,
 ) -> str:
     """Return the id of the session that is meant.
@@ -80,7 +77,7 @@ def require_session(
     Raises:
         NoteNotFoundError: none is named, or there is no such session.
     """
-    found = identify_session(vault, explicit, workspace, environ)
+    found = identify_session(vault, explicit, workspace)
     if not found.session:
         last = next(iter(list_here(vault, find_workspace(workspace))), None) if or_last else None
         if last is not None:
@@ -107,39 +104,37 @@ def find_workspace(folder: Path | None = None) -> Path:
     return found[0] if found else here
 
 
-def name_new_session(environ: Mapping[str, str]) -> tuple[str, str]:
+def name_new_session(environment: Mapping[str, str]) -> tuple[str, str]:
     """Return the id that the environment gives a new session and its source, "" if none.
 
     Raises:
         RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
     """
-    if own := environ.get(OWN_VARIABLE, "").strip():
+    if own := environment.get(OWN_VARIABLE, "").strip():
         return check_session_id(own), f"${OWN_VARIABLE}"
     for name in AGENT_VARIABLES:
-        if value := environ.get(name, "").strip():
+        if value := environment.get(name, "").strip():
             return map_session_id(value), f"${name}"
     return "", ""
 
 
-def _list_candidates(
-    vault: Vault, explicit: str, workspace: Path | None, environ: Mapping[str, str]
-) -> Iterator[Candidate]:
-    own = environ.get(OWN_VARIABLE, "").strip()
-    # What `open_vault` was given counts as explicit, unless it only read the environment.
+def _list_candidates(vault: Vault, explicit: str, workspace: Path | None) -> Iterator[Candidate]:
+    own = vault.environment.get(OWN_VARIABLE, "").strip()
+    # What `open_vault` was given counts as explicit, unless the environment only said so.
     told = explicit or (vault.author.session if vault.author.session != own else "")
     yield Candidate("--session", told, plain_id(told))
     yield Candidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
     for name in AGENT_VARIABLES:
-        yield _from_variable(name, environ)
+        yield _from_variable(vault, name)
     yield _from_file(vault, find_workspace(workspace))
-    last = _from_variable(TERMINAL_VARIABLE, environ)
+    last = _from_variable(vault, TERMINAL_VARIABLE)
     if last.session and not _is_there(vault, last.session):
         last = Candidate(last.source, last.value, "", "no session was begun under this name")
     yield last
 
 
-def _from_variable(name: str, environ: Mapping[str, str]) -> Candidate:
-    value = environ.get(name, "").strip()
+def _from_variable(vault: Vault, name: str) -> Candidate:
+    value = vault.environment.get(name, "").strip()
     session = map_session_id(value) if value else ""
     remark = f"stands for {value}" if session != value else ""
     return Candidate(f"${name}", value, session, remark)

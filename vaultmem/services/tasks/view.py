@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -107,7 +104,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
     """
     if not text.strip():
         raise RefusedError("a handoff needs a text: where it stands, and what is next")
-    now = datetime.now().replace(microsecond=0)
+    now = vault.local_time()
     path = PurePosixPath(HANDOFFS, f"{now:%Y%m%d-%H%M%S}-{slugify(task.title)[:40]}.md")
     lines = ["---"]
     for name, value in (
@@ -142,7 +139,7 @@ def _make(
     limit = vault.config.budget if budget is None else budget
     view = render_view(title, entries, limit)
     artifact = vault.artifacts.keep(render_view(title, entries, _FULL).text)
-    now = time.time()
+    now = vault.now()
     ages = [now - entry.at for entry in entries if entry.at]
     support = Support(
         len({entry.source for entry in entries}),
@@ -217,7 +214,7 @@ _INSTRUCTION = (
 _LENGTH = 1_000
 
 
-def polish_summary(found: History, summarizer: str) -> str:
+def polish_summary(found: History, summarizer: str, environment: Mapping[str, str]) -> str:
     """Return the summary, worded by a model if `summarizer` is "llm" and it can be trusted.
 
     Where the model does not answer or names what no source has, the plain summary stands.
@@ -230,7 +227,7 @@ def polish_summary(found: History, summarizer: str) -> str:
     if summarizer != "llm":
         raise RefusedError(f'"{summarizer}" is no summarizer; there are plain and llm')
     try:
-        told = ask_model(_INSTRUCTION, f"{found.summary}\n\n{found.rendered}", os.environ)
+        told = ask_model(_INSTRUCTION, f"{found.summary}\n\n{found.rendered}", environment)
     except VaultError:
         return found.summary
     text = " ".join(told.split())[:_LENGTH]

@@ -19,7 +19,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.lock import hold_lock, is_held
-from vaultmem.storage.watch_socket import ask_watcher
+from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.vault import Vault
 
 #: Seconds in which one who only asks gives the lock back.
@@ -51,7 +51,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
             f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
         ) from None
     with held:
-        own = Watching(os.getpid(), vaultmem.__version__, time.time())
+        own = Watching(os.getpid(), vaultmem.__version__, vault.now())
         file = vault.state_folder / "watch.json"
         file.unlink(missing_ok=True)  # Of one that was killed.
         file.write_text(json.dumps(as_named(own)), encoding="utf-8")
@@ -99,7 +99,8 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
 
     Whatever was saved before this call is in it. The vault's lock must not be held.
     """
-    if ask_watcher(str(vault.root), vaultmem.__version__, ["settle"]) is None:
+    socket = str(vault.state_folder / SOCKET_NAME)
+    if ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"]) is None:
         sync_vault(vault, progress)
 
 
