@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
     """Record a pack that was just made of this vault; durable when this returns."""
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(vault.now(), UTC)
     shown, unshown = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -30,10 +29,11 @@ def examine_vault(
 ) -> list[Check]:
     """Run every check; with `fix` mend what can be mended without losing anything.
 
-    `now` is the time in seconds since the epoch. A check that fails itself is a problem, and stops
-    no other. With a `settings_problem` the notes are not looked at: what to ignore is not known.
+    `now` is the time in seconds since the epoch, else the vault's. A check that fails itself is a
+    problem, and stops no other. With a `settings_problem` the notes are not looked at: what to
+    ignore is not known.
     """
-    at = time.time() if now is None else now
+    at = vault.now() if now is None else now
     checks = [_describe_failure("settings", settings_problem)]
     repository = _run("git", partial(examine_git.check_repository, vault))
     # Whoever writes just now is found before it is waited for.

@@ -72,7 +72,7 @@ def close_session(
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
-            session = _end(vault, session, status, summary, now or datetime.now())
+            session = _end(vault, session, status, summary, now or vault.local_time())
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,7 +76,7 @@ def _create_memory(vault: Vault) -> None:
     if (vault.root / MEMORY).exists():
         return
     data = b"# Memory\n"
-    vault.journal.record(str(MEMORY), blob_id(data), vault.author, time.time())
+    vault.journal.record(str(MEMORY), blob_id(data), vault.author, vault.now())
     try:
         create_file(vault.root, MEMORY, data)
         sync_paths(vault, [MEMORY])

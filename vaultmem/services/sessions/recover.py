@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -80,7 +79,7 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
                 done.append(_commit_recovery(vault, session, _find_left(vault, session, pending)))
             else:
                 done.append(_finish_close(vault, session))
-        _forget_old(active)
+        _forget_old(vault, active)
     return done
 
 
@@ -98,12 +97,12 @@ def _recover(
 
     def change(note: Note) -> str:
         text = append_to_section(
-            note.text, DETAILS, as_item(f"{datetime.now():%Y-%m-%d %H:%M} {told}")
+            note.text, DETAILS, as_item(f"{vault.local_time():%Y-%m-%d %H:%M} {told}")
         )
         text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
         text = set_property(text, "status", Status.CANCELED.value)
         text = set_property(text, "ended", _last_seen(vault, record))
-        return set_property(text, "pending_restore_at", datetime.now().replace(microsecond=0))
+        return set_property(text, "pending_restore_at", vault.local_time())
 
     session = edit_session(vault, facts.id, change, closed_too=True, agent=author.agent)
     return _commit_recovery(vault, session, left, told)
@@ -177,7 +176,7 @@ def _has_git(vault: Vault) -> bool:
         return False
 
 
-def _forget_old(active: ActiveSessions) -> None:
+def _forget_old(vault: Vault, active: ActiveSessions) -> None:
     for record in active.all():
-        if record.recovered and time.time() - record.at > _FORGOTTEN:
+        if record.recovered and vault.now() - record.at > _FORGOTTEN:
             active.drop(record.id)

@@ -70,7 +70,7 @@ def mark_restore(vault: Vault, session: str, now: datetime | None = None) -> Ses
 
     The next start of its agent in this workspace, or the session's own resume, picks it up.
     """
-    at = (now or datetime.now()).replace(microsecond=0)
+    at = (now or vault.local_time()).replace(microsecond=0)
 
     def change(note: Note) -> str:
         text = note.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from datetime import datetime
 
@@ -81,7 +80,7 @@ def edit_session(
     with vault.lock():
         edit_note(act_in(vault, by or path.stem, agent), path, edit)
         if not closed_too:
-            _refresh_owner(active, path.stem)
+            _refresh_owner(vault, active, path.stem)
     return parse_session(parse_note(path, written[0]))
 
 
@@ -97,7 +96,7 @@ def add_detail(vault: Vault, session: str, text: str, now: datetime | None = Non
     Raises:
         RefusedError: it is empty, or looks like a credential; as for `edit_session`.
     """
-    at, told = now or datetime.now(), check_text(text)
+    at, told = now or vault.local_time(), check_text(text)
 
     def change(note: Note) -> str:
         is_later = parse_session(note).facts.started[:10] != at.date().isoformat()
@@ -139,11 +138,11 @@ def check_text(text: str) -> str:
     return text
 
 
-def _refresh_owner(active: ActiveSessions, session: str) -> None:
+def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
     """Where a session's processes seem gone and it is written to, remember whose it is now."""
     record = active.find(session)
     if record is not None and (record.recovered or record.is_gone):
         owner = find_owner()
         active.put(
-            record._replace(recovered=False, at=time.time(), processes=(owner,) if owner else ())
+            record._replace(recovered=False, at=vault.now(), processes=(owner,) if owner else ())
         )

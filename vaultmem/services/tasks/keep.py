@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import Kind, State
@@ -33,7 +32,7 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
         "state": State.ACTIVE.value,
         "status": TaskStatus.OPEN.value,
         "next": " ".join(next_step.split()) or None,
-        "created": datetime.now().replace(microsecond=0),
+        "created": vault.local_time(),
         "source": "human" if vault.is_person else "agent",
         "agent": vault.author.agent or None,
         "sessions": (f"[[sessions/{session}]]",) if session else None,
@@ -67,7 +66,7 @@ def change_task(
             text = set_property(text, "next", " ".join(next_step.split()))
         text = _add_session(text, parse_task(note), vault.author.session)
         if text != note.text:
-            text = set_property(text, "updated", datetime.now().replace(microsecond=0))
+            text = set_property(text, "updated", vault.local_time())
         check_text(vault, path, text)
         return text
 

@@ -1,0 +1,201 @@
+"""vaultmem as other programs use it: what it reads of their process, and whose clock it goes by."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from support import git
+
+import vaultmem
+from vaultmem.environment import read_settings
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.sessions.begin import NewSession, start_session
+from vaultmem.services.sessions.close import close_session
+from vaultmem.services.sessions.write import add_detail
+from vaultmem.services.tasks.keep import add_task, change_task
+from vaultmem.services.tasks.view import hand_over
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.vault import Vault
+
+PACKAGE = Path(vaultmem.__file__).parent
+
+#: What the library is made of; the front ends are beside it.
+LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
+
+#: It hides $GIT_* from git, whoever set them; that is no setting of ours.
+READS_ENVIRONMENT = {"storage/git/runner.py"}
+
+#: These still date what they write by the machine's clock.
+HAS_A_CLOCK_OF_ITS_OWN = {
+    "services/branching/merge.py",
+    "services/branching/take.py",
+    "services/history/restore.py",
+    "services/notes/create.py",
+    "services/notes/forget.py",
+    "services/notes/remember.py",
+    "services/notes/rename.py",
+    "services/priming/prime.py",
+    "services/writing/edit_notes.py",
+}
+
+ENVIRONMENT = {
+    "VAULTMEM_VAULT": "/nowhere",
+    "VAULTMEM_AGENT": "mallory",
+    "VAULTMEM_SESSION_ID": "../x",
+    "VAULTMEM_REF": "no-such-branch",
+    "VAULTMEM_TOKENIZER": "no-such-encoding",
+    "VAULTMEM_RECEIPTS": "1",
+    "CLAUDE_SESSION_ID": "s-mallory",
+    "TERM_SESSION_ID": "s-mallory",
+    "XDG_STATE_HOME": "/nowhere",
+    "XDG_CONFIG_HOME": "/nowhere",
+    "XDG_DATA_HOME": "/nowhere",
+}
+
+WORK = """
+import os, pathlib, sys
+
+class Refusing(dict):
+    def _check(self, name):
+        if name.startswith(("VAULTMEM_", "XDG_")) or name.endswith("_SESSION_ID"):
+            raise AssertionError(f"${name} was read")
+    def __getitem__(self, name):
+        self._check(name)
+        return super().__getitem__(name)
+    def __contains__(self, name):
+        self._check(name)
+        return super().__contains__(name)
+    def get(self, name, default=None):
+        self._check(name)
+        return super().get(name, default)
+
+os.environ = Refusing(os.environ)
+import vaultmem
+from vaultmem.services.sessions.begin import start_session
+from vaultmem.services.sessions.close import close_session
+from vaultmem.services.sessions.identify import identify_session
+from vaultmem.services.sessions.write import add_detail
+from vaultmem.vault import UserFolders
+
+root, own = pathlib.Path(sys.argv[1], "vault"), pathlib.Path(sys.argv[1], "own")
+folders = UserFolders(own / "state", own / "config", own / "data")
+vault = vaultmem.create_vault(root, folders=folders).vault
+assert vault.is_person and not vault.keeps_receipts and vault.ref == ""
+vaultmem.remember(vault, vaultmem.Memory("The gangway opens at six."))
+vaultmem.sync_vault(vault)
+assert vaultmem.recall(vault, vaultmem.parse_query("gangway"))
+assert "gangway" in vaultmem.make_pack(vault, "gangway").text
+assert vaultmem.save_checkpoint(vault, "the day").commit
+vault.close()
+
+vault = vaultmem.open_vault(root, agent="claude", folders=folders)
+vaultmem.catch_up(vault)
+assert vault.author == ("claude", "", "")
+assert identify_session(vault).session == ""
+session = start_session(vault).session.facts.id
+assert "mallory" not in session
+add_detail(vault, session, "The crew came aboard.")
+assert close_session(vault, session).report.commit
+assert {path.name for path in own.iterdir()} == {"state", "config"}
+"""
+
+
+def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORK, str(tmp_path)],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin:/usr/local/bin", **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_module_of_the_library_looks_at_the_environment() -> None:
+    found = {
+        name
+        for name, tree in _parse(*LIBRARY)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+        and _last_name(node) in {"environ", "environb", "getenv", "getenvb"}
+    }
+    assert found == READS_ENVIRONMENT
+
+
+def test_no_module_of_the_services_has_a_clock_of_its_own() -> None:
+    clocks = {"time.time()", "datetime.now()", "datetime.now(UTC)", "datetime.utcnow()"}
+    clocks |= {"date.today()", "datetime.today()"}
+    found = {
+        name
+        for name, tree in _parse("core", "services")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node) in clocks
+    }
+    assert found == HAS_A_CLOCK_OF_ITS_OWN
+
+
+def _parse(*parts: str) -> Iterator[tuple[str, ast.AST]]:
+    for part in parts:
+        place = PACKAGE / part
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            yield file.relative_to(PACKAGE).as_posix(), ast.parse(file.read_bytes())
+
+
+def _last_name(node: ast.Attribute | ast.Name) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
+
+
+#: Long ago: no file and no process is as old.
+THEN = datetime(2001, 2, 3, 4, 5, 6)
+
+
+@pytest.fixture
+def long_ago(tmp_path: Path, home: Path) -> Iterator[Callable[..., Vault]]:
+    """Return a function that opens one vault, made then and by a clock that stands still."""
+    vaults: list[Vault] = []
+
+    def open_one(agent: str = "") -> Vault:
+        settings = read_settings(agent)
+        settings["now"] = THEN.timestamp
+        vaults.append(create_vault(tmp_path / "vault", **settings).vault)
+        return vaults[-1]
+
+    yield open_one
+    for vault in vaults:
+        vault.close()
+
+
+def test_the_clock_that_was_given_dates_all_that_is_written(
+    long_ago: Callable[..., Vault],
+) -> None:
+    vault = long_ago("claude")
+    start_session(vault, NewSession("s-1", goal="Sail"))
+    add_detail(vault, "s-1", "The crew came aboard.")
+    made = remember(vault, Memory("The gangway opens at six."))
+    task = add_task(vault, "Paint the hull")
+    vaultmem.sync_vault(vault)
+    change_task(vault, task.id, next_step="Buy paint")
+    hand_over(vault, task, "The paint is bought.")
+    close_session(vault, "s-1")
+    save_checkpoint(vault, "the day")
+    person = long_ago()
+    vaultmem.sync_vault(person)
+    vaultmem.promote_notes(person, [made.path])
+
+    dates = set(git(vault.root, "log", "--format=%at%n%ct").split())
+    assert dates == {str(int(THEN.timestamp()))}
+    session = (vault.root / "sessions/s-1.md").read_text()
+    assert f"started: {THEN.isoformat()}" in session
+    assert f"ended: {THEN.isoformat()}" in session
+    assert f"{THEN:%H:%M} The crew came aboard." in session
+    year = str(datetime.now().year)
+    for note in vault.root.rglob("*.md"):
+        assert year not in note.read_text(), note
+        assert year not in note.name
