@@ -1,1 +1,1 @@
-"""One library each: a library's name appears in exactly one file of this package."""
+"""The disk, git and every library that touches them: one library a file, or one folder."""
