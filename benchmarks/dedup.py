@@ -51,10 +51,10 @@ def main() -> None:
 
 def _print_quality(pairs: list[Pair]) -> None:
     from vaultmem.config import Config
-    from vaultmem.core.similarity.compare import Known, compare_texts
+    from vaultmem.core.similarity.compare import KnownText, compare_texts
 
     def is_same(pair: Pair) -> bool:
-        found = compare_texts(pair["b"], Known(pair["a"]))
+        found = compare_texts(pair["b"], KnownText(pair["a"]))
         return not found.differences and found.similarity >= Config().same_above
 
     for part in ("tuning", "held-out"):

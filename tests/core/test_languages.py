@@ -105,7 +105,7 @@ def test_a_folder_is_enough_for_a_new_language(tmp_path: Path) -> None:
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     asked = """
 from vaultmem.core.finding.terms import term_sequence
-from vaultmem.core.similarity.compare import Known, compare_texts
+from vaultmem.core.similarity.compare import KnownText, compare_texts
 from vaultmem.core.similarity.language import guess_language
 
 assert guess_language("zan brelo nek filat").code == "xx"
@@ -113,9 +113,9 @@ assert guess_language("brelo ŵilu").code == "xx"
 assert guess_language("the server is down").code == "en"
 assert guess_language("der Server ist aus").code == "de"
 assert term_sequence("zan brelo") == ["brelo"]
-same = compare_texts("zan brelo filat dut horu.", Known("zan tomak filat 7200 seconds."))
+same = compare_texts("zan brelo filat dut horu.", KnownText("zan tomak filat 7200 seconds."))
 assert (same.similarity, same.differences) == (1.0, ()), same
-other = compare_texts("zan brelo nek filat.", Known("zan tomak filat."))
+other = compare_texts("zan brelo nek filat.", KnownText("zan tomak filat."))
 assert [each.kind for each in other.differences] == ["negation"], other
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaultmem.config import Config
+from vaultmem.core.notes.confirm import MAX_CONFIRMATIONS, Saying, confirm_note
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.similarity.compare import Known, Likeness, compare_texts
-from vaultmem.core.similarity.confirm import MAX_CONFIRMATIONS, Saying, confirm_note
-from vaultmem.core.similarity.sentences import split_sentences
+from vaultmem.core.similarity.compare import KnownText, Likeness, compare_texts
+from vaultmem.core.similarity.statement import split_sentences
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "dedup_pairs.jsonl"
 PAIRS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
@@ -28,7 +28,7 @@ def says_same(likeness: Likeness) -> bool:
 
 
 def compare(text: str, known: str, title: str = "") -> Likeness:
-    return compare_texts(text, Known(known, title))
+    return compare_texts(text, KnownText(known, title))
 
 
 def kinds(text: str, known: str) -> set[str]:

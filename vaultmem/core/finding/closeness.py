@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.finding.distinct import sort_distinct
+from vaultmem.core.finding.eligible import sort_distinct
 from vaultmem.core.finding.weights import RankingWeights
 
 Floats = NDArray[np.float64]

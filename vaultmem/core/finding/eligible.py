@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.finding.distinct import sort_distinct
 from vaultmem.core.finding.weights import RankingWeights
 
 
@@ -180,3 +179,11 @@ def _find_neighbours(
     own = np.where(created > 0, created, np.nan)[order]
     limits = (len(weights.neighbours), weights.neighbour_days * _DAY)
     return link_neighbours(rows, own, labels, len(mask), *limits)
+
+
+def sort_distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different numbers in ascending order, without what `numpy.unique` imports."""
+    ordered = np.sort(numbers)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]

@@ -200,3 +200,8 @@ def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
             counted = link.start
         values = (link.kind, link.path, link.subpath, link.text, link.start, link.end, line)
         yield Link(*values, link.is_embed, link.property, link.is_hidden)
+
+
+def link_to(path: str) -> str:
+    """Return the wikilink that means the note at a path and no other, wherever it stands."""
+    return f"[[{path.removesuffix('.md')}]]"

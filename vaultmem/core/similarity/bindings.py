@@ -8,7 +8,7 @@ from itertools import combinations, takewhile
 
 from vaultmem.core.languages import read_lines
 from vaultmem.core.similarity import words
-from vaultmem.core.similarity.difference import Difference
+from vaultmem.core.similarity.differences import Difference
 from vaultmem.core.similarity.figures import read_units
 from vaultmem.core.similarity.statement import Statement
 from vaultmem.core.similarity.tokens import Token, TokenKind

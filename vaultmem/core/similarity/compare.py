@@ -7,10 +7,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
-from vaultmem.core.similarity.difference import Difference
-from vaultmem.core.similarity.differences import find_differences, find_unmatched
-from vaultmem.core.similarity.sentences import split_sentences
-from vaultmem.core.similarity.statement import Statement, read_statement
+from vaultmem.core.similarity.bindings import compare_negations, compare_order, compare_relations
+from vaultmem.core.similarity.differences import (
+    Difference,
+    Unmatched,
+    compare_content,
+    find_unmatched,
+)
+from vaultmem.core.similarity.statement import Statement, read_statement, split_sentences
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
 #: How rare a word is, from 0 to 1.
@@ -38,7 +42,7 @@ _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
 
 
-class Known(NamedTuple):
+class KnownText(NamedTuple):
     """What a text is compared with: a section, with the title and headings above it."""
 
     text: str
@@ -80,7 +84,7 @@ def is_brief(text: str) -> bool:
 
 
 def compare_texts(
-    text: str, known: Known, weigh: Weigh = equal_weight, context: str = ""
+    text: str, known: KnownText, weigh: Weigh = equal_weight, context: str = ""
 ) -> Likeness:
     """Return how much of `text` is said by what is known already.
 
@@ -122,12 +126,22 @@ def compare_statements(
     if not ours.keys & theirs.keys:  # Whatever a title explains: the texts have nothing in common.
         return Likeness(0.0)
     lost = sum(_weigh_all(tokens, weigh) for tokens in apart)
-    differences = tuple(find_differences(ours, theirs, alone))
+    differences = tuple(_find_differences(ours, theirs, alone))
     return Likeness(max(0.0, 1 - lost / whole), differences, (), theirs.text)
 
 
+def _find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
+    """Return all that keeps the two from saying the same; none where nothing does."""
+    found = [
+        *compare_content(ours, theirs, alone),
+        *compare_negations(ours, theirs),
+        *compare_relations(ours, theirs),
+    ]
+    return found or list(compare_order(ours, theirs))
+
+
 def _compare_sentences(
-    text: str, known: Known, weigh: Weigh, around: frozenset[str], title: frozenset[str]
+    text: str, known: KnownText, weigh: Weigh, around: frozenset[str], title: frozenset[str]
 ) -> Likeness:
     """Look for each sentence of a text in another; what is not about the same adds something."""
     places = [known.title[:_MAX_WHOLE], *split_sentences(known.text[:_MAX_KNOWN])]
@@ -183,7 +197,7 @@ def _quick_terms(text: str) -> frozenset[str]:
     return frozenset(term_sequence(text))
 
 
-def _find_other_subject(known: Known, text: str, around: frozenset[str]) -> list[Difference]:
+def _find_other_subject(known: KnownText, text: str, around: frozenset[str]) -> list[Difference]:
     """Return the environments and identifiers that only the title of what is known names.
 
     Below such a title a sentence means that environment, without saying so.

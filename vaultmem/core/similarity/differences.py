@@ -7,12 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vaultmem.core.similarity import words
-from vaultmem.core.similarity.bindings import (
-    compare_negations,
-    compare_order,
-    compare_relations,
-)
-from vaultmem.core.similarity.difference import Difference
 from vaultmem.core.similarity.statement import LIMITS, Statement
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
@@ -24,6 +18,22 @@ _TELLING = (
     TokenKind.TIME,
     TokenKind.IDENTIFIER,
 )
+
+#: Differences that leave the subject as it is. Another name or word may be another subject.
+_VALUES = frozenset(["number", "date", "time", "negation", "limit", "modality", "quantifier"])
+
+
+class Difference(NamedTuple):
+    """One thing that two texts say differently; a side that says nothing of it is empty."""
+
+    kind: str
+    ours: str
+    theirs: str
+
+    @property
+    def is_value(self) -> bool:
+        """Tell whether both name a value of one thing, so that they contradict each other."""
+        return self.kind in _VALUES and (self.kind == "negation" or bool(self.ours and self.theirs))
 
 
 class Unmatched(NamedTuple):
@@ -55,18 +65,13 @@ def find_unmatched(
     )
 
 
-def find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
-    """Return all that keeps the two from saying the same; none where nothing does."""
-    found = [
+def compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
+    """Return what differs in numbers, words and limits, whatever belongs to what."""
+    return [
         *_compare_numbers(alone),
-        *_compare_content(ours, theirs, alone),
+        *_compare_words(ours, theirs, alone),
         *_compare_limits(ours, theirs, alone),
-        *compare_negations(ours, theirs),
-        *compare_relations(ours, theirs),
     ]
-    if not found:
-        found.extend(compare_order(ours, theirs))
-    return found
 
 
 def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple[Token, ...]:
@@ -133,7 +138,7 @@ def _compare_numbers(alone: Unmatched) -> Iterator[Difference]:
         yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
 
 
-def _compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:
+def _compare_words(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:
     """Yield what only one side has, or has another word for; what hardly counts left out."""
     mine = [token for token in alone.ours if token.kind is not TokenKind.LIGHT]
     yours = [token for token in alone.theirs if token.kind is not TokenKind.LIGHT]

@@ -1,4 +1,4 @@
-"""What a text states: its content, and how little words bind and limit it."""
+"""The sentences of a text, what each states, and how its little words bind and limit it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ LIMITS = {
 
 #: Relations that may also be part of a verb.
 _PARTICLES = frozenset({"over", "on", "through"})
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|#{1,6}|\|)(?:[ \t]|$)")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)\s+(?=[^\sa-z])")
+_GOES_ON = re.compile(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
+
+#: What `remember` writes behind a sentence that it adds: who said it.
+_SIGNATURE = re.compile(r"[ \t]*\*\([^()\n]{1,200}\)\*[ \t]*$")
 
 
 class Statement(NamedTuple):
@@ -57,6 +65,41 @@ class Statement(NamedTuple):
     def keys(self) -> frozenset[str]:
         """All that is said: content and numbers."""
         return frozenset(self.content) | {token.key for token in self.numbers}
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text in order; one that limits the one before stays with it."""
+    found: list[str] = []
+    for block in _split_blocks(text):
+        for sentence in _END.split(block):
+            if found and _GOES_ON.match(sentence):
+                found[-1] = f"{found[-1]} {sentence}"
+            elif re.search(r"\w", sentence):
+                found.append(sentence.strip())
+    return found
+
+
+def _split_blocks(text: str) -> Iterator[str]:
+    block: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        opening = _FENCE.match(line)
+        if fence:
+            block.append(line)
+            if opening and opening[1].startswith(fence):
+                yield "\n".join(block)
+                block, fence = [], ""
+            continue
+        if opening or not line.strip() or _ITEM.match(line):
+            if block:
+                yield " ".join(block)
+            block = []
+        if opening:
+            fence = opening[1]
+        if line.strip():
+            block.append(_SIGNATURE.sub("", line).strip() if not fence else line)
+    if block:
+        yield ("\n" if fence else " ").join(block)
 
 
 @lru_cache(maxsize=4096)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.terms import stem_word, term_sequence
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.edit_properties import add_to_list, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.similarity.lists import add_to_list
-from vaultmem.core.similarity.sentences import split_sentences
+from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.tokens import count_tokens
 
 if TYPE_CHECKING:

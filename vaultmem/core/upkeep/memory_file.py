@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind
+from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.section_edit import append_to_section
-from vaultmem.core.similarity.lists import link_to
 from vaultmem.core.tokens import count_tokens
 
 #: The heading under which a note of each kind is named; all others stand under `PROJECT`.

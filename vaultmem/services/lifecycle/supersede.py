@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, Mover, State
-from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.links.link import link_to
+from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.similarity.lists import add_to_list, drop_from_list, link_to
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.reading.read_notes import read_note, resolve_address

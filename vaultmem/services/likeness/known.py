@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.compare import Likeness, is_brief
-from vaultmem.core.similarity.confirm import Saying, confirm_note
-from vaultmem.core.similarity.difference import Difference
+from vaultmem.core.similarity.differences import Difference
 from vaultmem.errors import RefusedError
 from vaultmem.services.likeness.similar import (
     Asked,

@@ -14,7 +14,7 @@ from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
-    Known,
+    KnownText,
     Likeness,
     Weigh,
     compare_texts,
@@ -172,7 +172,7 @@ def _compare_note(
 
 def _compare_section(note: Note, section: Section, asked: Asked, weigh: Weigh | None) -> Likeness:
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
-    known = Known(note.section_text(section), title.strip(". "))
+    known = KnownText(note.section_text(section), title.strip(". "))
     context = f"{asked.title}. {asked.context}"
     return compare_texts(asked.text, known, weigh or _equal, context)
 

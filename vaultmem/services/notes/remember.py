@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.links.link import link_to
 from vaultmem.core.paths import check_new_name, fold, fold_name, parse_note_path, slugify
-from vaultmem.core.similarity.lists import link_to
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.known import (
     Known,

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover
+from vaultmem.core.notes.confirm import Saying
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import note_context
-from vaultmem.core.similarity.confirm import Saying
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.lifecycle.supersede import plan_supersession
 from vaultmem.services.lifecycle.transition import name_mover

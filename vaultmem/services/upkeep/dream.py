@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.similarity.lists import link_to
 from vaultmem.core.upkeep.memory_file import Move, add_bullets, name_heading
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch

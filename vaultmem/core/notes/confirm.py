@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import remove_property, set_property
+from vaultmem.core.notes.edit_properties import add_to_list, remove_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import Section
-from vaultmem.core.similarity.lists import add_to_list
 
 #: Names that `confirmed_by` keeps, the newest ones.
 MAX_CONFIRMATIONS = 12
