@@ -32,11 +32,7 @@ class TrustStore:
     def record(self, notes: Mapping[str, str]) -> None:
         """Trust the vault, and these notes (path to text digest) besides those already trusted."""
         _, known = self._read()
-        self._write(True, {**known, **notes})
-
-    def revoke(self) -> None:
-        """Trust nothing of this vault any more."""
-        self._write(False, {})
+        self._write({**known, **notes})
 
     def _read(self) -> tuple[bool, dict[str, str]]:
         try:
@@ -47,8 +43,8 @@ class TrustStore:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise VaultError(f"{self._file}: cannot be read ({error}); remove it") from error
 
-    def _write(self, trusted: bool, notes: dict[str, str]) -> None:
-        content = {"trusted": trusted, "notes": notes}
+    def _write(self, notes: dict[str, str]) -> None:
+        content = {"trusted": True, "notes": notes}
         try:
             make_private_folder(self._file.parent)
             write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from support import git
 
-from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, is_chained, join_turns
+from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.windows import add_turns, read_last_turns, read_tally
@@ -28,6 +30,18 @@ def make_lines(count: int, size: int = 40, seed: int = 1) -> list[Line]:
         added, tally = add_lines(Turn("user", f"{number} {text}"), tally)
         lines += added
     return lines
+
+
+def is_chained(lines: Iterable[Line | Tally]) -> bool:
+    """Tell whether each line's digest is that of the line and the one before it."""
+    before = ""
+    for line in lines:
+        if isinstance(line, Line):
+            told = json.dumps(line._asdict() | {"digest": before}, sort_keys=True)
+            if line.digest != hashlib.sha256(told.encode()).hexdigest()[:32]:
+                return False
+        before = line.digest
+    return True
 
 
 def test_what_is_appended_is_read_from_both_ends(tmp_path: Path) -> None:

@@ -106,16 +106,6 @@ def join_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Turn]]:
         yield _join(held)
 
 
-def is_chained(lines: Iterable[Line | Tally]) -> bool:
-    """Tell whether each line's digest is that of the line and the one before it."""
-    before = ""
-    for line in lines:
-        if isinstance(line, Line) and line.digest != _digest(before, line):
-            return False
-        before = line.digest
-    return True
-
-
 def leave_out_secrets(text: str) -> str:
     """Return text in which a remark stands for each line that looks like a credential."""
     found = {each.line: each.rule for each in find_secrets(text)}
