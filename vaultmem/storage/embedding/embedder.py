@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vaultmem.errors import VaultError
 
@@ -61,6 +61,19 @@ def find_shipped(package: str, *names: str) -> Path | None:
         return None
     file = Path(found.origin).parent.joinpath(*names)
     return file if file.is_file() else None
+
+
+def import_tokenizers() -> Any:
+    """Return the library that divides texts as most models want them.
+
+    Raises:
+        MissingModelError: it is not installed.
+    """
+    try:
+        import tokenizers
+    except ImportError:
+        raise MissingModelError(f"tokenizers is not installed; {INSTALL}") from None
+    return tokenizers
 
 
 def clean_texts(texts: Sequence[str]) -> list[str]:

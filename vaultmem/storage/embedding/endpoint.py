@@ -1,24 +1,19 @@
 """Any service that answers `POST /embeddings` as OpenAI's does; texts leave this machine.
 
-Source: OpenAI API reference, "Create embeddings". The key is sent to the host of the base URL
-and nowhere else: redirects are not followed, and no message holds it.
+Source: OpenAI API reference, "Create embeddings".
 """
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 from vaultmem.storage.embedding.embedder import MissingModelError, clean_texts, scale_rows
+from vaultmem.storage.json_service import ServiceError, post_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +22,6 @@ if TYPE_CHECKING:
 _BASE_URL = "VAULTMEM_EMBEDDING_BASE_URL"
 _MODEL = "VAULTMEM_EMBEDDING_MODEL"
 
-#: Answers of the service that a later try may better: busy, too fast, restarting.
-_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _MAX_BYTES = 256 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 
@@ -85,7 +78,6 @@ class EndpointEmbedder:
         self._endpoint = endpoint
         self.name = f"{endpoint.model}@{urlsplit(endpoint.base_url).netloc}"
         self._next = 0.0
-        self._opener = urllib.request.build_opener(_NoRedirects)
 
     def embed(self, texts: Sequence[str], patient: bool = True) -> NDArray[np.float32]:
         """Return the service's vectors, with length 1.
@@ -119,104 +111,27 @@ class EndpointEmbedder:
 
     def _ask(self, body: Mapping[str, Any]) -> Any:
         """Return the service's answer; what may pass is asked again after a while."""
-        data = json.dumps(body).encode()
-        pause = self._endpoint.pause
-        for left in range(self._endpoint.tries - 1, -1, -1):
+        endpoint = self._endpoint
+        url, pause = f"{endpoint.base_url}/embeddings", endpoint.pause
+        for left in range(endpoint.tries - 1, -1, -1):
             self._wait_for_turn()
             try:
-                return self._post(data)
-            except _PassingError as error:
-                if not left:
+                return post_json(url, body, endpoint.key, endpoint.timeout, _MAX_BYTES)
+            except ServiceError as error:
+                if not left or not error.may_pass:
                     raise self._failed(error.reason) from None
                 time.sleep(min(pause if error.wait is None else error.wait, _LONGEST_WAIT))
                 pause *= 2
         raise AssertionError("unreachable")
-
-    def _post(self, data: bytes) -> Any:
-        headers = {"Content-Type": "application/json", "User-Agent": "vaultmem"}
-        if self._endpoint.key:
-            headers["Authorization"] = f"Bearer {self._endpoint.key}"
-        url = f"{self._endpoint.base_url}/embeddings"
-        request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310
-        try:
-            with self._opener.open(request, timeout=self._endpoint.timeout) as response:
-                text = self._read(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                reason = self._describe(error)
-                if error.code in _PASSING:
-                    raise _PassingError(reason, _read_wait(error.headers.get)) from None
-            raise self._failed(reason) from None
-        except (OSError, HTTPException) as error:
-            cause = getattr(error, "reason", error)
-            name = type(cause).__name__
-            raise _PassingError(f"cannot be reached ({self._hide(str(cause)) or name})") from None
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._failed("answered no JSON") from None
-
-    def _read(self, response: HTTPResponse) -> bytes:
-        """Return the answer's bytes, which may come slowly, but not for ever."""
-        end = time.monotonic() + 2 * self._endpoint.timeout
-        parts: list[bytes] = []
-        size = 0
-        while part := response.read1(1 << 20):
-            parts.append(part)
-            size += len(part)
-            if size > _MAX_BYTES:
-                raise self._failed("answered too much")
-            if time.monotonic() > end:
-                raise TimeoutError("the answer took too long")
-        return b"".join(parts)
 
     def _wait_for_turn(self) -> None:
         if self._endpoint.rate > 0:
             time.sleep(max(self._next - time.monotonic(), 0.0))
             self._next = time.monotonic() + 60.0 / self._endpoint.rate
 
-    def _describe(self, error: urllib.error.HTTPError) -> str:
-        """Return the code, and what the service says in its words where it says so."""
-        said = ""
-        try:
-            message = json.loads(error.read(65_536))["error"]
-            said = str(message["message"] if isinstance(message, dict) else message)
-        except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
-            pass
-        return f"answered {error.code}{f' ({self._hide(said)})' if said else ''}"
-
-    def _hide(self, text: str) -> str:
-        """Return a short line of a foreign text, without the key should it be in there."""
-        if self._endpoint.key:
-            text = text.replace(self._endpoint.key, "[key]")
-        return one_line(text)[:200]
-
     def _failed(self, reason: str) -> VaultError:
         host = urlsplit(self._endpoint.base_url).netloc
         return VaultError(f"the embedding service {host}: {reason}; see {_BASE_URL}")
-
-
-class _PassingError(Exception):
-    """A failure that another try may better; `wait` is what the service asks for, in seconds."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.wait = wait
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Take a redirect for the failure that it is: the key is for one host."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow nothing."""
-
-
-def _read_wait(header: Callable[[str], str | None]) -> float | None:
-    try:
-        return max(float(header("Retry-After") or ""), 0.0)
-    except ValueError:  # None, or a date.
-        return None
 
 
 def _read_number(environment: Mapping[str, str], name: str, default: float) -> float:

@@ -17,6 +17,7 @@ from vaultmem.storage.embedding.embedder import (
     MissingModelError,
     clean_texts,
     find_shipped,
+    import_tokenizers,
     scale_rows,
 )
 
@@ -132,14 +133,11 @@ def _find_files(folder: Path | None) -> tuple[Path, Path]:
 
 
 def _load_tokenizer(file: Path) -> Any:
-    try:
-        from tokenizers import BertWordPieceTokenizer, Tokenizer
-    except ImportError:
-        raise MissingModelError(f"tokenizers is not installed; {INSTALL}") from None
+    tokenizers = import_tokenizers()
     if file.suffix == ".txt":
-        tokenizer = BertWordPieceTokenizer(str(file), lowercase=True)
+        tokenizer = tokenizers.BertWordPieceTokenizer(str(file), lowercase=True)
     else:
-        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
         tokenizer.no_padding()
     tokenizer.enable_truncation(_MAX_TOKENS)
     return tokenizer

@@ -16,6 +16,7 @@ from vaultmem.storage.embedding.embedder import (
     MissingModelError,
     clean_texts,
     find_shipped,
+    import_tokenizers,
     scale_rows,
 )
 
@@ -62,11 +63,7 @@ class StaticEmbedder:
 
     def _load(self) -> tuple[NDArray[Any], Any]:
         if self._loaded is None:
-            try:
-                from tokenizers import Tokenizer
-            except ImportError:
-                raise MissingModelError(f"tokenizers is not installed; {INSTALL}") from None
-            tokenizer = Tokenizer.from_file(str(self._tokenizer_file))
+            tokenizer = import_tokenizers().Tokenizer.from_file(str(self._tokenizer_file))
             self._loaded = (_read_weights(self._weights_file), tokenizer)
         return self._loaded
 
