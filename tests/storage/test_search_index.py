@@ -23,7 +23,7 @@ import pytest
 
 from vaultmem.core.finding.terms import number_terms
 from vaultmem.core.indexing.section_terms import SectionTerms
-from vaultmem.storage.index import search_index, segment_merges
+from vaultmem.storage.index import search_index, segments
 from vaultmem.storage.index.batch import (
     BYTES_COLUMNS,
     NUMBER_COLUMNS,
@@ -31,8 +31,7 @@ from vaultmem.storage.index.batch import (
     SegmentBatch,
 )
 from vaultmem.storage.index.search_index import SearchIndex
-from vaultmem.storage.index.segment_merges import MERGE_FACTOR
-from vaultmem.storage.index.segments import iter_postings, make_schema
+from vaultmem.storage.index.segments import MERGE_FACTOR, iter_postings, make_schema
 from vaultmem.storage.index.snapshot import Snapshot
 
 OpenIndex = Callable[[], SearchIndex]
@@ -171,7 +170,7 @@ def test_merges_keep_everything_and_the_number_of_segments_small(open_index: Ope
 def test_a_merge_makes_no_segment_that_memory_would_not_hold(
     open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_merges, "MAX_MERGED", 120)
+    monkeypatch.setattr(segments, "MAX_MERGED", 120)
     index = open_index()
     sections = write_in_batches(index, 800)
     check_same(index, sections)

@@ -102,14 +102,32 @@ class Manifest:
         )
         return document
 
+    def paths(self) -> list[str]:
+        """Return the paths of all files that were seen, sorted."""
+        return [path for (path,) in self._state.query("SELECT path FROM files ORDER BY path")]
+
+    def count_notes(self, column: str) -> dict[str, int]:
+        """Count the work tree's notes by "kind" or "state", the most first."""
+        if column not in {"kind", "state"}:
+            raise ValueError(column)
+        rows = self._state.query(
+            f"SELECT d.{column}, count(*) FROM files f JOIN documents d ON d.id = f.document "
+            "GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        return {str(value): int(count) for value, count in rows}
+
     def problems(self) -> list[tuple[str, str]]:
+        """Return path and reason of every file that was not read, or not fully, and of twins."""
+        return self.unread() + self._twins()
+
+    def unread(self) -> list[tuple[str, str]]:
         """Return path and reason of every file that was not read, or not fully."""
         rows = self._state.query(
             "SELECT path, problem FROM files WHERE problem <> '' UNION ALL "
             "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
-            "json_each(d.warnings) w ORDER BY 1"
+            "json_each(d.warnings) w WHERE d.warnings <> '[]' ORDER BY 1"
         )
-        return [(str(path), str(problem)) for path, problem in rows] + self._twins()
+        return [(str(path), str(problem)) for path, problem in rows]
 
     def _twins(self) -> list[tuple[str, str]]:
         """Return the notes whose names differ in case or in NFC and NFD alone."""

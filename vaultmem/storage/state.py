@@ -161,6 +161,15 @@ class State:
         """Remember a text under a key."""
         self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
+    def find_damage(self) -> str:
+        """Return what SQLite itself finds wrong with the database, empty if nothing.
+
+        Raises:
+            VaultError: it is damaged so much that it was set aside.
+        """
+        told = str(self.query("PRAGMA quick_check(1)")[0][0])
+        return "" if told == "ok" else f"the database is damaged ({told})"
+
     def close(self) -> None:
         """Close the database; it opens again on the next use."""
         if self._connection is not None:

@@ -21,7 +21,6 @@ from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.hook_trouble import TROUBLE_FILE
 from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.storage.scan import count_folders
-from vaultmem.storage.state_health import find_damage, find_index_damage
 from vaultmem.vault import Vault
 
 _LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
@@ -34,7 +33,7 @@ _MEGABYTE = 1024 * 1024
 
 def check_state(vault: Vault, fix: bool) -> Check:
     """See to it that index and database are whole and belong together."""
-    if told := find_damage(vault.state):
+    if told := vault.state.find_damage():
         file = vault.state_folder / "state.sqlite3"
         remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
         return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
@@ -57,7 +56,7 @@ def check_state(vault: Vault, fix: bool) -> Check:
 
 def _find_lack(vault: Vault) -> str:
     """Return what is wrong with the index, empty if it can be read and has all documents."""
-    if damage := find_index_damage(vault.index):
+    if damage := vault.index.find_damage():
         return damage
     if vault.manifest.documents() - vault.index.documents() or is_index_behind(vault):
         return "the index is behind the notes"

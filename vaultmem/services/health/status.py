@@ -19,7 +19,6 @@ from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
 from vaultmem.storage.scan import find_passed_over
-from vaultmem.storage.state_health import count_notes, list_paths, list_problems
 from vaultmem.vault import Vault
 
 _EVENTS = 5
@@ -92,13 +91,13 @@ def read_status(
         watcher=find_watcher(vault),
         notes=notes,
         tokens=tokens,
-        kinds=count_notes(vault.state, "kind"),
-        states=count_notes(vault.state, "state"),
+        kinds=vault.manifest.count_notes("kind"),
+        states=vault.manifest.count_notes("state"),
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
         waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
-        problems=(*list_problems(vault.state), *_describe_twins(vault)),
+        problems=(*vault.manifest.unread(), *_describe_twins(vault)),
         passed_over=_count_passed_over(vault) if looks else {},
     )
 
@@ -113,7 +112,7 @@ def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
 def _describe_twins(vault: Vault) -> list[tuple[str, str]]:
     return [
         (path, f"another file has the same name on some systems: {paths[0]}")
-        for paths in find_twins(list_paths(vault.state))
+        for paths in find_twins(vault.manifest.paths())
         for path in paths[1:]
     ]
 

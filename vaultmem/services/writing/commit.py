@@ -19,9 +19,15 @@ from vaultmem.services.writing.pending import (
     find_pending,
     is_pending,
 )
-from vaultmem.storage.git.commits import Draft, File, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.commits import (
+    Draft,
+    File,
+    Identity,
+    RefMovedError,
+    Settings,
+    TreeEntry,
+)
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.git.settings import Settings
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.trees import EMPTY_TREE, RAW
+from vaultmem.storage.git.commits import EMPTY_TREE, TreeEntry
+from vaultmem.storage.git.trees import RAW
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.history import History

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import Draft, RefMovedError, TreeEntry, format_commit
+from vaultmem.storage.git.commits import (
+    EMPTY_TREE,
+    Draft,
+    RefMovedError,
+    Settings,
+    TreeEntry,
+    format_commit,
+)
 from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.tree_builder import TreeBuilder
@@ -21,10 +28,6 @@ from vaultmem.storage.git.tree_builder import TreeBuilder
 if TYPE_CHECKING:
     from vaultmem.storage.git.objects import ObjectReader
     from vaultmem.storage.git.runner import GitRunner
-    from vaultmem.storage.git.settings import Settings
-
-#: The tree without files, which git knows without having it.
-_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 _ATTEMPTS = 5
 
@@ -132,5 +135,5 @@ class CommitWriter:
 
     def _find_differing(self, old: str, new: str) -> set[str]:
         command = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff")
-        out = self._git.run(*command, old or _EMPTY_TREE, new)
+        out = self._git.run(*command, old or EMPTY_TREE, new)
         return set(filter(None, out.split("\0")))

@@ -1,16 +1,25 @@
-"""What a commit is made of, and its bytes as git writes them."""
+"""What a commit is made of, its bytes as git writes them, and the settings that it obeys."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.runner import GitRunner
+
+#: The tree without files, which git knows without having it.
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 #: Git's mode and the bytes of a file; None for one that was removed.
 File = tuple[str, bytes] | None
 
 #: What git cuts off at both ends of a name or address, besides control characters and spaces.
 _CUT_OFF = ",:;<>\"\\'"
+
+_WANTED = r"^(user\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
 
 
 class Identity(NamedTuple):
@@ -25,6 +34,25 @@ class TreeEntry(NamedTuple):
 
     mode: str
     blob: str
+
+
+class Settings(NamedTuple):
+    """The person's identity, and the settings by which a repository's filters would run."""
+
+    person: Identity
+    filters: tuple[str, ...]
+
+    def without_filters(self) -> dict[str, str]:
+        """Return an environment in which git runs none of the filters.
+
+        Git compares files that changed within the index's own tick when it writes the index, and
+        would run their filters. Keys go through the environment: `-c` ends a name at its first =.
+        """
+        found = {"GIT_CONFIG_COUNT": str(len(self.filters))}
+        for number, name in enumerate(self.filters):
+            found[f"GIT_CONFIG_KEY_{number}"] = name
+            found[f"GIT_CONFIG_VALUE_{number}"] = ""
+        return found
 
 
 class Draft(NamedTuple):
@@ -44,6 +72,15 @@ class Draft(NamedTuple):
 
 class RefMovedError(Exception):
     """Somebody else committed first; start again from the new commit."""
+
+
+def read_settings(git: GitRunner) -> Settings:
+    """Ask git for the settings of its user, the machine and the repository."""
+    out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
+    found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
+    name, email = found.get("user.name") or "person", found.get("user.email") or "person@localhost"
+    filters = sorted(key for key in found if re.match("filter[.]", key))
+    return Settings(Identity(name, email), tuple(filters))
 
 
 def format_commit(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_writer import CommitWriter
-from vaultmem.storage.git.commits import Draft, Identity, TreeEntry
+from vaultmem.storage.git.commits import Draft, Identity, Settings, TreeEntry, read_settings
 from vaultmem.storage.git.head import (
     Head,
     find_broken_git,
@@ -20,7 +20,6 @@ from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
-from vaultmem.storage.git.settings import Settings, read_settings
 
 
 class History:

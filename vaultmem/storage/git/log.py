@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.changing.file_changes import FileChange
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.git.commits import EMPTY_TREE
 from vaultmem.storage.git.history import History
-from vaultmem.storage.git.trees import EMPTY_TREE, RAW, Words, take_changes
+from vaultmem.storage.git.trees import RAW, Words, take_changes
 
 _FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b")
 

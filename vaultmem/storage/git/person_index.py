@@ -12,9 +12,8 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.commits import TreeEntry
+    from vaultmem.storage.git.commits import Settings, TreeEntry
     from vaultmem.storage.git.runner import GitRunner
-    from vaultmem.storage.git.settings import Settings
 
 #: Removes an entry from an index.
 _NOTHING = "0 0000000000000000000000000000000000000000"

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vaultmem.core.changing.file_changes import FileChange
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commits import EMPTY_TREE, TreeEntry
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.history import History
 
-
-#: The tree without files, which git knows without having it.
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 #: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.
 RAW = ("-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color")

@@ -12,10 +12,12 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vaultmem.core.finding.terms import ANALYSIS_VERSION
+from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.batch import SegmentBatch
 from vaultmem.storage.index.segment_arrays import (
@@ -40,6 +42,9 @@ _FORMAT = f"vaultmem-{ANALYSIS_VERSION}-6"
 
 #: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
 _RACY_NS = 100_000_000
+
+#: One of so many terms is read to see whether an index is whole.
+_EACH = 16
 
 
 class SearchIndex:
@@ -72,9 +77,8 @@ class SearchIndex:
 
     def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
         """Add a batch and forget documents; readers see all of it or nothing."""
-        from vaultmem.storage.index.segment_merges import choose_merge
         from vaultmem.storage.index.segment_writer import BatchWriter
-        from vaultmem.storage.index.segments import absorb_segment, open_segments
+        from vaultmem.storage.index.segments import absorb_segment, choose_merge, open_segments
 
         index = self._open()
         readers = open_segments(index._read_toc(), index.storage)
@@ -183,6 +187,33 @@ class SearchIndex:
 
     def _open_readers(self) -> list[Any]:
         return [reader for _, reader in self._open_all()]
+
+    def find_damage(self) -> str:
+        """Return why the index cannot be read, empty if its numbers and a share of its terms can.
+
+        A file that was changed is known by its size and time; this finds what bears neither.
+        """
+        from vaultmem.storage.index.segments import read_column
+
+        try:
+            documents: set[int] = set()
+            for reader in self.snapshot().readers:
+                documents.update(read_column(reader, "document"))
+                terms = 0
+                for field, term in islice(reader.all_terms(), 0, None, _EACH):
+                    reader.postings(field, term).id()
+                    terms += 1
+                if reader.doc_count_all() and not terms:
+                    return "the index has lost its terms"
+            for name in ("ordinal", "body_length"):
+                self.snapshot().column(name)
+            if documents != self.documents():
+                return "the index is damaged (its parts do not fit together)"
+        except VaultError:
+            raise
+        except Exception as error:  # noqa: BLE001 - damaged files can raise whatever there is.
+            return f"the index is damaged ({type(error).__name__})"
+        return ""
 
     def close(self) -> None:
         """Close the files; the object can be used again afterwards."""

@@ -1,13 +1,14 @@
-"""Whoosh segments read as whole arrays; with `segment_writer` all that is not public in Whoosh.
+"""Whoosh segments, read as whole arrays, and which of them are merged with a batch.
 
-Reading takes a block's arrays as they are, and falls back on Whoosh's public matchers wherever a
-posting list looks otherwise.
+With `segment_writer`, this is where all stands that is not public in Whoosh. Reading takes a
+block's arrays as they are, and falls back on Whoosh's public matchers wherever a posting list
+looks otherwise.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -28,6 +29,15 @@ from vaultmem.storage.index.batch import (
     SegmentBatch,
 )
 
+#: Segments up to this many sections are always merged with the next batch.
+SMALL_SEGMENT = 16
+
+#: This many segments of about the same size are merged into one.
+MERGE_FACTOR = 4
+
+#: Sections in a merged segment at most: while it is written it takes 8 kB of memory for each.
+MAX_MERGED = 65_536
+
 
 def make_schema() -> Schema:
     """Return the schema: three fields of terms, columns of numbers and of bytes, nothing stored."""
@@ -43,6 +53,41 @@ def _SplitAnalyzer() -> Any:  # noqa: N802
     from whoosh.analysis import SpaceSeparatedTokenizer
 
     return SpaceSeparatedTokenizer()
+
+
+def choose_merge(readers: Iterable[tuple[Any, Any]], incoming: int, dropped: set[int]) -> set[str]:
+    """Return the ids of segments to merge with the batch, by size and share of dead."""
+    chosen: set[str] = set()
+    tiers: dict[int, list[tuple[int, str]]] = {}
+    for segment, reader in readers:
+        documents = read_column(reader, "document")
+        dead = sum(document in dropped for document in documents) if dropped else 0
+        size = len(documents) - dead
+        if size <= SMALL_SEGMENT or dead > len(documents) // 4:
+            chosen.add(segment.segid)
+            incoming += size
+        else:
+            tiers.setdefault(size.bit_length() // 2, []).append((size, segment.segid))
+    room = MAX_MERGED - incoming
+    for tier in sorted(tiers):
+        same = tier <= incoming.bit_length() // 2
+        if len(tiers[tier]) + same > MERGE_FACTOR:
+            fitting = _take_fitting(tiers[tier], room)
+            if len(fitting) + same > 1:
+                chosen.update(name for _, name in fitting)
+                room -= sum(size for size, _ in fitting)
+    return chosen
+
+
+def _take_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
+    """Return the smallest segments (size, id), as many as there is room for."""
+    fitting: list[tuple[int, str]] = []
+    for size, name in sorted(segments):
+        room -= size
+        if room < 0:
+            break
+        fitting.append((size, name))
+    return fitting
 
 
 def absorb_segment(
