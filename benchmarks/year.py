@@ -27,7 +27,7 @@ from year_script import DAY, DAYS, START, Asked, Told, write_year
 from vaultmem.core.blob import blob_id
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
-from vaultmem.core.upkeep.fidelity import Step
+from vaultmem.core.upkeep.fidelity import DecayStep
 from vaultmem.core.upkeep.proposal import Action
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.count import count_recall
@@ -231,7 +231,7 @@ class Year:
     def _compact(self) -> None:
         for step in compact(self.kept).steps:
             self.counts.done[f"compacted: {step.step}"] += 1
-            if step.step in {Step.SUMMARY, Step.KEYWORDS}:
+            if step.step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
                 self._shortened.append((step.path, step.blob))
 
     def _curate(self) -> None:

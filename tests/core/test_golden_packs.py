@@ -11,7 +11,7 @@ import pytest
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.caution import find_caution
-from vaultmem.core.packs.conflicts import Relation
+from vaultmem.core.packs.conflicts import Contradiction
 from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.tokens import count_tokens
@@ -122,7 +122,7 @@ def opponents() -> tuple[list[Hit], Remarks]:
     decision = make_hit("It opens at nine.", "Agreed", "notes/b.md", 2, kind="decision")
     rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
     never = make_hit("Never ring.", "No ring", "notes/n.md", 4)
-    relations = (Relation(1, 2, "contradicts", 1), Relation(4, 3, "supersedes", 4))
+    relations = (Contradiction(1, 2, "contradicts", 1), Contradiction(4, 3, "supersedes", 4))
     return [reflection, decision, rule, never], Remarks({}, relations)
 
 

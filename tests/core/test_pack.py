@@ -12,7 +12,7 @@ from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.pack import MIN_BUDGET, Pack, build_pack
 from vaultmem.core.packs.pack_text import (
-    Account,
+    PackAccount,
     PackItem,
     PackSource,
     clean_text,
@@ -180,7 +180,7 @@ def test_only_an_active_trusted_policy_or_skill_instructs() -> None:
                     trusted and state == "active" and kind in {"policy_rule", "procedural_skill"}
                 )
                 assert item.is_instruction is wanted
-                text = render_pack([item], [], 0, SOURCE, Account(1, 0, 0, 100, 0))
+                text = render_pack([item], [], 0, SOURCE, PackAccount(1, 0, 0, 100, 0))
                 assert ("## Instructions" in text) is wanted
                 assert ("## Evidence" in text) is not wanted
 

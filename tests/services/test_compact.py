@@ -13,8 +13,8 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.tokens import count_tokens
 from vaultmem.core.upkeep.fidelity import (
+    DecayStep,
     Fidelity,
-    Step,
     find_keywords,
     rank_sentences,
     read_fidelity,
@@ -64,7 +64,7 @@ def vault(make_vault: Make, opened: Open, clock: Clock) -> Vault:
     return opened(make_vault({"vaultmem.yaml": AGES}), agent="claude", now=clock)
 
 
-def run(vault: Vault) -> dict[str, Step]:
+def run(vault: Vault) -> dict[str, DecayStep]:
     return {each.path: each.step for each in compact(vault).steps}
 
 
@@ -144,7 +144,7 @@ def test_a_note_decays_step_by_step_and_each_step_is_a_commit(vault: Vault, cloc
             assert git(vault.root, "rev-list", "--count", f"{heads[-2]}..HEAD") == "1"
             assert git(vault.root, "diff", "--name-only", heads[-2], "HEAD") == path
 
-    assert steps == [None, Step.SUMMARY, None, Step.KEYWORDS, None, Step.ARCHIVED]
+    assert steps == [None, DecayStep.SUMMARY, None, DecayStep.KEYWORDS, None, DecayStep.ARCHIVED]
     note = get_note(vault, path).note
     assert (note.state, read_fidelity(note)) == (State.ARCHIVED, Fidelity.KEYWORDS)
     assert "600" in note.body
@@ -167,13 +167,13 @@ def test_what_was_restored_has_its_time_anew(vault: Vault, clock: Clock) -> None
     (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
     head = git(vault.root, "rev-parse", "HEAD")
     clock.pass_days(61)
-    assert run(vault) == {path: Step.SUMMARY}
+    assert run(vault) == {path: DecayStep.SUMMARY}
     restore_note(vault, path, head)
     save_checkpoint(vault, "wanted again")
     clock.pass_days(59)
     assert run(vault) == {}
     clock.pass_days(2)
-    assert run(vault) == {path: Step.SUMMARY}
+    assert run(vault) == {path: DecayStep.SUMMARY}
 
 
 def test_what_was_asked_for_is_in_the_summary(vault: Vault, clock: Clock) -> None:
@@ -206,7 +206,7 @@ def test_a_recall_resets_the_clock(vault: Vault, clock: Clock) -> None:
     clock.pass_days(59)
     assert run(vault) == {}
     clock.pass_days(2)
-    assert run(vault) == {path: Step.SUMMARY}
+    assert run(vault) == {path: DecayStep.SUMMARY}
 
 
 def test_short_notes_go_stale_and_then_to_the_archive_in_their_own_words(
@@ -217,8 +217,8 @@ def test_short_notes_go_stale_and_then_to_the_archive_in_their_own_words(
     clock.pass_days(179)
     assert run(vault) == {}
     clock.pass_days(2)
-    assert run(vault) == {path: Step.STALE}
-    assert run(vault) == {path: Step.ARCHIVED}
+    assert run(vault) == {path: DecayStep.STALE}
+    assert run(vault) == {path: DecayStep.ARCHIVED}
     note = get_note(vault, path).note
     assert (note.body, note.state) == (body, State.ARCHIVED)
 
@@ -270,7 +270,7 @@ def test_a_dry_run_changes_nothing(vault: Vault, clock: Clock) -> None:
     sync_vault(vault)
     before = hash_tree(vault.root)
     (step,) = plan_compaction(vault).steps
-    assert (step.path, step.step) == (path, Step.SUMMARY)
+    assert (step.path, step.step) == (path, DecayStep.SUMMARY)
     assert step.tokens_left < step.tokens
     assert hash_tree(vault.root) == before
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.core.priming import Plan
+    from vaultmem.core.priming import PrimePlan
     from vaultmem.services.history.restore import Restored
     from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.reading.read_notes import FoundNote
@@ -94,7 +94,7 @@ def restored_json(done: Restored) -> dict[str, Any]:
     }
 
 
-def primed_json(source: str, plan: Plan, *, is_dry: bool) -> dict[str, Any]:
+def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return what taking in reference material did or would do."""
     return {
         "source": source,

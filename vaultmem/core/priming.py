@@ -25,7 +25,7 @@ _BLOCK = re.compile(
 _CODE = re.compile(r"(?: {4}| {0,3}\t)")
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """A heading with the text up to the next one; `line` is the 1-based line of the heading.
 
     `parents` are the headings above it, outermost first. `body` has no blank lines around it.
@@ -41,7 +41,7 @@ class Document(NamedTuple):
     """A document's title ("" if it has none) and its parts, those without text left out."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[DocumentPart, ...]
 
 
 def split_document(text: str) -> Document:
@@ -55,7 +55,7 @@ def split_document(text: str) -> Document:
     lines = text.split("\n")
     first = text.count("\n", 0, matter.body)
     headings = _find_headings(lines, first, _code_lines(text, matter.body))
-    parts: list[Part] = []
+    parts: list[DocumentPart] = []
     stack: list[tuple[int, str]] = []
     spans = [(first, first, 0, ""), *headings]
     for index, (start, body, level, heading) in enumerate(spans):
@@ -64,7 +64,7 @@ def split_document(text: str) -> Document:
         own = _strip_blank(lines[body:end])
         if own:
             parents = tuple(name for _, name in stack)
-            parts.append(Part(heading, parents, "\n".join(own), start + 1))
+            parts.append(DocumentPart(heading, parents, "\n".join(own), start + 1))
         if level:
             stack.append((level, heading))
     named = title.value if title is not None and isinstance(title.value, str) else ""
@@ -134,7 +134,7 @@ class PrimedNote(NamedTuple):
         return digest_words(self.title, self.body)
 
 
-class Plan(NamedTuple):
+class PrimePlan(NamedTuple):
     """What priming changes: new texts by path (None to remove), and what it leaves alone.
 
     `kept` says of a path why it stays as it is although the source says otherwise.
@@ -176,7 +176,7 @@ def plan_priming(
     existing: Mapping[str, Note],
     pin: bool = False,
     overwrite: bool = False,
-) -> Plan:
+) -> PrimePlan:
     """Compare what the source wants with the notes below `primed/<source>/`.
 
     A note that somebody edited, or wrote there by hand, is kept; `overwrite` takes the source's
@@ -217,7 +217,7 @@ def plan_priming(
             texts[path] = None
     removed.sort()
     names = (tuple(added), tuple(changed), tuple(removed), tuple(unchanged))
-    return Plan(*names, dict(sorted(kept.items())), texts)
+    return PrimePlan(*names, dict(sorted(kept.items())), texts)
 
 
 def primed_digest(note: Note) -> str:

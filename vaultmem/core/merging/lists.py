@@ -6,7 +6,7 @@ import re
 
 from vaultmem.core.changing.lines import find_line_end
 from vaultmem.core.merging.merged import MergeConflict
-from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
+from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.edit_properties import format_value, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.properties import Property
@@ -113,15 +113,15 @@ def _merge_hyphens(
         return None
     before = _divide(base, lead)
     if before is None:
-        items = (Part(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
-        before = (Part("head", mine[0].text), *items)
+        items = (BlockPart(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
+        before = (BlockPart("head", mine[0].text), *items)
     settled = merge_parts(before, mine, other, _settle_item, append=True)
     if any(part.conflict for part in settled):
         return None
     return "".join(part.text for part in settled)
 
 
-def _divide(text: str | None, lead: str) -> tuple[Part, ...] | None:
+def _divide(text: str | None, lead: str) -> tuple[BlockPart, ...] | None:
     """Return a hyphen list's name line, items (named `=value`, led by `lead`) and comments."""
     prop = read_property(text) if text is not None else None
     if text is None or prop is None or len(prop.items) != len(prop.value) or not prop.items:
@@ -130,13 +130,13 @@ def _divide(text: str | None, lead: str) -> tuple[Part, ...] | None:
         return None
     lines = text.splitlines(keepends=True)
     values = dict(zip(prop.items, prop.value, strict=True))
-    parts = [Part("head", "".join(lines[: prop.first + 1]))]
+    parts = [BlockPart("head", "".join(lines[: prop.first + 1]))]
     for number, line in enumerate(lines[prop.first + 1 :], prop.first + 1):
         if number in values:
             line = line.replace(_find_lead(line), lead, 1)
-            parts.append(Part(f"={values[number]}", line))
+            parts.append(BlockPart(f"={values[number]}", line))
         else:
-            parts.append(Part("", line))
+            parts.append(BlockPart("", line))
     return tuple(parts)
 
 

@@ -16,7 +16,7 @@ from vaultmem.core.merging.merged import MergeConflict
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """The whole lines of a part; without a name, one line that belongs to none."""
 
     name: str
@@ -46,9 +46,9 @@ Settle = Callable[[str, str | None, str | None, str | None], Settled]
 
 
 def merge_parts(
-    base: Sequence[Part],
-    ours: Sequence[Part],
-    theirs: Sequence[Part],
+    base: Sequence[BlockPart],
+    ours: Sequence[BlockPart],
+    theirs: Sequence[BlockPart],
     settle: Settle,
     append: bool = False,
 ) -> list[Settled]:
@@ -122,7 +122,7 @@ def _settle_part(
     return Settled("", text or "", text or "")
 
 
-def _pair(base: Sequence[Part], side: Sequence[Part]) -> dict[int, int]:
+def _pair(base: Sequence[BlockPart], side: Sequence[BlockPart]) -> dict[int, int]:
     """Return which part of base each part of a side is."""
     named = {part.name: place for place, part in enumerate(base) if part.name}
     pairs = {place: named[part.name] for place, part in enumerate(side) if part.name in named}
@@ -134,8 +134,8 @@ def _pair(base: Sequence[Part], side: Sequence[Part]) -> dict[int, int]:
 
 
 def _find_twins(
-    ours: Sequence[Part],
-    theirs: Sequence[Part],
+    ours: Sequence[BlockPart],
+    theirs: Sequence[BlockPart],
     our_base: dict[int, int],
     their_base: dict[int, int],
 ) -> dict[int, int]:

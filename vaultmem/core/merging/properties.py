@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.changing.lines import find_line_end
 from vaultmem.core.merging.lists import Value, merge_list
 from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
-from vaultmem.core.merging.parts import Part, Settled, changed_by, keeps_comments, merge_parts
+from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.values import read_timestamp
@@ -64,21 +64,21 @@ def merge_blocks(base: Block, ours: Block, theirs: Block, labels: Labels) -> Mer
     )
 
 
-def _divide(block: Block) -> list[Part] | None:
+def _divide(block: Block) -> list[BlockPart] | None:
     """Return the properties and the lines between them; None if two share a line."""
     lines = block.text.splitlines(keepends=True)
-    parts: list[Part] = []
+    parts: list[BlockPart] = []
     at = 0
     for prop in sorted(block.properties, key=lambda prop: prop.first):
         if prop.first < at or not prop.name:
             return None
-        parts += (Part("", line) for line in lines[at : prop.first])
-        parts.append(Part(prop.name, "".join(lines[prop.first : prop.last])))
+        parts += (BlockPart("", line) for line in lines[at : prop.first])
+        parts.append(BlockPart(prop.name, "".join(lines[prop.first : prop.last])))
         at = prop.last
-    return [*parts, *(Part("", line) for line in lines[at:])]
+    return [*parts, *(BlockPart("", line) for line in lines[at:])]
 
 
-def _name_properties(block: Block, parts: Sequence[Part]) -> dict[str, _Written]:
+def _name_properties(block: Block, parts: Sequence[BlockPart]) -> dict[str, _Written]:
     texts = {part.name: part.text for part in parts}
     return {prop.name: _Written(prop, texts[prop.name]) for prop in block.properties}
 

@@ -54,14 +54,6 @@ _BY_KIND = {
 _RUNTIMES = frozenset({"eval", "tool"})
 
 
-class Conflict(NamedTuple):
-    """Two notes that say different things, the one that counts more first; `why` says how known."""
-
-    stronger: str
-    weaker: str
-    why: str
-
-
 def rank_authority(hit: Hit, trusted: bool) -> Authority:
     """Return what a section counts for; `trusted`: its note's promotion is on record."""
     record = hit.record
@@ -103,7 +95,7 @@ _SERIAL = frozenset(
 )
 
 
-class Relation(NamedTuple):
+class Contradiction(NamedTuple):
     """Two documents that do not agree, and how that is known; `why` is a property's name or words.
 
     Where `why` is "supersedes", the first is the newer word. `told_by` is the document whose
@@ -116,7 +108,7 @@ class Relation(NamedTuple):
     told_by: int = -1
 
 
-def find_same_titles(hits: Sequence[Hit]) -> list[Relation]:
+def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the pairs of notes that say different things under one title in one folder."""
     groups: dict[tuple[str, str, str], list[Hit]] = {}
     for hit in hits:
@@ -126,7 +118,7 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Relation]:
         name = (record.title.casefold(), hit.section.heading.casefold(), record.context)
         groups.setdefault(name, []).append(hit)
     return [
-        Relation(group[0].record.document, other.record.document, _SAME_TITLE)
+        Contradiction(group[0].record.document, other.record.document, _SAME_TITLE)
         for group in groups.values()
         for other in group[1:]
         if other.record.document != group[0].record.document
@@ -136,7 +128,7 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Relation]:
 
 def bring_together(
     hits: Sequence[Hit],
-    relations: Iterable[Relation],
+    relations: Iterable[Contradiction],
     partners: Mapping[int, Hit],
     trusted: frozenset[int],
 ) -> list[Hit]:
@@ -146,7 +138,7 @@ def bring_together(
     only if it counts no less than the hit, or if the hit names it: no note brings itself into a
     pack by contradicting a better one.
     """
-    related: dict[int, list[Relation]] = {}
+    related: dict[int, list[Contradiction]] = {}
     for each in relations:
         related.setdefault(each.first, []).append(each)
         related.setdefault(each.second, []).append(each)
@@ -169,7 +161,7 @@ def bring_together(
     return list(ordered.values())
 
 
-def _may_join(hit: Hit, rival: Hit, relation: Relation, trusted: frozenset[int]) -> bool:
+def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[int]) -> bool:
     ranks = [rank_authority(h, h.record.document in trusted) for h in (rival, hit)]
     return ranks[0] <= ranks[1] or relation.told_by == hit.record.document
 
@@ -202,7 +194,7 @@ def describe_conflict(stronger: Hit, weaker: Hit, why: str, trusted: frozenset[i
     )
 
 
-def tell_conflict(relation: Relation, first: Hit, second: Hit, trusted: frozenset[int]) -> str:
+def tell_conflict(relation: Contradiction, first: Hit, second: Hit, trusted: frozenset[int]) -> str:
     """Return the sentence about two sections that contradict each other."""
     if is_first_stronger(first, second, relation.why, trusted):
         return describe_conflict(first, second, relation.why, trusted)
@@ -210,7 +202,7 @@ def tell_conflict(relation: Relation, first: Hit, second: Hit, trusted: frozense
 
 
 def arrange_items(
-    items: Sequence[PackItem], relations: Sequence[Relation], trusted: frozenset[int]
+    items: Sequence[PackItem], relations: Sequence[Contradiction], trusted: frozenset[int]
 ) -> list[PackItem]:
     """Return the items with those that contradict each other side by side, the stronger first.
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.packs.conflicts import MAX_RIVALS, Relation, arrange_items, tell_conflict
+from vaultmem.core.packs.conflicts import MAX_RIVALS, Contradiction, arrange_items, tell_conflict
 from vaultmem.core.packs.pack_text import (
-    Account,
+    PackAccount,
     PackItem,
     PackSource,
     PackStyle,
@@ -47,7 +47,7 @@ class Pack(NamedTuple):
     items: tuple[PackItem, ...]
     unshown: tuple[Hit, ...]
     unnamed: int
-    account: Account
+    account: PackAccount
     source: PackSource
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
@@ -61,7 +61,7 @@ class Remarks(NamedTuple):
     """
 
     cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
-    relations: Sequence[Relation] = ()
+    relations: Sequence[Contradiction] = ()
 
 
 def build_pack(
@@ -88,7 +88,7 @@ def build_pack(
     """
     if budget < MIN_BUDGET:
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
-    empty = Account(0, 0, budget, budget, flat_tokens)
+    empty = PackAccount(0, 0, budget, budget, flat_tokens)
     frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 12
     relevant = list(relevant)
     room = _Room(
@@ -104,7 +104,7 @@ def build_pack(
     items = room.items
     while True:
         count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
-        account = Account(count, len(items) - count, 0, budget, flat_tokens)
+        account = PackAccount(count, len(items) - count, 0, budget, flat_tokens)
         arranged = arrange_items(items, room.remarks.relations, trusted)
         text, account = _settle(arranged, unshown, unnamed, source, account, style)
         if account.sent <= budget or not (items or unshown):
@@ -143,7 +143,7 @@ class _Room:
         self.items: list[PackItem] = []
         self.pinned_tokens = 0
         self._known = known
-        self._told: set[Relation] = set()
+        self._told: set[Contradiction] = set()
         self._seen: list[tuple[int, frozenset[str]]] = []
 
     def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
@@ -190,7 +190,7 @@ class _Room:
         told = [self._describe(each) for each in self._open_relations(hit)]
         return item._replace(conflict=" ".join(told))
 
-    def _open_relations(self, hit: Hit) -> list[Relation]:
+    def _open_relations(self, hit: Hit) -> list[Contradiction]:
         """Return the section's conflicts that nothing shown so far tells of."""
         document = hit.record.document
         return [
@@ -201,7 +201,7 @@ class _Room:
             and {each.first, each.second} <= self._known.keys()
         ][:MAX_RIVALS]
 
-    def _describe(self, relation: Relation) -> str:
+    def _describe(self, relation: Contradiction) -> str:
         first, second = self._known[relation.first], self._known[relation.second]
         return tell_conflict(relation, first, second, self.trusted)
 
@@ -263,9 +263,9 @@ def _settle(
     unshown: Sequence[Hit],
     unnamed: int,
     source: PackSource,
-    account: Account,
+    account: PackAccount,
     style: PackStyle,
-) -> tuple[str, Account]:
+) -> tuple[str, PackAccount]:
     """Render until the account in the text is the text's own."""
     foot = render_foot(account, style)
     body = render_pack(items, unshown, unnamed, source, account, style).removesuffix(foot)

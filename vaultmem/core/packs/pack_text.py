@@ -56,7 +56,7 @@ class PackItem(NamedTuple):
         return self.trusted and record.kind in INSTRUCTION_KINDS and record.state == State.ACTIVE
 
 
-class Account(NamedTuple):
+class PackAccount(NamedTuple):
     """What a pack cost: sections by reason, tokens sent, the budget, and the whole vault."""
 
     pinned: int
@@ -76,7 +76,7 @@ def render_pack(
     unshown: Sequence[Hit],
     unnamed: int,
     source: PackSource,
-    account: Account,
+    account: PackAccount,
     style: PackStyle = PackStyle.MARKDOWN,
 ) -> str:
     """Return the pack as text, with its account in the last line.
@@ -101,7 +101,7 @@ def render_pack(
     return "\n\n".join(blocks)
 
 
-def render_foot(account: Account, style: PackStyle) -> str:
+def render_foot(account: PackAccount, style: PackStyle) -> str:
     """Return the last line of a pack: what it cost."""
     return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
@@ -211,7 +211,7 @@ def _describe_source(source: PackSource) -> str:
     return f"vault {branch or 'detached'}@{source.commit[:7]}, {at}"
 
 
-def _describe_account(account: Account) -> str:
+def _describe_account(account: PackAccount) -> str:
     # Whole numbers for large ratios: the line must not grow shorter as `sent` grows, or there
     # might be no `sent` that counts its own line right.
     digits = 1 if account.ratio < 1000 else 0

@@ -14,7 +14,7 @@ from vaultmem.core.json_values import as_named
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import (
-    Account,
+    PackAccount,
     PackItem,
     PackSource,
     PackStyle,
@@ -64,7 +64,7 @@ class Receipt(NamedTuple):
     shown: tuple[ShownSection, ...]
     unshown: tuple[ShownSection, ...]
     unnamed: int
-    account: Account
+    account: PackAccount
     digest: str
     texts: dict[str, str]
     style: PackStyle = PackStyle.MARKDOWN
@@ -133,7 +133,7 @@ def parse_receipt(text: str) -> Receipt:
         for name in ("shown", "unshown"):
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         content["source"] = PackSource(**content["source"])
-        content["account"] = Account(**content["account"])
+        content["account"] = PackAccount(**content["account"])
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
         return Receipt(**content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

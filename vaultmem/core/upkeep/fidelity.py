@@ -129,7 +129,7 @@ class Fidelity(StrEnum):
     KEYWORDS = "keywords"
 
 
-class Step(StrEnum):
+class DecayStep(StrEnum):
     """One step of a note's decay; a state where the text stays."""
 
     SUMMARY = "summary"
@@ -155,7 +155,7 @@ def read_fidelity(note: Note) -> Fidelity:
 
 def plan_step(
     note: Note, idle: float, ages: Ages, asked: Sequence[str] = ()
-) -> tuple[Step, str] | None:
+) -> tuple[DecayStep, str] | None:
     """Return the next step of a note that nobody asked for in `idle` days, and its text then.
 
     One step at a time; None where none is due, or would gain too little. `asked` are questions
@@ -163,18 +163,18 @@ def plan_step(
     """
     level = read_fidelity(note)
     if idle >= ages.archive and note.state is State.STALE:
-        return Step.ARCHIVED, _set_state(note.text, State.ARCHIVED, idle)
+        return DecayStep.ARCHIVED, _set_state(note.text, State.ARCHIVED, idle)
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
         text = shorten_note(note, Fidelity.KEYWORDS, asked)
         if text:
             is_active = note.state is State.ACTIVE
-            return Step.KEYWORDS, _set_state(text, State.STALE, idle) if is_active else text
+            return DecayStep.KEYWORDS, _set_state(text, State.STALE, idle) if is_active else text
     if idle >= ages.archive and note.state is State.ACTIVE:
-        return Step.STALE, _set_state(note.text, State.STALE, idle)
+        return DecayStep.STALE, _set_state(note.text, State.STALE, idle)
     if ages.summary <= idle < ages.keywords and level is Fidelity.FULL:
         text = shorten_note(note, Fidelity.SUMMARY, asked)
         if text:
-            return Step.SUMMARY, text
+            return DecayStep.SUMMARY, text
     return None
 
 

@@ -39,7 +39,7 @@ class Room(NamedTuple):
         return text.count("\n") > self.lines or count_tokens(text) > self.tokens
 
 
-class Move(NamedTuple):
+class MemoryMove(NamedTuple):
     """A line of MEMORY.md (1-based) that may go, and why: a note says it, or could.
 
     `note` is that note's path, "" where one has to be written first; `score` is its strength.
@@ -83,7 +83,7 @@ def propose_moves(
     hidden: Mapping[str, str],
     room: Room,
     wanted: str = "",
-) -> list[Move]:
+) -> list[MemoryMove]:
     """Return lines that may leave MEMORY.md: whose note counts no more, and the weakest for room.
 
     `linked` has the note that the bullet on a line leads to, `hidden` the state of each note that
@@ -110,5 +110,7 @@ def propose_moves(
     return moves
 
 
-def _move(number: int, line: str, path: str, scores: Mapping[str, float], reason: str) -> Move:
-    return Move(number, line, reason, path, scores.get(path, 0.0), count_tokens(f"{line}\n"))
+def _move(
+    number: int, line: str, path: str, scores: Mapping[str, float], reason: str
+) -> MemoryMove:
+    return MemoryMove(number, line, reason, path, scores.get(path, 0.0), count_tokens(f"{line}\n"))

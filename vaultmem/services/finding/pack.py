@@ -11,7 +11,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import find_caution, is_environment_claim, written_at
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
-    Relation,
+    Contradiction,
     bring_together,
     find_same_titles,
 )
@@ -46,7 +46,7 @@ def add_remarks(
     return hits, Remarks(cautions, relations)
 
 
-def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Relation]:
+def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the conflicts that the notes' properties and titles tell of."""
     found = find_same_titles(hits)
     written = _find_written(vault, hits)
@@ -56,10 +56,10 @@ def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Relation]:
         if other is None or other == document or not shown & {document, other}:
             continue
         if link.property == "superseded_by":
-            found.append(Relation(other, document, "supersedes", document))
+            found.append(Contradiction(other, document, "supersedes", document))
         else:
-            found.append(Relation(document, other, link.property, document))
-    distinct: dict[frozenset[int], Relation] = {}
+            found.append(Contradiction(document, other, link.property, document))
+    distinct: dict[frozenset[int], Contradiction] = {}
     for each in sorted(found, key=lambda r: (r.why not in CONFLICT_PROPERTIES, r.first, r.second)):
         distinct.setdefault(frozenset((each.first, each.second)), each)
     return list(distinct.values())
@@ -92,7 +92,7 @@ def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Lin
 
 
 def _find_partners(
-    vault: Vault, relations: Iterable[Relation], hits: Sequence[Hit]
+    vault: Vault, relations: Iterable[Contradiction], hits: Sequence[Hit]
 ) -> dict[int, Hit]:
     """Return the first section of each note that is in a conflict and was not found itself."""
     known = {hit.record.document for hit in hits}

@@ -10,7 +10,14 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, is_hidden, parse_note_path, slugify
-from vaultmem.core.priming import FOLDER, Plan, PrimedNote, name_notes, plan_priming, split_document
+from vaultmem.core.priming import (
+    FOLDER,
+    PrimedNote,
+    PrimePlan,
+    name_notes,
+    plan_priming,
+    split_document,
+)
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch, look_at
@@ -80,7 +87,7 @@ def prime_source(
     pin: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
-) -> Plan:
+) -> PrimePlan:
     """Bring the notes of a source to what its documents say now, and return what that took.
 
     What somebody edited stays (see `plan_priming`). Primed again without a change, nothing is
@@ -92,7 +99,7 @@ def prime_source(
     """
     wanted = _name_all(vault, check_source(source), files)
 
-    def plan(seen: Vault) -> Plan:
+    def plan(seen: Vault) -> PrimePlan:
         return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
 
     if branch := find_branch(vault):
@@ -156,7 +163,9 @@ def write_texts(vault: Vault, texts: Mapping[str, str | None]) -> None:
         sync_paths(vault, done)
 
 
-def _prime_branch(vault: Vault, branch: str, source: str, plan: Callable[[Vault], Plan]) -> Plan:
+def _prime_branch(
+    vault: Vault, branch: str, source: str, plan: Callable[[Vault], PrimePlan]
+) -> PrimePlan:
     made = []
 
     def change(seen: Vault) -> dict[str, bytes | None]:

@@ -10,7 +10,7 @@ from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task
-from vaultmem.core.tasks.view import Entry, Part
+from vaultmem.core.tasks.view import Entry, ViewPart
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.links import list_backlinks
 from vaultmem.services.history.commits import CommitFilter, list_commits
@@ -32,11 +32,11 @@ def gather_task(vault: Vault, task: Task) -> list[Entry]:
     """Return what is known of a task, each with the rank that decides what fits a budget."""
     at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
-    entries = [Entry(Part.STAND, 0, stand, task.path, at)]
+    entries = [Entry(ViewPart.STAND, 0, stand, task.path, at)]
     if task.next_step:
-        entries.append(Entry(Part.NEXT, 0, task.next_step, task.path, at))
+        entries.append(Entry(ViewPart.NEXT, 0, task.next_step, task.path, at))
     if task.text:
-        entries.append(Entry(Part.TASK, 3, task.text, task.path, at))
+        entries.append(Entry(ViewPart.TASK, 3, task.text, task.path, at))
     linked = _linking(vault, task.path)
     entries += _handoffs(vault, [path for path in linked if path.startswith(f"{HANDOFFS}/")])
     names = [*task.sessions, *(Path(p).stem for p in linked if p.startswith("sessions/"))]
@@ -55,13 +55,13 @@ def gather_sessions(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
         day = (facts.ended or facts.started)[:10]
         label = f"{facts.id} ({', '.join(filter(None, (facts.agent, facts.status, day)))})"
         told = session.summary or facts.goal
-        entries.append(Entry(Part.SESSIONS, rank, f"{label}: {told}", facts.path, at))
+        entries.append(Entry(ViewPart.SESSIONS, rank, f"{label}: {told}", facts.path, at))
         for question in session.questions:
-            entries.append(Entry(Part.QUESTIONS, rank + 1, question, facts.path, at))
+            entries.append(Entry(ViewPart.QUESTIONS, rank + 1, question, facts.path, at))
         for decision in session.decisions:
-            entries.append(Entry(Part.DECISIONS, rank + 1, decision.text, facts.path, at))
+            entries.append(Entry(ViewPart.DECISIONS, rank + 1, decision.text, facts.path, at))
         for detail in session.details:
-            entries.append(Entry(Part.SESSIONS, 7, f"{facts.id}: {detail}", facts.path, at))
+            entries.append(Entry(ViewPart.SESSIONS, 7, f"{facts.id}: {detail}", facts.path, at))
     entries += _files(vault, sessions)
     return entries
 
@@ -71,7 +71,7 @@ def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
     entries = []
     for commit in _code_commits(vault):
         text = f"{commit.commit[:7]} {commit.day} {commit.subject} ({commit.author})"
-        entries.append(Entry(Part.CODE, 5, one_line(text), commit.commit, commit.at))
+        entries.append(Entry(ViewPart.CODE, 5, one_line(text), commit.commit, commit.at))
     ids = frozenset(session.facts.id for session in sessions)
     if not ids:
         return entries
@@ -81,7 +81,7 @@ def gather_commits(vault: Vault, sessions: Sequence[Session]) -> list[Entry]:
         return entries
     for each in made:
         text = f"{each.commit[:7]} {each.time[:10]} {each.subject} ({each.author})"
-        entries.append(Entry(Part.VAULT, 6, one_line(text), each.commit, each.at))
+        entries.append(Entry(ViewPart.VAULT, 6, one_line(text), each.commit, each.at))
     return entries
 
 
@@ -116,7 +116,7 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
         made = prop.value if prop is not None and isinstance(prop.value, str) else ""
         at = read_timestamp(made) or 0.0
         text = f"{made[:16]}: {note.body.strip()}"
-        yield Entry(Part.HANDOFFS, 1 if number == 0 else 5, text, path, at)
+        yield Entry(ViewPart.HANDOFFS, 1 if number == 0 else 5, text, path, at)
 
 
 def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
@@ -133,7 +133,7 @@ def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
             fate = fates.get(touched.path)
             told = f": {fate.full}" if fate and fate.full else ""
             at = read_timestamp(session.facts.started) or 0.0
-            yield Entry(Part.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
+            yield Entry(ViewPart.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
 
 
 def _code_commits(vault: Vault) -> list[RecentCommit]:

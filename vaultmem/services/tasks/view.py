@@ -12,7 +12,7 @@ from vaultmem.core.paths import slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task, find_ungrounded
-from vaultmem.core.tasks.view import Entry, Part, render_view
+from vaultmem.core.tasks.view import Entry, ViewPart, render_view
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.read import get_session, list_facts
@@ -157,13 +157,13 @@ def _summarise(entries: Sequence[Entry], stand: str, next_step: str) -> str:
     said = [stand]
     if next_step:
         said.append(f"Next: {next_step.rstrip('.')}.")
-    last = next((each for each in entries if each.part is Part.SESSIONS), None)
+    last = next((each for each in entries if each.part is ViewPart.SESSIONS), None)
     if last is not None:
         said.append(f"Last: {one_line(last.text)[:240].rstrip('.')}.")
     words = (
-        (Part.QUESTIONS, "open question"),
-        (Part.DECISIONS, "decision"),
-        (Part.FILES, "touched file"),
+        (ViewPart.QUESTIONS, "open question"),
+        (ViewPart.DECISIONS, "decision"),
+        (ViewPart.FILES, "touched file"),
     )
     counts = []
     for part, word in words:

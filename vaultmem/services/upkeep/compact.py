@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.tokens import count_tokens
-from vaultmem.core.upkeep.fidelity import Ages, Fidelity, Step, plan_step, read_fidelity
+from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import read_note
@@ -34,7 +34,7 @@ class Compaction(NamedTuple):
 
     path: str
     blob: str
-    step: Step
+    step: DecayStep
     before: Fidelity
     text: str
     idle_days: int
@@ -78,7 +78,7 @@ def plan_compaction(vault: Vault) -> Compacted:
             continue
         idle = uses[record.path].idle_days(vault.now())
         steps.extend(_plan_note(vault, record, idle, ages, signals))
-    order = list(Step)
+    order = list(DecayStep)
     steps.sort(key=lambda each: (order.index(each.step), each.path))
     return Compacted(tuple(steps), exempt)
 
@@ -96,7 +96,7 @@ def compact(vault: Vault) -> Compacted:
         machine = act_as_machine(vault)
         reports = [
             write_changes(machine, _as_changes(steps), _make_event(machine, step, steps))
-            for step in Step
+            for step in DecayStep
             if (steps := [each for each in plan.steps if each.step is step])
         ]
     return plan._replace(reports=tuple(reports))
@@ -146,21 +146,21 @@ def _replace(step: Compaction) -> Callable[[Note], str]:
     return lambda note: step.text if note.blob == step.blob else note.text
 
 
-def _make_event(vault: Vault, step: Step, steps: Sequence[Compaction]) -> Event:
+def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> Event:
     head = vault.head()
     before = head.commit[:12] if head else ""
     count = f"{len(steps)} note{'s' if len(steps) != 1 else ''}"
     told = {
-        Step.SUMMARY: f"{count} to a summary",
-        Step.KEYWORDS: f"{count} to keywords",
-        Step.STALE: f"{count} stale",
-        Step.ARCHIVED: f"{count} archived",
+        DecayStep.SUMMARY: f"{count} to a summary",
+        DecayStep.KEYWORDS: f"{count} to keywords",
+        DecayStep.STALE: f"{count} stale",
+        DecayStep.ARCHIVED: f"{count} archived",
     }
     body = [
         f"{each.path}: {each.before} to {each.step}, {each.tokens} to {each.tokens_left} tokens, "
         f"not asked for in {each.idle_days} days"
         for each in steps
     ]
-    if step in {Step.SUMMARY, Step.KEYWORDS}:
+    if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
         body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
     return Event("compact", f"compact: {told[step]}", vault.author, tuple(body), "refine")

@@ -11,7 +11,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.upkeep.memory_file import Move, add_bullets, name_heading
+from vaultmem.core.upkeep.memory_file import MemoryMove, add_bullets, name_heading
 from vaultmem.errors import ConflictError, VaultError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
@@ -44,7 +44,7 @@ class Dream(NamedTuple):
     """All that was weighed, strongest first; what may leave MEMORY.md; the commits."""
 
     candidates: tuple[Candidate, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[MemoryMove, ...]
     report: CommitReport
 
     @property

@@ -17,7 +17,7 @@ from vaultmem.core.upkeep.dreaming import (
     measure_strength,
 )
 from vaultmem.core.upkeep.memory_file import (
-    Move,
+    MemoryMove,
     Room,
     add_bullets,
     format_bullet,
@@ -56,7 +56,7 @@ class Weighed(NamedTuple):
     """All that was recalled, strongest first, and what may leave MEMORY.md to make room."""
 
     candidates: tuple[Candidate, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[MemoryMove, ...]
 
 
 def weigh_recalled(vault: Vault) -> Weighed:
