@@ -19,7 +19,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.write import add_detail
-from vaultmem.services.tasks.keep import add_task, change_task
+from vaultmem.services.tasks.change import add_task, change_task
 from vaultmem.services.tasks.view import hand_over
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault

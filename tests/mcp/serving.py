@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from vaultmem.mcp_server.kept import Served
 from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.mcp_server.served import Served
 from vaultmem.mcp_server.server import build_server
 from vaultmem.mcp_server.workplace import Workplace
 

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.mcp_server import reading
-from vaultmem.mcp_server.kept import Served, settle
+from vaultmem.mcp_server.served import Served, settle
 
 def find_nothing(vault):
     raise NoteNotFoundError("there is none")

@@ -12,8 +12,8 @@ from support import git, write_notes
 
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.watching import take_in as hints_module
-from vaultmem.services.watching.take_in import ChangeHints
+from vaultmem.services.watching import sync_hints as hints_module
+from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.scan import scan_vault
 from vaultmem.vault import Vault
 
@@ -89,7 +89,7 @@ def test_hints_outlive_a_sync_that_failed(
 
     write_notes(vault.root, {"notes/buoy.md": "# Buoy\n"})
     with monkeypatch.context() as failing:
-        failing.setattr(hints_module, "take_in", fail)
+        failing.setattr(hints_module, "sync_changed", fail)
         with pytest.raises(VaultError, match="full"):
             hints.sync(vault)
     hints.sync(vault)

@@ -114,7 +114,7 @@ def check_same(index: SearchIndex, sections: Sections) -> None:
             assert columns[f"{name}_length"][number] == len(sections[key][name])
         assert columns["state"][number] == key[0] % 6
         assert (columns["created"][number], columns["updated"][number]) == make_facts(key[0])[1:]
-        assert snapshot.beside("text", number).decode() in ("", f"§{key[0]}")
+        assert snapshot.stored("text", number).decode() in ("", f"§{key[0]}")
     check_same_bytes(snapshot, keys, sections)
     expected = count_by_hand(sections)
     for name in TERM_FIELDS:
@@ -328,7 +328,7 @@ def test_arrays_that_are_lost_or_damaged_are_made_again(
 
     assert open_index().stamp() == stamp
     kept = harm == "unlisted"
-    assert bool(open_index().snapshot().beside("text", 0)) == kept
+    assert bool(open_index().snapshot().stored("text", 0)) == kept
 
 
 def test_arrays_of_another_version_are_made_again(open_index: OpenIndex, tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_texts_stay_beside_the_sections_through_merges(open_index: OpenIndex) ->
         index.write(make_batch(make_sections(range(start, start + 8), seed=start)), {start})
     snapshot = index.snapshot()
     documents = snapshot.column("document").tolist()
-    texts = [snapshot.beside("text", row).decode() for row in range(snapshot.size)]
+    texts = [snapshot.stored("text", row).decode() for row in range(snapshot.size)]
     assert texts == [f"§{document}" for document in documents]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.services.connecting.connect import Connection, SettingsChange
-    from vaultmem.services.sessions.take_in import TakenIn
+    from vaultmem.services.sessions.import_turns import Imported
 
 
 def connected_json(
@@ -28,6 +28,6 @@ def skill_json(path: Path, action: str) -> dict[str, Any]:
     return {"path": str(path), "action": action}
 
 
-def imported_json(done: Iterable[TakenIn]) -> dict[str, Any]:
+def imported_json(done: Iterable[Imported]) -> dict[str, Any]:
     """Return the transcripts that were read into sessions."""
     return {"imported": [vars(each) for each in done]}

@@ -183,7 +183,7 @@ def import_(
 ) -> None:
     """Read the session files that agents keep themselves into sessions of the vault."""
     from vaultmem.errors import RefusedError
-    from vaultmem.services.sessions.take_in import find_transcripts, import_transcript
+    from vaultmem.services.sessions.import_turns import find_transcripts, import_transcript
 
     if kind != "transcripts":
         raise RefusedError(f'import: "{kind}" is nothing that can be imported; use transcripts')

@@ -63,7 +63,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Write a task down as a note in tasks/."""
-    from vaultmem.services.tasks.keep import add_task
+    from vaultmem.services.tasks.change import add_task
 
     opened = _open(vault, agent, session)
     _say_task("added", add_task(opened, " ".join(title), next_step, text), as_json)
@@ -83,7 +83,7 @@ def set_(
     """Say how a task stands, or what is next."""
     from vaultmem.core.tasks.task import TaskStatus
     from vaultmem.errors import RefusedError
-    from vaultmem.services.tasks.keep import change_task, find_task
+    from vaultmem.services.tasks.change import change_task, find_task
 
     try:
         wanted = TaskStatus(status) if status else None
@@ -101,7 +101,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the tasks, the last changed first."""
-    from vaultmem.services.tasks.keep import list_tasks
+    from vaultmem.services.tasks.change import list_tasks
 
     tasks = list_tasks(open_synced(vault), everything)
     if as_json:
@@ -118,7 +118,7 @@ def list_(
 
 def show(name: NameArgument = "", vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Show a task: how it stands, what is next, and which sessions worked on it."""
-    from vaultmem.services.tasks.keep import find_task
+    from vaultmem.services.tasks.change import find_task
 
     task = find_task(open_synced(vault), name)
     if as_json:
@@ -146,7 +146,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Render all that is known of a task within a token budget: sessions, files, commits."""
-    from vaultmem.services.tasks.keep import find_task
+    from vaultmem.services.tasks.change import find_task
     from vaultmem.services.tasks.view import view_task
 
     opened = open_synced(vault)
@@ -183,7 +183,7 @@ def handoff(
     as_json: JsonOption = False,
 ) -> None:
     """Render a task for whoever goes on with it; with --note, leave them a word in handoffs/."""
-    from vaultmem.services.tasks.keep import find_task
+    from vaultmem.services.tasks.change import find_task
     from vaultmem.services.tasks.view import hand_over, view_task
 
     opened = _open(vault, agent, session)

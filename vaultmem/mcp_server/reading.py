@@ -1,4 +1,4 @@
-"""A process that reads the vault, beside the one that speaks with the client.
+"""A process that reads the vault, next to the one that speaks with the client.
 
 Loading the SDK takes as long as opening a vault and loading what finds in it, and both keep one
 core busy. So a server forks before it loads the SDK: when the client has said who it is, the
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from vaultmem.errors import VaultError
-from vaultmem.mcp_server.kept import KeptVault, Result, Served, Work, warm_up
+from vaultmem.mcp_server.served import Result, Served, ServedVault, Work, warm_up
 from vaultmem.storage.watcher import EVERYTHING
 
 
@@ -83,7 +83,7 @@ class ReadingProcess:
 def start_reading(served: Served) -> ReadingProcess | None:
     """Fork a process that reads; None where that is not safe, or not possible.
 
-    Nothing may run beside this process's main thread: a fork has only that. Elsewhere than on
+    No thread may run next to this process's main thread: a fork has only that. Elsewhere than on
     Linux, the system's own libraries may have threads.
     """
     if sys.platform != "linux" or threading.active_count() > 1:
@@ -110,25 +110,25 @@ def _read(served: Served, line: socket.socket, noticing: int) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in range(2):  # Whoever waits for the server's output must not wait for this.
             os.dup2(nothing, stream)
-        kept = KeptVault(served, lambda path: _tell(noticing, path))
+        vault = ServedVault(served, lambda path: _tell(noticing, path))
         with contextlib.suppress(Exception):  # What is wrong is told to who asks for something.
-            kept.run(warm_up, "")
+            vault.run(warm_up, "")
         gc.freeze()
         gc.enable()
-        _answer(kept, line.makefile("rwb"))
-        kept.let_go()
+        _answer(vault, line.makefile("rwb"))
+        vault.let_go()
     finally:
         os._exit(0)
 
 
-def _answer(kept: KeptVault, stream: Any) -> None:
+def _answer(vault: ServedVault, stream: Any) -> None:
     while True:
         try:
             work, session = pickle.load(stream)  # noqa: S301  The server wrote it.
         except EOFError:
             return
         try:
-            outcome = pickle.dumps((kept.run(work, session),))
+            outcome = pickle.dumps((vault.run(work, session),))
         except VaultError as error:
             outcome = pickle.dumps(error)
         except Exception:  # noqa: BLE001  Whoever asked tells of it; this process goes on.

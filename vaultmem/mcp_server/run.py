@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.mcp_server.kept import Served
 from vaultmem.mcp_server.reading import start_reading
 from vaultmem.mcp_server.sdk import import_sdk
+from vaultmem.mcp_server.served import Served
 from vaultmem.mcp_server.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Import what a server on standard input needs of the SDK, and leave out the rest.
 
 A client starts a server anew for each of its sessions, and waits for it. Most of the wait is the
-SDK's import: beside what is needed here it brings its clients, a web server with authorisation,
+SDK's import: besides what is needed here it brings its clients, a web server with authorisation,
 and a validator made for each of hundreds of messages, most of which never come. Without this
 file a server takes half as long again until it answers (docs/decisions/0020).
 

@@ -18,7 +18,6 @@ import vaultmem
 from vaultmem.errors import VaultError
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
-from vaultmem.mcp_server.kept import settle
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
 from vaultmem.mcp_server.resources import (
     Subscribers,
@@ -29,6 +28,7 @@ from vaultmem.mcp_server.resources import (
     read_resource,
 )
 from vaultmem.mcp_server.schemas import find_problem
+from vaultmem.mcp_server.served import settle
 from vaultmem.mcp_server.sessions import CHECKPOINT, PROMOTE, SESSION
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.mcp_server.workplace import Workplace

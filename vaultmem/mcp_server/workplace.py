@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.kept import KeptVault, Result, Served, Work, warm_up
 from vaultmem.mcp_server.reading import ReaderEndedError, ReadingProcess
+from vaultmem.mcp_server.served import Result, Served, ServedVault, Work, warm_up
 
 
 class Workplace:
@@ -33,8 +33,8 @@ class Workplace:
         self.read_only = read_only
         if reader is not None:
             reader.notice = notice
-        self._reader = _Worker(KeptVault(served, notice), reader)
-        self._writer = _Worker(KeptVault(served, None))
+        self._reader = _Worker(ServedVault(served, notice), reader)
+        self._writer = _Worker(ServedVault(served, None))
 
     async def read(self, work: Work[Result], session: str = "") -> Result:
         """Return what `work` makes of the vault, in sync."""
@@ -67,9 +67,9 @@ class Workplace:
 class _Worker:
     """One thread, whose work a process does as long as there is one."""
 
-    def __init__(self, kept: KeptVault, process: ReadingProcess | None = None) -> None:
+    def __init__(self, vault: ServedVault, process: ReadingProcess | None = None) -> None:
         self.process = process
-        self._kept = kept
+        self._vault = vault
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vaultmem")
 
     async def run(self, work: Work[Result], session: str) -> Result:
@@ -92,9 +92,9 @@ class _Worker:
                 return self.process.run(work, session)
             except ReaderEndedError:
                 self.process = None
-        return self._kept.run(work, session)
+        return self._vault.run(work, session)
 
     def _let_go(self) -> None:
         if self.process is not None:
             self.process.close()
-        self._kept.let_go()
+        self._vault.let_go()

@@ -200,7 +200,7 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
             if row not in places:
                 continue
             record, section = places[row]
-            text = snapshot.beside("text", row).decode() or _read_text(vault, record, section)
+            text = snapshot.stored("text", row).decode() or _read_text(vault, record, section)
             if text is None:
                 continue
             refs = name_refs(vault, record) if is_union else ()
@@ -222,7 +222,7 @@ def _find_places(
         if row in found:
             continue
         document = int(documents[row])
-        if place := snapshot.beside("place", row):
+        if place := snapshot.stored("place", row):
             found[row] = decode_place(place, document, float(eligible.changed[row]))
         else:
             lost[document, int(snapshot.column("ordinal")[row])] = row

@@ -80,7 +80,7 @@ def _read_word(snapshot: Snapshot, term: str, rows: NDArray[np.int64]) -> str:
 
 def _read_texts(snapshot: Snapshot, row: int) -> Iterator[str]:
     """Yield a section's text, and then its names."""
-    yield snapshot.beside("text", row).decode("utf-8", "replace")
-    if place := snapshot.beside("place", row):
+    yield snapshot.stored("text", row).decode("utf-8", "replace")
+    if place := snapshot.stored("place", row):
         note, section = decode_place(place, 0, 0)
         yield "\n".join([note.title, section.heading, *section.parents, *note.tags, note.path])

@@ -17,9 +17,9 @@ Answer = Callable[[Vault, HookPayload], str]
 _HOMES = {
     HookEvent.SESSION_START: ("begin", "begin_context"),
     HookEvent.PROMPT: ("prompt", "answer_prompt"),
-    HookEvent.PRE_COMPACT: ("keep", "keep_before_compaction"),
-    HookEvent.SESSION_END: ("keep", "end_session"),
-    HookEvent.STOP: ("keep", "keep_said"),
+    HookEvent.PRE_COMPACT: ("save", "save_before_compaction"),
+    HookEvent.SESSION_END: ("save", "end_session"),
+    HookEvent.STOP: ("save", "save_turns"),
 }
 
 

@@ -17,6 +17,7 @@ from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.read import get_session, list_facts
 from vaultmem.services.sessions.search import search_sessions
+from vaultmem.services.tasks.change import change_task
 from vaultmem.services.tasks.gather import (
     HANDOFFS,
     gather_commits,
@@ -24,7 +25,6 @@ from vaultmem.services.tasks.gather import (
     gather_task,
     read_sessions,
 )
-from vaultmem.services.tasks.keep import change_task
 from vaultmem.services.writing.edit_notes import write_note
 from vaultmem.storage.language_model import ask_model
 from vaultmem.vault import Vault

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from vaultmem.errors import PendingError, VaultError
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.rest import Rest
-from vaultmem.services.watching.take_in import take_in, take_in_all
+from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
@@ -164,14 +164,14 @@ class WatchLoop:
         return bool(self._waits_for)
 
     def _look(self, hints: set[str]) -> None:
-        """Bring index, commits and generated files up to date; whatever fails is told and kept."""
+        """Bring index, commits and generated files up to date; failures are reported."""
         with self._looked:
             while not self._hints.empty():
                 hint = self._hints.get_nowait()
                 hints |= {hint} if hint is not None else set()
             seen = self._hinted
         self._problems.clear()
-        if self._try(lambda: self._take_in(hints)):
+        if self._try(lambda: self._sync_changed(hints)):
             with self._looked:
                 self._seen = seen
                 self._looked.notify_all()
@@ -214,11 +214,11 @@ class WatchLoop:
             return False
         return True
 
-    def _take_in(self, hints: set[str]) -> None:
+    def _sync_changed(self, hints: set[str]) -> None:
         started = time.monotonic()
         head = self._read_head()
         is_full = EVERYTHING in hints or head != self._head
-        taken = take_in_all(self._vault) if is_full else take_in(self._vault, hints)
+        taken = sync_all(self._vault) if is_full else sync_changed(self._vault, hints)
         self._head, self._last_look = head, started
         if taken.is_full:
             self._last_full = started

@@ -35,8 +35,8 @@ NUMBER_COLUMNS = (
 #: Bytes of each section: 32 bit numbers, as `SectionTerms` has them.
 BYTES_COLUMNS = ("sequence", "labels")
 
-#: Texts of each section that are kept in the arrays beside a segment alone.
-BESIDE = ("text", "place")
+#: Stored fields of each section; only the arrays next to a segment have them.
+STORED = ("text", "place")
 
 #: A posting is packed in one number: the section's number and 16 bits of count.
 COUNT_BITS = 16
@@ -108,7 +108,7 @@ class SegmentBatch:
     def __init__(self) -> None:
         self.numbers: dict[str, array[int]] = {name: array("I") for name in NUMBER_COLUMNS}
         #: What the segment itself does not hold of each section; empty where it is not at hand.
-        self.beside: dict[str, list[bytes]] = {name: [] for name in BESIDE}
+        self.stored: dict[str, list[bytes]] = {name: [] for name in STORED}
         self.bytes: dict[str, list[bytes]] = {name: [] for name in BYTES_COLUMNS}
         self.postings = {name: FieldPostings() for name in TERM_FIELDS}
 
@@ -125,8 +125,8 @@ class SegmentBatch:
             column.append(value)
         self.bytes["sequence"].append(terms.sequence)
         self.bytes["labels"].append(terms.labels)
-        self.beside["text"].append(terms.text.encode("utf-8", "surrogatepass"))
-        self.beside["place"].append(terms.place)
+        self.stored["text"].append(terms.text.encode("utf-8", "surrogatepass"))
+        self.stored["place"].append(terms.place)
         for name in TERM_FIELDS:
             self.postings[name].add(base, terms.counts[name])
 

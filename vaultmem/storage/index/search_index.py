@@ -87,7 +87,7 @@ class SearchIndex:
         try:
             for segment, reader in readers:
                 if segment.segid in absorbed:
-                    absorb_segment(batch, reader, dropped, self._find_beside(segment.segment_id()))
+                    absorb_segment(batch, reader, dropped, self._find_stored(segment.segment_id()))
                 else:
                     keep.append(segment.segid)
         finally:
@@ -161,12 +161,12 @@ class SearchIndex:
             self._put_arrays(name, batch)
         return SegmentArrays(b"".join(encode_batch(batch)))
 
-    def _find_beside(self, name: str) -> Callable[[str, int], bytes]:
-        """Return what gives the texts beside a segment, empty where they are lost."""
+    def _find_stored(self, name: str) -> Callable[[str, int], bytes]:
+        """Return what gives a segment's stored fields, empty where they are lost."""
         with contextlib.suppress(FileNotFoundError, DamagedArraysError):
             arrays = SegmentArrays.open(self._folder / f"{name}{SUFFIX}")
             if arrays.is_whole():
-                return arrays.beside
+                return arrays.stored
         return lambda _, __: b""
 
     def _put_arrays(self, name: str, batch: SegmentBatch) -> None:

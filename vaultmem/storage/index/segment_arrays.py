@@ -1,4 +1,4 @@
-"""A segment as flat arrays in one file beside it, mapped into memory and read by numpy.
+"""A segment as flat arrays in one file next to it, mapped into memory and read by numpy.
 
 A cache of what the segment holds, and of its sections' texts and records: where the file is
 missing or cut short, it is made again from the segment, without these. A file is a line of JSON
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from vaultmem.core.indexing.place import PLACE_FORMAT
-from vaultmem.storage.index.batch import BESIDE, BYTES_COLUMNS, SegmentBatch, merge_postings
+from vaultmem.storage.index.batch import BYTES_COLUMNS, STORED, SegmentBatch, merge_postings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,7 @@ _FORMAT = f"vaultmem-arrays-5-{sys.byteorder} {PLACE_FORMAT}"
 _HEAD_BYTES = 2048
 
 #: The arrays of single bytes.
-_BYTES = frozenset({"terms", *BESIDE})
+_BYTES = frozenset({"terms", *STORED})
 
 
 class DamagedArraysError(Exception):
@@ -66,8 +66,8 @@ class SegmentArrays:
             self._postings = self.numbers("postings_start")
             self._hashes = self.numbers("hashes")
             self._hashed = self.numbers("hashed")
-            self._beside = {
-                name: (self.numbers(f"{name}_start"), self._places[name][0]) for name in BESIDE
+            self._stored = {
+                name: (self.numbers(f"{name}_start"), self._places[name][0]) for name in STORED
             }
             self._first_term = self._places["terms"][0]
         except (ValueError, KeyError, TypeError) as error:
@@ -122,9 +122,9 @@ class SegmentArrays:
         spans = zip(first.tolist(), last.tolist(), strict=True)
         return np.concatenate([everything[start:end] for start, end in spans]), last - first
 
-    def beside(self, name: str, section: int) -> bytes:
+    def stored(self, name: str, section: int) -> bytes:
         """Return "text" (UTF-8) or "place" of a section, empty if it is not at hand."""
-        starts, offset = self._beside[name]
+        starts, offset = self._stored[name]
         return self._data[offset + starts[section] : offset + starts[section + 1]]
 
     def find(self, term: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
@@ -184,9 +184,9 @@ def _list_arrays(batch: SegmentBatch) -> Iterator[tuple[str, array[int] | bytes]
         values = batch.bytes[name]
         yield f"{name}_start", _starts(len(value) // 4 for value in values)
         yield name, b"".join(values)
-    for name in BESIDE:
-        yield f"{name}_start", _starts(map(len, batch.beside[name]))
-        yield name, b"".join(batch.beside[name])
+    for name in STORED:
+        yield f"{name}_start", _starts(map(len, batch.stored[name]))
+        yield name, b"".join(batch.stored[name])
 
 
 def _encode_postings(batch: SegmentBatch) -> dict[str, array[int] | bytes]:

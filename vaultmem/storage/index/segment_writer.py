@@ -49,19 +49,19 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
         index: Any,
         batch: SegmentBatch,
         swap: Callable[[], AbstractContextManager[None]],
-        beside: Callable[[str, SegmentBatch], None],
+        store: Callable[[str, SegmentBatch], None],
         done: Callable[[int, list[str]], None],
         **options: Any,
     ) -> None:
         """Begin to write.
 
-        `swap` gives what is held while the segments change places, `beside` is called with the
+        `swap` gives what is held while the segments change places, `store` is called with the
         new segment's name before they do, `done` with generation and names after.
         """
         super().__init__(index, codec=_PlainCodec(compression=0), compound=False, **options)
         self.batch = batch
         self._swap = swap
-        self._beside = beside
+        self._store = store
         self._done = done
         for name in NUMBER_COLUMNS:
             self._write_numbers(name, batch.numbers[name])
@@ -85,7 +85,7 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
         column._count = len(numbers)
 
     def replace_segments(self, keep: Iterable[str]) -> None:
-        """Commit the batch as one segment beside those whose ids are in `keep`."""
+        """Commit the batch as one segment next to those whose ids are in `keep`."""
         names = set(keep)
         self.commit(mergetype=lambda _, segments: [s for s in segments if s.segid in names])
 
@@ -114,7 +114,7 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
             _add_entries(writer._tindex, entries)
             writer.finish_field()
         writer.close()
-        self._beside(self.newsegment.segment_id(), self.batch)
+        self._store(self.newsegment.segment_id(), self.batch)
 
 
 def _encode_postings(packed: array[int], offset: int) -> tuple[bytes, bytes]:

@@ -21,10 +21,10 @@ from whoosh.filedb.filestore import FileStorage
 from whoosh.reading import SegmentReader
 
 from vaultmem.storage.index.batch import (
-    BESIDE,
     BYTES_COLUMNS,
     COUNT_BITS,
     NUMBER_COLUMNS,
+    STORED,
     TERM_FIELDS,
     SegmentBatch,
 )
@@ -91,11 +91,11 @@ def _take_fitting(segments: Iterable[tuple[int, str]], room: int) -> list[tuple[
 
 
 def absorb_segment(
-    batch: SegmentBatch, reader: Any, dropped: set[int], beside: Callable[[str, int], bytes]
+    batch: SegmentBatch, reader: Any, dropped: set[int], stored: Callable[[str, int], bytes]
 ) -> None:
     """Add to a batch what a segment holds, leaving out the sections of dropped documents.
 
-    `beside` gives what Whoosh's segments do not have: by name and section.
+    `stored` gives what Whoosh's segments do not have: by name and section.
     """
     numbers = {name: read_column(reader, name) for name in NUMBER_COLUMNS}
     kept: list[int] = []
@@ -109,8 +109,8 @@ def absorb_segment(
     for name in BYTES_COLUMNS:
         values = read_bytes(reader, name)
         batch.bytes[name].extend(values[old] for old in kept)
-    for name in BESIDE:
-        batch.beside[name].extend(beside(name, old) for old in kept)
+    for name in STORED:
+        batch.stored[name].extend(stored(name, old) for old in kept)
     for field, term, ids, counts in iter_postings(reader):
         found = zip(map(renumbered.__getitem__, ids), counts, strict=True)
         packed = [(new << COUNT_BITS) + int(count) for new, count in found if new >= 0]

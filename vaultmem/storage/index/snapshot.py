@@ -144,11 +144,11 @@ class Snapshot:
             pieces.append(part[name])
         return np.concatenate(pieces), np.concatenate(starts)
 
-    def beside(self, name: str, row: int) -> bytes:
+    def stored(self, name: str, row: int) -> bytes:
         """Return "text" (UTF-8) or "place" of a section, empty if it is not at hand."""
         for part in self._parts:
             if row < part.size:
-                return part.beside(name, row)
+                return part.stored(name, row)
             row -= part.size
         return b""
 

@@ -1,4 +1,4 @@
-"""When a session stops, ends or loses its context: keep what was said in it."""
+"""When a session stops, ends or loses its context: save its turns."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from vaultmem.services.hooks.answer import find_folder
 from vaultmem.vault import Vault
 
 
-def keep_before_compaction(vault: Vault, payload: HookPayload) -> str:
-    """Ask for a restore, and keep what was said: the context is about to be lost."""
+def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
+    """Ask for a restore, and save the turns: the context is about to be lost."""
     from vaultmem.services.sessions.windows import mark_restore
 
-    keep_said(vault, payload)
+    save_turns(vault, payload)
     mark_restore(vault, _session(vault, payload))
     return ""
 
 
 def end_session(vault: Vault, payload: HookPayload) -> str:
-    """Keep what was said, and close the session."""
+    """Save the turns, and close the session."""
     from vaultmem.services.sessions.close import close_session
 
-    keep_said(vault, payload)
+    save_turns(vault, payload)
     close_session(vault, _session(vault, payload))
     return ""
 
 
-def keep_said(vault: Vault, payload: HookPayload) -> str:
-    """Keep what was said so far."""
-    from vaultmem.services.sessions.take_in import take_transcript
+def save_turns(vault: Vault, payload: HookPayload) -> str:
+    """Save the turns that the agent's transcript has so far."""
+    from vaultmem.services.sessions.import_turns import import_turns
 
     if payload.transcript:
-        take_transcript(vault, _session(vault, payload), Path(payload.transcript))
+        import_turns(vault, _session(vault, payload), Path(payload.transcript))
     return ""
 
 

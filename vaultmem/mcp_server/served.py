@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from vaultmem.environment import open_named_vault
 from vaultmem.mcp_server.tool import see_at
-from vaultmem.services.watching.take_in import ChangeHints
+from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.vault import Vault
 
 Result = TypeVar("Result")
@@ -28,7 +28,7 @@ class Served(NamedTuple):
     ref: str = ""
 
 
-class KeptVault:
+class ServedVault:
     """One vault, for one thread: a database connection belongs to that.
 
     `notice` is told of each path that may have changed, from another thread.
@@ -37,15 +37,15 @@ class KeptVault:
     def __init__(self, served: Served, notice: Callable[[str], None] | None) -> None:
         self._served = served
         self._notice = notice
-        self._kept: tuple[Vault, ChangeHints] | None = None
+        self._open: tuple[Vault, ChangeHints] | None = None
         self._known: tuple[object, ...] = ()
 
     def run(self, work: Work[Result], session: str) -> Result:
         """Return what `work` makes of the vault, in sync."""
         root, agent, ref = self._served
         vault = open_named_vault(root, agent=agent, session=session, ref=ref)
-        kept, hints = self._keep(vault)
-        vault.share_storage(kept)
+        own, hints = self._reopen(vault)
+        vault.share_storage(own)
         try:
             hints.sync(vault)
             self._known = _identify(vault)
@@ -56,20 +56,20 @@ class KeptVault:
 
     def let_go(self) -> None:
         """Close what is open."""
-        if self._kept is not None:
-            vault, hints = self._kept
+        if self._open is not None:
+            vault, hints = self._open
             hints.stop()
             with contextlib.suppress(Exception):
                 vault.close()
-        self._kept = None
+        self._open = None
 
-    def _keep(self, vault: Vault) -> tuple[Vault, ChangeHints]:
+    def _reopen(self, vault: Vault) -> tuple[Vault, ChangeHints]:
         """Return what stays open, opened anew where something was replaced."""
-        if self._kept is None or _identify(vault) != self._known:
+        if self._open is None or _identify(vault) != self._known:
             self.let_go()
-            kept = open_named_vault(self._served.root)
-            self._kept = kept, ChangeHints(kept, self._notice)
-        return self._kept
+            own = open_named_vault(self._served.root)
+            self._open = own, ChangeHints(own, self._notice)
+        return self._open
 
 
 def settle(_: Vault) -> None:

@@ -1,4 +1,4 @@
-"""Take in what events named: these notes alone where that is enough, else the whole folder."""
+"""Sync what file events named: these notes alone where that is enough, else the whole folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MANY = 500
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
 
-class Taken(NamedTuple):
+class Synced(NamedTuple):
     """How many notes are new, changed and gone; whether the whole folder was looked at."""
 
     added: int = 0
@@ -34,39 +34,39 @@ class Taken(NamedTuple):
     is_full: bool = False
 
     def __str__(self) -> str:
-        """Say it in a few words, in none where nothing was taken in."""
+        """Say it in a few words, in none where nothing was new."""
         counts = ((self.added, "new"), (self.changed, "changed"), (self.removed, "gone"))
         return ", ".join(f"{count:,} {name}" for count, name in counts if count)
 
 
-def take_in_all(vault: Vault) -> Taken:
+def sync_all(vault: Vault) -> Synced:
     """Make the index equal to the folder, under the settings that it has now."""
     vault.config = read_config(vault.root)
     report = sync_vault(vault)
-    return Taken(report.added, report.changed, report.removed, is_full=True)
+    return Synced(report.added, report.changed, report.removed, is_full=True)
 
 
-def take_in(vault: Vault, paths: Set[str]) -> Taken:
+def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
     """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
     names = sorted(paths - _NOT_INDEXED)
     if len(names) > _MANY or not all(map(_is_text, names)):
-        return take_in_all(vault)
+        return sync_all(vault)
     known = vault.manifest.files(names)
     # `sed -i` writes to a file of an odd name, which is gone again by now.
     stats = {path: known[path].stat for path in known}
     names = [path for path in names if stat_now(vault, path) != stats.get(path)]
     if not names:
-        return Taken()
+        return Synced()
     if not all(_is_plain(vault, name) for name in names):
-        return take_in_all(vault)
+        return sync_all(vault)
     with vault.lock():
         if is_index_behind(vault):
-            return take_in_all(vault)
+            return sync_all(vault)
         before = vault.manifest.files(names)
         sync_paths(vault, map(PurePosixPath, names))
         after = vault.manifest.files(names)
     was, now = ({p: f.blob for p, f in each.items() if p in paths} for each in (before, after))
-    return Taken(
+    return Synced(
         len(now.keys() - was.keys()),
         sum(was[path] != now[path] for path in was.keys() & now.keys()),
         len(was.keys() - now.keys()),
@@ -117,7 +117,7 @@ class ChangeHints:
             if EVERYTHING in hints:
                 sync_vault(vault)
             elif hints:
-                take_in(vault, hints)
+                sync_changed(vault, hints)
         except BaseException:
             self._hints.put(EVERYTHING)
             raise

@@ -1,4 +1,4 @@
-"""Take in what agents wrote down of their sessions themselves: new lines of transcripts."""
+"""Import the turns that agents wrote down themselves: new lines of their transcripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEAD = 200
 
 
 @dataclass
-class TakenIn:
+class Imported:
     """What came of a transcript: turns added, broken lines passed over, bytes read so far."""
 
     session: str
@@ -39,8 +39,8 @@ class TakenIn:
     offset: int = 0
 
 
-def take_transcript(vault: Vault, session: str, file: Path) -> TakenIn:
-    """Add to a session what its agent's transcript has that was not taken in before.
+def import_turns(vault: Vault, session: str, file: Path) -> Imported:
+    """Add to a session what its agent's transcript has that was not imported before.
 
     A line that is still being written is left for the next time.
 
@@ -49,7 +49,7 @@ def take_transcript(vault: Vault, session: str, file: Path) -> TakenIn:
     """
     key = f"transcript {session} {os.fspath(file)}"
     with vault.lock():
-        taken = TakenIn(session, offset=int(vault.state.get(key) or 0))
+        taken = Imported(session, offset=int(vault.state.get(key) or 0))
         try:
             size = file.stat().st_size
         except OSError as error:
@@ -86,7 +86,7 @@ def identify_transcript(file: Path) -> AgentLine:
     return AgentLine((), name, found.folder, found.agent)
 
 
-def _read_turns(file: Path, taken: TakenIn) -> Iterator[Turn]:
+def _read_turns(file: Path, taken: Imported) -> Iterator[Turn]:
     for data, end in _read_lines(file, taken.offset):
         taken.offset = end
         line = parse_agent_line(data) if data else None
@@ -133,7 +133,7 @@ def find_transcripts(names: Sequence[str]) -> Iterator[Path]:
             raise NoteNotFoundError(f"{place}: no such file or folder")
 
 
-def import_transcript(vault: Vault, file: Path) -> TakenIn:
+def import_transcript(vault: Vault, file: Path) -> Imported:
     """Take a transcript into its session, which is made and closed if the vault has none of it.
 
     A session that is open stays so. What was taken in before is not taken in again.
@@ -152,7 +152,7 @@ def import_transcript(vault: Vault, file: Path) -> TakenIn:
         new = NewSession(found.session, workspace=workspace, pid=os.getpid())
         start_session(writer, new, pick_up=False)
         is_new = True
-    taken = take_transcript(writer, found.session, file)
+    taken = import_turns(writer, found.session, file)
     if is_new:
         close_session(writer, found.session, Status.OK, f"Imported from {file.name}.")
     return taken

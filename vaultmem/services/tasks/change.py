@@ -1,4 +1,4 @@
-"""Write tasks down, and say how they stand."""
+"""Add tasks, list them, and change their status or next step."""
 
 from __future__ import annotations
 
