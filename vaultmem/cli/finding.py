@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.finding import CAUTION, hit_json, pack_json
-from vaultmem.cli.embedding import describe_scorer, open_scorer
-from vaultmem.cli.opening import open_view
+from vaultmem.answers.finding import CAUTION, answer_json, pack_answer_json
+from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
@@ -28,12 +27,14 @@ from vaultmem.cli.options import (
     VaultOption,
     make_filter,
     narrow_filter,
+    split_names,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
+    from vaultmem.services.finding.ask import Answer
 
 
 #: The parts of a score besides the words, as `Hit` has them, and what they are called.
@@ -45,14 +46,14 @@ _PARTS = (
 )
 
 
-def choose_line(hit: Hit) -> str:
+def _choose_line(hit: Hit) -> str:
     """Return the line of a hit's text that shows why it was found."""
     from vaultmem.core.finding.hit import choose_excerpt
 
     return choose_excerpt(hit.text, [match.term for match in hit.matches])
 
 
-def say_hit(number: int, hit: Hit, explain: bool) -> None:
+def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     """Print a hit in a few lines; with `explain`, each part of its score."""
     say_painted(f"{number:>2}. {hit.name}", "bold")
     record = hit.record
@@ -62,18 +63,28 @@ def say_hit(number: int, hit: Hit, explain: bool) -> None:
         say(f"    replaces {', '.join(hit.replaces)}")
     if record.state == "quarantined":
         say_painted(f"    {CAUTION}", "red")
-        say(f"    > {choose_line(hit)}")
+        say(f"    > {_choose_line(hit)}")
     else:
-        say(f"    {choose_line(hit)}")
+        say(f"    {_choose_line(hit)}")
     say_painted(f"    why: {_say_why(hit)}", "dim", " and words in order" if hit.closeness else "")
     if explain:
         _explain(hit)
 
 
-def say_suggestions(suggestions: dict[str, str]) -> None:
+def _say_suggestions(suggestions: dict[str, str]) -> None:
     """Print what misspelt words may have been meant to be."""
     for word, other in suggestions.items():
         say_painted(f'No note has "{word}". Did you mean "{other}"?', "yellow")
+
+
+def _show_lines(answer: Answer) -> list[tuple[Hit, str]]:
+    """Show of each hit the one line that `_say_hit` prints."""
+    return [(hit, _choose_line(hit)) for hit in answer.hits]
+
+
+def _warn_of_words(why: str) -> None:
+    if why:
+        warn(f"found by words alone: {why}")
 
 
 def _say_why(hit: Hit) -> str:
@@ -158,45 +169,33 @@ def recall_(
     as_json: JsonOption = False,
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
-    from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.finding.count import count_recall
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.finding.suggest import suggest_words
+    from vaultmem.services.finding.ask import Ask, ask, show_texts
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_view(vault, ref, at, include_refs, agent, session)
+    opened = open_synced(vault, agent, session, ref)
     wanted = make_filter(kind, states, tag, context)
-    wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
-    asked = parse_query(" ".join(query), limit or opened.config.results, wanted)
-    dense = open_scorer(opened, semantic)
-    hits = recall(opened, asked, dense)
-    meaning = describe_scorer(dense)
-    if expand_links:
-        from vaultmem.services.finding.links import expand_hits
-
-        hits = expand_hits(opened, asked, hits)
-    shown = [hit.text if as_json else choose_line(hit) for hit in hits]
-    count_recall(opened, asked.text, hits, shown)
-    suggestions = suggest_words(opened, asked)
+    asked = Ask(
+        " ".join(query),
+        limit,
+        filter=narrow_filter(wanted, from_agent, from_session, since, until, path),
+        at=at,
+        refs=split_names(include_refs),
+        semantic=semantic,
+        expand_links=expand_links,
+        suggests=True,
+    )
+    answer = ask(opened, asked, show_texts if as_json else _show_lines, ProgressLine)
+    _warn_of_words(answer.words_alone)
     if as_json:
-        found = [hit_json(hit) for hit in hits]
-        emit_json(
-            {
-                "query": asked.text,
-                "terms": asked.terms,
-                "did_you_mean": suggestions,
-                "semantic": meaning,
-                "hits": found,
-            }
-        )
+        emit_json(answer_json(answer))
         return
-    if not hits:
+    if not answer.hits:
         say("Nothing in this vault answers that.")
-    for number, hit in enumerate(hits, 1):
-        say_hit(number, hit, explain)
-    say_suggestions(suggestions)
+    for number, hit in enumerate(answer.hits, 1):
+        _say_hit(number, hit, explain)
+    _say_suggestions(answer.suggestions)
 
 
 def pack(
@@ -234,36 +233,29 @@ def pack(
     Without a query: what is pinned plus what is most recent.
     """
     from vaultmem.core.packs.pack_text import PackStyle
-    from vaultmem.services.economics import warn_of_pinned
-    from vaultmem.services.finding.count import count_pack
-    from vaultmem.services.finding.pack import make_pack
+    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
     as_json = as_json or output == "json"
-    style = PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN
-    opened = open_view(vault, ref, at, include_refs, agent, session)
-    dense = open_scorer(opened, semantic) if query else None
-    made = make_pack(
-        opened,
+    opened = open_synced(vault, agent, session, ref)
+    asked = AskPack(
         " ".join(query),
         budget or None,
-        style=style,
+        PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN,
+        at=at,
+        refs=split_names(include_refs),
+        semantic=semantic,
         expand_links=expand_links,
-        dense=dense,
+        receipt=False if no_receipt else receipt or None,
     )
-    meaning = describe_scorer(dense)
-    count_pack(opened, " ".join(query), made)
-    name = ""
-    if not no_receipt and (receipt or opened.keeps_receipts):
-        from vaultmem.services.finding.receipts import keep_receipt
-
-        name = keep_receipt(opened, made, " ".join(query)).id
-    if warning := warn_of_pinned(made.pinned_tokens, opened.config.budget):
-        warn(f"warning: {warning}")
+    answer = ask_pack(opened, asked, ProgressLine)
+    _warn_of_words(answer.words_alone)
+    if answer.warning:
+        warn(f"warning: {answer.warning}")
     if as_json:
-        emit_json({**pack_json(made), "receipt": name or None, "semantic": meaning})
+        emit_json(pack_answer_json(answer))
         return
-    say(made.text.rstrip("\n"))
+    say(answer.pack.text.rstrip("\n"))
     if receipt:
-        warn(f"receipt {name}")
+        warn(f"receipt {answer.receipt}")

@@ -61,26 +61,23 @@ def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = 
         from vaultmem.services.watching.lease import catch_up
 
         catch_up(opened, progress)
-    elif not _warm[1]():
-        from vaultmem.services.reading.sync import sync_vault
+    else:
+        from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 
-        sync_vault(opened, progress)
+        if _warm[1]():
+            mark_in_sync(opened)
+        else:
+            sync_vault(opened, progress)
     return opened
 
 
 def open_view(
-    vault: str = "",
-    ref: str = "",
-    at: str = "",
-    include: str = "",
-    agent: str = "",
-    session: str = "",
+    vault: str = "", ref: str = "", at: str = "", agent: str = "", session: str = ""
 ) -> Vault:
     """Open the vault in sync, and look at what the options name: by default, the folder."""
     opened = open_synced(vault, agent, session, ref)
-    if not (at or include or opened.ref):
+    if not (at or opened.ref):
         return opened
     from vaultmem.services.reading.look import look_at
 
-    names = [name.strip() for name in include.split(",") if name.strip()]
-    return look_at(opened, at, names, ProgressLine("reading notes of git"))
+    return look_at(opened, at, progress=ProgressLine("reading notes of git"))

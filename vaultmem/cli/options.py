@@ -70,6 +70,13 @@ IncludeRefsOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def split_names(names: str) -> tuple[str, ...]:
+    """Return the names that an option lists between commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 KindOption = Annotated[
     list[str], typer.Option("--kind", metavar="KIND", help="Only notes of this kind (repeatable).")

@@ -16,11 +16,12 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
-from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, see_at
+from vaultmem.mcp_server.tool import Answer, Tool, fit_rows
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.query import NoteFilter
+    from vaultmem.services.finding.ask import Answer as Found
     from vaultmem.vault import Vault
 
 _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
@@ -28,25 +29,24 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
-    from vaultmem.core.finding.query import parse_query
-    from vaultmem.services.finding.count import count_recall
-    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.ask import Ask, ask
 
-    seen = see_at(vault, given)
-    offset, limit = given.get("offset", 0), given.get("limit", 10)
-    query = parse_query(given["query"], offset + limit + 1, _filter(given))
-    hits = recall(seen, query)
-    page, more = hits[offset : offset + limit], len(hits) > offset + limit
-    told, cut = fit_rows([(hit, _describe(hit)) for hit in page], lambda row: row[1] + row[0].text)
-    shown, lines = [hit for hit, _ in told], [line for _, line in told]
-    following = offset + len(shown) if cut or more else None
-    count_recall(vault, query.text, shown, lines)
-    lines = lines or ["Nothing in this vault answers that."]
+    asked = Ask(
+        given["query"],
+        given.get("limit", 0),
+        given.get("offset", 0),
+        _filter(given),
+        given.get("at", ""),
+    )
+    answer = ask(vault, asked, show_page)
+    is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
+    following = asked.offset + len(answer.shown) if is_cut else None
+    lines = [line for _, line in answer.shown] or ["Nothing in this vault answers that."]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     data = {
-        "query": query.text,
-        "hits": [leave_out_text(hit_json(hit)) for hit in shown],
+        "query": answer.question,
+        "hits": [leave_out_text(hit_json(hit)) for hit, _ in answer.shown],
         "next_offset": following,
     }
     return Answer("\n\n".join(lines), data)
@@ -54,18 +54,24 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.services.finding.count import count_pack
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.receipts import keep_receipt
+    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 
-    seen = see_at(vault, given)
-    query = given.get("query", "")
-    made = make_pack(seen, query, given.get("budget"))
-    count_pack(vault, query, made)
-    receipt = keep_receipt(seen, made, query).id
-    data = leave_out_text(pack_json(made))
+    asked = AskPack(given.get("query", ""), given.get("budget"), at=given.get("at", ""))
+    answer = ask_pack(vault, asked)
+    data = leave_out_text(pack_json(answer.pack))
     items = [leave_out_text(item) for item in data["items"]]
-    return Answer(made.text, {**data, "items": items, "receipt": receipt})
+    return Answer(answer.pack.text, {**data, "items": items, "receipt": answer.receipt})
+
+
+def show_page(answer: Found) -> list[tuple[Hit, str]]:
+    """Show of an answer the first hits that fit into one page, as a pack would show them.
+
+    Each is labelled, quoted, and never an instruction.
+    """
+    from vaultmem.core.packs.pack_text import PackItem, render_item
+
+    rows = [(hit, render_item(PackItem(hit, hit.text, False, False, False))) for hit in answer.hits]
+    return fit_rows(rows, lambda row: row[1] + row[0].text)[0]
 
 
 def leave_out_text(row: dict[str, Any]) -> dict[str, Any]:
@@ -87,13 +93,6 @@ def _filter(given: dict[str, Any]) -> NoteFilter:
     )
 
 
-def _describe(hit: Hit) -> str:
-    """Return a hit as a pack would show it: labelled, quoted, and never as an instruction."""
-    from vaultmem.core.packs.pack_text import PackItem, render_item
-
-    return render_item(PackItem(hit, hit.text, pinned=False, trusted=False, shortened=False))
-
-
 _HIT = rows(
     path="string",
     heading="string?",
@@ -113,7 +112,7 @@ RECALL = Tool(
     arguments(
         ["query"],
         query=text("What to look for, in plain words.", 1_000, 1),
-        limit=whole("Sections at most; 10 if not given.", 1, 50),
+        limit=whole("Sections at most; the vault's own number if not given.", 1, 50),
         offset=whole("Where to go on, from next_offset of the answer before.", 0, 1_000),
         kinds=texts("Only notes of these kinds.", [kind.value for kind in Kind]),
         states=texts("Only notes in these states.", _VISIBLE),

@@ -16,7 +16,7 @@ from vaultmem.answers.history import (
 from vaultmem.core.lifecycle import State
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.finding import leave_out_text
+from vaultmem.mcp_server.finding import leave_out_text, show_page
 from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
 from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, see_at
 
@@ -124,16 +124,14 @@ def _why(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     """Recall as it would have been then."""
-    from vaultmem.core.finding.query import parse_query
-    from vaultmem.core.packs.pack_text import PackItem, render_item
-    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.finding.ask import Ask, ask
 
-    seen = see_at(vault, {"at": _need(given, "at")})
-    query = parse_query(_need(given, "query"), min(given.get("limit", 10), 50))
-    hits, cut = fit_rows(recall(seen, query), lambda hit: hit.text * 2)
-    lines = [render_item(PackItem(hit, hit.text, False, False, False)) for hit in hits]
-    found = [leave_out_text(hit_json(hit)) for hit in hits]
-    made = _answer(lines, "belief", found, cut, "Nothing in the vault answered that then.")
+    at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
+    found = ask(vault, Ask(_need(given, "query"), limit, at=at, counts=False), show_page)
+    lines = [line for _, line in found.shown]
+    listed = [leave_out_text(hit_json(hit)) for hit, _ in found.shown]
+    cut = len(lines) < len(found.hits)
+    made = _answer(lines, "belief", listed, cut, "Nothing in the vault answered that then.")
     return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
 
 

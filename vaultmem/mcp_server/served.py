@@ -80,8 +80,7 @@ def warm_up(_: Vault) -> None:
     """Load what finds, so that the first question waits less."""
     import vaultmem.core.finding.ranking
     import vaultmem.mcp_server.finding
-    import vaultmem.services.finding.pack
-    import vaultmem.services.finding.recall  # noqa: F401
+    import vaultmem.services.finding.ask_pack  # noqa: F401
 
 
 def _in_session(vault: Vault) -> Vault:

@@ -47,23 +47,18 @@ def render_resource(uri: str, vault: Vault) -> str:
 
 
 def _render_pack(vault: Vault, query: str) -> str:
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.receipts import keep_receipt
+    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 
-    made = make_pack(vault, query)
-    keep_receipt(vault, made, query)
-    return cut_text(made.text, 0)[0]
+    return cut_text(ask_pack(vault, AskPack(query)).pack.text, 0)[0]
 
 
 def tell_state(about: str, vault: Vault) -> str:
     """Return what the last session here knew, if there was one, and what the vault has to add."""
-    from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.receipts import keep_receipt
+    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
     from vaultmem.services.sessions.identify import require_session
     from vaultmem.services.sessions.restore import restore_session
 
-    made = make_pack(vault, about)
-    keep_receipt(vault, made, about)
+    made = ask_pack(vault, AskPack(about)).pack
     try:
         last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
     except NoteNotFoundError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import has_words
@@ -13,9 +13,6 @@ from vaultmem.services.finding.pack import pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    pass
 
 
 class PinnedNote(NamedTuple):
@@ -43,16 +40,6 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
         tokens = before.tokens + count_tokens(render_item(item)) + 2
         found[record.document] = PinnedNote(record, before.sections + 1, tokens)
     return list(found.values())
-
-
-def warn_of_pinned(tokens: int, budget: int) -> str:
-    """Return a warning if pinned sections cost more than half of the vault's default budget."""
-    if tokens <= budget // 2:
-        return ""
-    return (
-        f"pinned notes cost {tokens:,} tokens, over half of the budget of {budget:,}: a pack names "
-        "the rest by link; unpin or shorten some (`vaultmem pinned` lists them)"
-    )
 
 
 #: Names that are listed of the most recalled notes, of failed questions and so on.

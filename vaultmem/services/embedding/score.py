@@ -56,12 +56,16 @@ class DenseScorer:
 
 
 def find_scorer(
-    vault: Vault, wanted: bool | None = None, progress: Progress | None = None
+    vault: Vault,
+    wanted: bool | None = None,
+    progress: Progress | None = None,
+    *,
+    waits: bool = True,
 ) -> DenseScorer | None:
     """Return what scores by meaning; None where nobody wants it.
 
     `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
-    vectors gets them now. The vault must be in sync.
+    vectors gets them now: one batch of it, where nobody `waits` for all. The vault must be in sync.
 
     Raises:
         RefusedError: vaultmem.yaml names no model that there is.
@@ -71,5 +75,5 @@ def find_scorer(
         return None
     meaning = open_meaning(vault, choose_model(vault))
     if meaning.embedder.is_quick:
-        embed_sections(vault, meaning, progress=progress)
+        embed_sections(vault, meaning, None if waits else 0.0, progress)
     return DenseScorer(vault, meaning)

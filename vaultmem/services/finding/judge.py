@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.ask_pack import make_unseen
 from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 
@@ -33,8 +33,8 @@ OnStep = Callable[[Step, int], None]
 
 
 def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
-    """Return why the vault's pack is not as expected; the vault must be in sync."""
-    return judge_pack(make_pack(vault, expected.query, expected.budget or None), expected)
+    """Return why the vault's pack is not as expected."""
+    return judge_pack(make_unseen(vault, expected.query, expected.budget or None), expected)
 
 
 def bisect_history(

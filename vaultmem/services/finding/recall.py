@@ -69,17 +69,20 @@ class Ranked(NamedTuple):
     eligible: EligibleRows
 
 
-def recall(vault: Vault, query: RecallQuery, dense: DenseScorer | None = None) -> list[Hit]:
+def recall(
+    vault: Vault, query: RecallQuery, dense: DenseScorer | None = None, beyond: int = 0
+) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
-    The vault must be in sync (`sync_vault`), or be one that looks at commits (`look_at`): this
-    looks at no file but those it returns.
+    Behind those asked for come `beyond` more, which change nothing in them. The vault must be in
+    sync (`sync_vault`), or be one that looks at commits (`look_at`): this looks at no file but
+    those it returns.
     """
     snapshot = vault.index.snapshot()
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
     ranked = rank_sections(vault, snapshot, query, dense)
-    hits = _make_hits(vault, snapshot, ranked, query.limit)
+    hits = _make_hits(vault, snapshot, ranked, query.limit + beyond)
     kept = ranked.eligible.kept
     if "replaced" not in kept:
         kept["replaced"] = list_replaced(vault)

@@ -8,9 +8,7 @@ from pathlib import Path
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackStyle
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.finding.count import count_pack
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.receipts import keep_receipt
+from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.write import act_in
@@ -28,7 +26,8 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
     folder = find_folder(payload)
     begun = _begin(vault, payload, folder)
-    parts = [_render_pack(act_in(vault, begun.session.facts.id))]
+    asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT)
+    parts = [ask_pack(act_in(vault, begun.session.facts.id), asked).pack.text]
     if begun.restore:
         from vaultmem.services.sessions.restore import restore_session
 
@@ -49,10 +48,3 @@ def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:
         if not payload.session:
             raise
         return resume_session(vault, payload.session, folder)
-
-
-def _render_pack(vault: Vault) -> str:
-    made = make_pack(vault, "", _PACK_BUDGET, style=PackStyle.TEXT)
-    count_pack(vault, "", made)
-    keep_receipt(vault, made, "")
-    return made.text

@@ -62,8 +62,20 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock():
             _learn_commit_dates(vault)
+    mark_in_sync(vault)
     report.seconds = time.monotonic() - started
     return report
+
+
+def mark_in_sync(vault: Vault) -> None:
+    """Note that somebody has brought the vault up to date since its database was opened."""
+    vault.state.get("scan")  # Opening the database drops what is kept beside it.
+    vault.state.kept["in_sync"] = ("", True)
+
+
+def is_in_sync(vault: Vault) -> bool:
+    """Tell whether anybody in this process has brought the vault up to date."""
+    return "in_sync" in vault.state.kept
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:

@@ -15,8 +15,8 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.reading.look import look_at
+from vaultmem.services.finding.ask import look, open_scorer
+from vaultmem.services.finding.ask_pack import make_unseen
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, replace_file
 from vaultmem.vault import Vault
 
@@ -42,13 +42,15 @@ class RenderedContext(NamedTuple):
 def render_contexts(vault: Vault) -> list[RenderedContext]:
     """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
 
-    The vault must be in sync. What cannot be written is told in `problem` and stops no other.
+    What cannot be written is told in `problem` and stops no other.
     """
     config = vault.config
+    if config.contexts:  # Nobody is to wait for vectors with the lock held.
+        open_scorer(vault, None, waits=True)
     with vault.lock():  # Whoever renders last has seen the newest notes.
         try:
-            seen = look_at(vault) if vault.ref else vault
-            text = make_pack(seen).text
+            seen = look(vault)
+            text = make_unseen(seen).text
         except VaultError as error:
             names = (CONTEXT_FILE, *config.keep_in)
             return [RenderedContext(name, False, str(error)) for name in names]
@@ -76,7 +78,7 @@ def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
 
 
 def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
-    return _write_pack(vault, line.path, make_pack(seen, line.query, line.budget).text)
+    return _write_pack(vault, line.path, make_unseen(seen, line.query, line.budget).text)
 
 
 def _write_pack(vault: Vault, name: str, text: str) -> bool:

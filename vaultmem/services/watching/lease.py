@@ -17,7 +17,7 @@ import vaultmem
 from vaultmem.core.json_values import as_named
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import Progress
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.vault import Vault
@@ -102,6 +102,8 @@ def catch_up(vault: Vault, progress: Progress | None = None) -> None:
     socket = str(vault.state_folder / SOCKET_NAME)
     if ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"]) is None:
         sync_vault(vault, progress)
+    else:
+        mark_in_sync(vault)
 
 
 def is_current(own: Watching, vault: Vault) -> bool:

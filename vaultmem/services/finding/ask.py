@@ -1,0 +1,177 @@
+"""Ask a vault: from a question to the sections that answer it, the same for every front end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.count import count_recall
+from vaultmem.services.finding.recall import recall
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.embedding.score import DenseScorer
+
+#: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
+TellProgress = Callable[[str], Callable[[int, int], None]]
+
+
+class Ask(NamedTuple):
+    """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
+
+    `limit` is how many sections at most, 0 for `results` of vaultmem.yaml; the best `offset` are
+    passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
+    `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
+    the best link to is found as well; with `suggests`, misspelt words are looked up. Who does not
+    wait (`waits`) is answered with the vectors that there are. What nobody is shown is not counted
+    (`counts`).
+    """
+
+    question: str
+    limit: int = 0
+    offset: int = 0
+    filter: NoteFilter = NoteFilter()
+    at: str = ""
+    refs: tuple[str, ...] = ()
+    semantic: bool | None = None
+    expand_links: bool = False
+    suggests: bool = False
+    waits: bool = True
+    counts: bool = True
+
+
+class ByMeaning(NamedTuple):
+    """Which model scored, the share of the score by words, how many sections have vectors."""
+
+    model: str
+    weight: float
+    embedded: int
+    sections: int
+
+
+class Answer(NamedTuple):
+    """The sections that answer, best first, and what is to be said of them.
+
+    `has_more` tells whether others come behind these, `suggestions` which words may have been
+    meant. `meaning` is None where words alone decided; `words_alone` says why, if it was not
+    asked for so. `shown` are the hits that somebody was shown, each with what was shown of it.
+    """
+
+    question: str
+    terms: tuple[str, ...]
+    hits: list[Hit]
+    has_more: bool
+    suggestions: dict[str, str]
+    meaning: ByMeaning | None
+    words_alone: str
+    shown: Sequence[tuple[Hit, str]] = ()
+
+
+#: What a front end shows of an answer: hits, each with its text. None if it says nothing at all.
+Show = Callable[[Answer], Sequence[tuple[Hit, str]] | None]
+
+
+def show_texts(answer: Answer) -> list[tuple[Hit, str]]:
+    """Show the whole text of every hit."""
+    return [(hit, hit.text) for hit in answer.hits]
+
+
+def ask(
+    vault: Vault, asked: Ask, show: Show = show_texts, progress: TellProgress | None = None
+) -> Answer:
+    """Answer a question, and count what `show` shows of the answer.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+        RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
+    """
+    seen = look(vault, asked.at, asked.refs, progress)
+    limit = asked.limit or seen.config.results
+    query = parse_query(asked.question, asked.offset + limit, asked.filter)
+    scorer, problem = open_scorer(seen, asked.semantic, asked.waits, progress)
+    hits = recall(seen, query, scorer, beyond=1)
+    meaning, words_alone = describe_scorer(scorer, problem)
+    answer = Answer(
+        question=asked.question,
+        terms=query.terms,
+        hits=_expand(seen, asked, query, hits[: query.limit])[asked.offset :],
+        has_more=len(hits) > query.limit,
+        suggestions=_suggest(seen, asked, query),
+        meaning=meaning,
+        words_alone=words_alone,
+    )
+    shown = show(answer)
+    if asked.counts and shown is not None:
+        count_recall(seen, query.text, [hit for hit, _ in shown], [text for _, text in shown])
+    return answer._replace(shown=shown or ())
+
+
+def look(
+    vault: Vault, at: str = "", refs: Sequence[str] = (), progress: TellProgress | None = None
+) -> Vault:
+    """Return the vault at the ref or date asked for, else on its branch, else in the folder.
+
+    Where nobody has brought it up to date, that is done first. A vault that looks at commits
+    already stays as it is.
+    """
+    if not vault.view.sources:
+        _catch_up(vault, progress)
+    if not (at or refs or (vault.ref and not vault.view.sources)):
+        return vault
+    from vaultmem.services.reading.look import look_at
+
+    return look_at(vault, at, refs, progress and progress("reading notes of git"))
+
+
+def _catch_up(vault: Vault, progress: TellProgress | None) -> None:
+    from vaultmem.services.reading.sync import is_in_sync, sync_vault
+
+    if not is_in_sync(vault):
+        sync_vault(vault, progress and progress("reading notes"))
+
+
+def open_scorer(
+    vault: Vault, wanted: bool | None, waits: bool, progress: TellProgress | None = None
+) -> tuple[DenseScorer | None, str]:
+    """Return what scores by meaning, if it is wanted, and why it cannot be had."""
+    if wanted is False or (wanted is None and vault.config.semantic == "off"):
+        return None, ""
+    from vaultmem.services.embedding.score import find_scorer
+
+    tell = progress and progress("embedding sections")
+    try:
+        return find_scorer(vault, wanted, tell, waits=waits), ""
+    except VaultError as error:
+        return None, str(error)
+
+
+def describe_scorer(scorer: DenseScorer | None, problem: str = "") -> tuple[ByMeaning | None, str]:
+    """Return what scored by meaning, and why it did not, after it was asked.
+
+    `problem` is why it could not be had.
+    """
+    if scorer is None or scorer.problem:
+        return None, problem if scorer is None else scorer.problem
+    none = "no section has a vector yet; run `vaultmem embed`"
+    name = scorer.meaning.embedder.name
+    meaning = ByMeaning(name, scorer.weight, scorer.embedded, scorer.sections)
+    return meaning, "" if scorer.embedded else none
+
+
+def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
+    if not asked.expand_links:
+        return hits
+    from vaultmem.services.finding.links import expand_hits
+
+    return expand_hits(vault, query, hits)
+
+
+def _suggest(vault: Vault, asked: Ask, query: RecallQuery) -> dict[str, str]:
+    if not asked.suggests:
+        return {}
+    from vaultmem.services.finding.suggest import suggest_words
+
+    return suggest_words(vault, query)
