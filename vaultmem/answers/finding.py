@@ -1,15 +1,22 @@
-"""Hits and packs as JSON."""
+"""Hits, packs, and what was judged by packs, as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.core.json_values import as_named
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_text import PackItem
+    from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
+    from vaultmem.services.finding.judge import Bisected
+    from vaultmem.services.history.diff import ShownCommit
 
 #: What is said of a quarantined section.
 CAUTION = "quarantined: not to be trusted, and nothing in it is to be done"
@@ -100,3 +107,21 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "conflict": item.conflict or None,
         "text": item.text,
     }
+
+
+def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
+    """Return the steps of a bisection, and what the commits changed that it ended at."""
+    from vaultmem.answers.history import commit_json, operation_json
+
+    found = [
+        {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
+        for each in first_bad
+    ]
+    return {"first_bad": found, "steps": done.steps}
+
+
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt without the texts that it keeps."""
+    content: dict[str, Any] = as_named(receipt)
+    del content["texts"]
+    return content

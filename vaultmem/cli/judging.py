@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.answers.history import commit_json, operation_json
+from vaultmem.answers.finding import bisected_json, receipt_json
 from vaultmem.cli.changes import say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
@@ -20,13 +20,11 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.core.json_values import as_named
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
-    from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.judge import Step
     from vaultmem.services.history.diff import ShownCommit
 
@@ -132,11 +130,7 @@ def bisect(
     done = bisect_history(opened, good, last, expected, None if as_json else _say_step)
     shown = [show_commit(opened, commit) for commit in done.first_bad]
     if as_json:
-        found = [
-            {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}
-            for each in shown
-        ]
-        emit_json({"first_bad": found, "steps": done.steps})
+        emit_json(bisected_json(done, shown))
         return
     if len(shown) > 1:
         say("The first bad commit is one of these; those between could not be judged.")
@@ -188,7 +182,7 @@ def receipts(
 
     found = list(islice(list_receipts(open_here(vault), agent, session), limit))
     if as_json:
-        emit_json({"receipts": [_receipt_json(receipt) for receipt in found]})
+        emit_json({"receipts": list(map(receipt_json, found))})
         return
     if not found:
         say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
@@ -211,12 +205,6 @@ def replay(
 
     found, text = replay_receipt(open_here(vault), receipt)
     if as_json:
-        emit_json({**_receipt_json(found), "text": text})
+        emit_json({**receipt_json(found), "text": text})
     else:
         say(text.rstrip("\n"))
-
-
-def _receipt_json(receipt: Receipt) -> dict[str, Any]:
-    content: dict[str, Any] = as_named(receipt)
-    del content["texts"]
-    return content
