@@ -1,18 +1,23 @@
-"""vaultmem as other programs use it: what it reads of their process, and whose clock it goes by."""
+"""vaultmem as other programs use it: its names and types, what it reads, whose clock it goes by."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import git
 
 import vaultmem
+import vaultmem.errors
 from vaultmem.environment import read_settings
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
@@ -25,6 +30,10 @@ from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 PACKAGE = Path(vaultmem.__file__).parent
+PAGE = PACKAGE.parent / "docs/api.md"
+
+#: What a vault stores with, for the services; no promise to anybody else.
+STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}
 
 #: What the library is made of; the front ends are beside it.
 LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
@@ -105,6 +114,80 @@ add_detail(vault, session, "The crew came aboard.")
 assert close_session(vault, session).report.commit
 assert {path.name for path in own.iterdir()} == {"state", "config"}
 """
+
+
+def test_the_lines_of_the_page_work(home: Path, tmp_path: Path) -> None:
+    (lines,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    path = "notes/inbox/nobody-opens-the-gangway-before-six.md"
+    found, _, pack = done.stdout.partition("\n")
+    assert found == f"{path} active Nobody opens the gangway before six."
+    assert "## Instructions" in pack
+    assert git(tmp_path / "ship", "status", "--porcelain") == ""
+    assert git(tmp_path / "ship", "log", "--format=%an|%s").splitlines() == [
+        "claude|session-close",
+        "Maren Person|promote",
+        "claude|checkpoint: what the harbour master said",
+        "claude|init: new vault",
+    ]
+
+
+def test_the_page_names_every_error() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name in filter(re.compile(r"\w+Error$").match, vars(vaultmem.errors)):
+        assert f"`{name}`" in text
+        assert name in vaultmem.__all__
+
+
+@pytest.mark.parametrize("name", vaultmem.__all__)
+def test_a_public_name_can_be_had_and_its_hints_be_resolved(name: str) -> None:
+    public = getattr(vaultmem, name)
+    if isinstance(public, str):
+        return
+    for member, what in _list_members(public):
+        named = {
+            each.__name__
+            for hint in typing.get_type_hints(what).values()
+            for each in _list_classes(hint)
+            if each.__module__.partition(".")[0] == "vaultmem"
+        }
+        assert member in STORAGE or named <= set(vaultmem.__all__), (name, member)
+
+
+def test_every_public_name_is_told_to_type_checkers_too() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_bytes())
+    imported = {
+        alias.name: f"{node.module}".removeprefix("vaultmem.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("vaultmem")
+        for alias in node.names
+    }
+    homes = {name: home for home, names in vaultmem._HOMES.items() for name in names.split()}
+    assert imported == homes
+    assert {*imported, "__version__"} == set(vaultmem.__all__)
+
+
+def _list_members(public: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what has hints: a function, or a class with what is public of it."""
+    yield "", public
+    for name, member in vars(public).items() if inspect.isclass(public) else ():
+        inner = getattr(member, "fget", None) or getattr(member, "func", None)
+        what = inner or getattr(member, "__func__", member)
+        if inspect.isfunction(what) and (name == "__init__" or not name.startswith("_")):
+            yield name, what
+
+
+def _list_classes(hint: Any) -> Iterator[type]:
+    if isinstance(hint, list | tuple):
+        for each in hint:
+            yield from _list_classes(each)
+    elif isinstance(hint, type) and not typing.get_args(hint):
+        yield hint
+    else:
+        yield from _list_classes(typing.get_args(hint))
 
 
 def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:

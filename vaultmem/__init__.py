@@ -1,4 +1,7 @@
-"""vaultmem: an agent's long-term memory as a folder of markdown in git."""
+"""vaultmem: an agent's long-term memory as a folder of markdown in git.
+
+What stands in `__all__` is what other programs can rely on (docs/api.md).
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,115 @@ TYPE_CHECKING = False  # What `typing` has, which takes `vaultmem recall` 5 ms t
 if TYPE_CHECKING:
     from typing import Any
 
-    from vaultmem.core.finding.hit import Hit
+    from vaultmem.config import Config
+    from vaultmem.core.finding.hit import Hit, Match
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+    from vaultmem.core.lifecycle import Kind, State
+    from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack import Pack
-    from vaultmem.errors import VaultError
+    from vaultmem.core.packs.pack_text import PackAccount, PackItem, PackSource, PackStyle
+    from vaultmem.core.sessions.session import (
+        Decision,
+        Edge,
+        Relation,
+        Session,
+        SessionFacts,
+        Status,
+        TouchedFile,
+        Window,
+    )
+    from vaultmem.core.similarity.differences import Difference
+    from vaultmem.errors import (
+        ConflictError,
+        MergeConflictError,
+        NoteNotFoundError,
+        NoVaultError,
+        PendingError,
+        RefusedError,
+        VaultError,
+    )
     from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.recall import recall
-    from vaultmem.services.lifecycle.promote import promote_notes
-    from vaultmem.services.lifecycle.supersede import supersede_note
-    from vaultmem.services.lifecycle.transition import change_state
-    from vaultmem.services.notes.create import create_vault
-    from vaultmem.services.notes.remember import Memory, remember
-    from vaultmem.services.reading.sync import sync_vault
+    from vaultmem.services.finding.recall import Scorer, recall
+    from vaultmem.services.lifecycle.promote import Promotion, promote_notes
+    from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
+    from vaultmem.services.lifecycle.transition import Move, Transition, change_state
+    from vaultmem.services.likeness.known import Nearby
+    from vaultmem.services.notes.create import Created, create_vault
+    from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.notes.remember import Outcome, Remembered, remember
+    from vaultmem.services.reading.sync import SyncReport, sync_vault
+    from vaultmem.services.sessions.begin import Begun, NewSession, start_session
+    from vaultmem.services.sessions.close import Closed, close_session
+    from vaultmem.services.sessions.learn import Learned
+    from vaultmem.services.sessions.recover import Recovered
+    from vaultmem.services.sessions.write import add_detail
     from vaultmem.services.watching.lease import catch_up
     from vaultmem.services.writing.checkpoint import save_checkpoint
-    from vaultmem.vault import Vault, open_vault
+    from vaultmem.services.writing.commit import CommitReport
+    from vaultmem.storage.git.head import Head
+    from vaultmem.storage.journal import Author
+    from vaultmem.vault import UserFolders, Vault, VaultSettings, open_vault
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Author",
+    "Begun",
+    "Closed",
+    "CommitReport",
+    "Config",
+    "ConflictError",
+    "Created",
+    "Decision",
+    "Difference",
+    "Edge",
+    "Head",
     "Hit",
+    "Kind",
+    "Learned",
+    "Match",
     "Memory",
+    "MergeConflictError",
+    "Move",
+    "Nearby",
+    "NewSession",
+    "NoVaultError",
     "NoteFilter",
+    "NoteNotFoundError",
+    "NoteRecord",
+    "Outcome",
     "Pack",
+    "PackAccount",
+    "PackItem",
+    "PackSource",
+    "PackStyle",
+    "PendingError",
+    "Promotion",
     "RecallQuery",
+    "Recovered",
+    "RefusedError",
+    "Relation",
+    "Remembered",
+    "Scorer",
+    "SectionRecord",
+    "Session",
+    "SessionFacts",
+    "State",
+    "Status",
+    "Supersession",
+    "SyncReport",
+    "TouchedFile",
+    "Transition",
+    "UserFolders",
     "Vault",
     "VaultError",
+    "VaultSettings",
+    "Window",
     "__version__",
+    "add_detail",
     "catch_up",
     "change_state",
+    "close_session",
     "create_vault",
     "make_pack",
     "open_vault",
@@ -44,37 +127,57 @@ __all__ = [
     "recall",
     "remember",
     "save_checkpoint",
+    "start_session",
     "supersede_note",
     "sync_vault",
 ]
 
+#: The module that has each of them.
 _HOMES = {
-    "Hit": "core.finding.hit",
-    "Memory": "services.notes.remember",
-    "NoteFilter": "core.finding.query",
-    "Pack": "core.packs.pack",
-    "RecallQuery": "core.finding.query",
-    "Vault": "vault",
-    "VaultError": "errors",
-    "catch_up": "services.watching.lease",
-    "change_state": "services.lifecycle.transition",
-    "create_vault": "services.notes.create",
-    "make_pack": "services.finding.pack",
-    "open_vault": "vault",
-    "parse_query": "core.finding.query",
-    "promote_notes": "services.lifecycle.promote",
-    "recall": "services.finding.recall",
-    "remember": "services.notes.remember",
-    "save_checkpoint": "services.writing.checkpoint",
-    "supersede_note": "services.lifecycle.supersede",
-    "sync_vault": "services.reading.sync",
+    "config": "Config",
+    "core.finding.hit": "Hit Match",
+    "core.finding.query": "NoteFilter RecallQuery parse_query",
+    "core.lifecycle": "Kind State",
+    "core.notes.record": "NoteRecord SectionRecord",
+    "core.packs.pack": "Pack",
+    "core.packs.pack_text": "PackAccount PackItem PackSource PackStyle",
+    "core.sessions.session": (
+        "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
+    ),
+    "core.similarity.differences": "Difference",
+    "errors": (
+        "ConflictError MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError "
+        "VaultError"
+    ),
+    "services.finding.pack": "make_pack",
+    "services.finding.recall": "Scorer recall",
+    "services.lifecycle.promote": "Promotion promote_notes",
+    "services.lifecycle.supersede": "Supersession supersede_note",
+    "services.lifecycle.transition": "Move Transition change_state",
+    "services.likeness.known": "Nearby",
+    "services.notes.create": "Created create_vault",
+    "services.notes.memory": "Memory",
+    "services.notes.remember": "Outcome Remembered remember",
+    "services.reading.sync": "SyncReport sync_vault",
+    "services.sessions.begin": "Begun NewSession start_session",
+    "services.sessions.close": "Closed close_session",
+    "services.sessions.learn": "Learned",
+    "services.sessions.recover": "Recovered",
+    "services.sessions.write": "add_detail",
+    "services.watching.lease": "catch_up",
+    "services.writing.checkpoint": "save_checkpoint",
+    "services.writing.commit": "CommitReport",
+    "storage.git.head": "Head",
+    "storage.journal": "Author",
+    "vault": "UserFolders Vault VaultSettings open_vault",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that `vaultmem --help` imports none of them."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'vaultmem' has no attribute {name!r}")
-    from importlib import import_module
+    for home, names in _HOMES.items():
+        if name in names.split():
+            from importlib import import_module
 
-    return getattr(import_module(f"vaultmem.{_HOMES[name]}"), name)
+            return getattr(import_module(f"vaultmem.{home}"), name)
+    raise AttributeError(f"module 'vaultmem' has no attribute {name!r}")

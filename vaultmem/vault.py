@@ -7,6 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +26,10 @@ from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from vaultmem.storage.git.history import History
     from vaultmem.storage.index.search_index import SearchIndex
+else:  # Much to import; who asks for hints while the program runs learns no more.
+    History = SearchIndex = object
 
 #: An environment that says nothing.
 _NOTHING: Mapping[str, str] = {}

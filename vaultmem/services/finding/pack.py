@@ -18,7 +18,7 @@ from vaultmem.core.packs.conflicts import (
 from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES, fold
-from vaultmem.services.finding.recall import name_refs, recall
+from vaultmem.services.finding.recall import Scorer, name_refs, recall
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
@@ -27,7 +27,6 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.links.link import Link
     from vaultmem.services.finding.links import LinkGraph
-    from vaultmem.services.finding.recall import DenseScorer
 
 
 def add_remarks(
@@ -167,7 +166,7 @@ def make_pack(
     *,
     style: PackStyle = PackStyle.MARKDOWN,
     expand_links: bool = False,
-    dense: DenseScorer | None = None,
+    dense: Scorer | None = None,
 ) -> Pack:
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.query import RecallQuery
@@ -26,10 +26,18 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.ranking import Ranking, Share
     from vaultmem.storage.index.snapshot import Snapshot
 
-    #: Scores sections by meaning: (question, eligible rows, snapshot) to one number a row, nan
-    #: where a row has no vector; None where it cannot answer. Its attribute `weight` is the
-    #: share of the words in the blend, 0 to 1.
-    DenseScorer = Callable[[str, NDArray[np.bool_], Snapshot], NDArray[np.float32] | None]
+
+class Scorer(Protocol):
+    """Scores sections by meaning."""
+
+    @property
+    def weight(self) -> float:
+        """The share of the words in the blend, 0 to 1."""
+
+    def __call__(
+        self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
+    ) -> NDArray[np.float32] | None:
+        """Return a number for each row, nan where it has no vector; None without an answer."""
 
 
 def list_replaced(vault: Vault) -> dict[int, list[str]]:
@@ -70,7 +78,7 @@ class Ranked(NamedTuple):
 
 
 def recall(
-    vault: Vault, query: RecallQuery, dense: DenseScorer | None = None, beyond: int = 0
+    vault: Vault, query: RecallQuery, dense: Scorer | None = None, beyond: int = 0
 ) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
@@ -95,7 +103,7 @@ def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
 
 
 def rank_sections(
-    vault: Vault, snapshot: Snapshot, query: RecallQuery, dense: DenseScorer | None = None
+    vault: Vault, snapshot: Snapshot, query: RecallQuery, dense: Scorer | None = None
 ) -> Ranked:
     """Return the best rows of a snapshot, best first."""
     from vaultmem.core.finding import ranking as rules
@@ -126,8 +134,8 @@ def rank_sections(
         WEIGHTS,
         2 * query.limit if meant is None else len(best),
     )
-    if meant is not None:
-        found = _blend(found, meant, getattr(dense, "weight", 0.5))
+    if dense is not None and meant is not None:
+        found = _blend(found, meant, dense.weight)
     found = rules.apply_decay(found, eligible, vault.config.recency)
     ordinals = snapshot.column("ordinal")[found.rows]
     ordered = rules.order_rows(found, eligible, ordinals, query.limit + _SPARE)

@@ -29,7 +29,7 @@ class Created(NamedTuple):
     report: CommitReport
 
 
-def create_vault(folder: Path, **settings: Unpack[VaultSettings]) -> Created:
+def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Created:
     """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
 
     `settings` are those of `open_vault`. Existing files are never changed. Only a repository that
@@ -38,6 +38,7 @@ def create_vault(folder: Path, **settings: Unpack[VaultSettings]) -> Created:
     Raises:
         VaultError: the folder cannot be made or written.
     """
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

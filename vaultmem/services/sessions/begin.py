@@ -49,6 +49,8 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.services.sessions.recover import Recovered
+else:  # Much to import; who asks for hints while the program runs is told what it is made of.
+    Recovered = tuple
 
 
 class NewSession(NamedTuple):
