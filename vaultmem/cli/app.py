@@ -11,10 +11,9 @@ import typer
 
 import vaultmem
 from vaultmem.cli.arguments import find_command
-from vaultmem.cli.opening import remember_globals
+from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.quick_typer import PlainGroup
-from vaultmem.cli.running import end_process, run
 
 #: Module of this package: its commands, or its group of commands.
 HOMES: dict[str, tuple[str, ...]] = {
@@ -27,8 +26,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "provenance": ("blame", "why", "restore"),
     "similarity": ("similar", "dedup"),
     "lifecycle": ("state", "quarantine", "supersede"),
-    "curating": ("curate", "dream", "compact"),
-    "linking": ("links", "backlinks", "orphans", "mv"),
+    "upkeep": ("curate", "dream", "compact"),
+    "links": ("links", "backlinks", "orphans", "mv"),
     "priming": ("prime", "primed", "unprime"),
     "economics": ("pinned", "stats"),
     "embedding": ("embed",),

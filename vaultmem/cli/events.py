@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
-from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.opening import open_here, open_synced, run
 from vaultmem.cli.output import say
 from vaultmem.core.hook_payload import (
     HookEvent,
@@ -35,8 +35,6 @@ def answer_plainly(arguments: list[str]) -> int | None:
     read = read_words(arguments, _VALUES, {"--wait": "wait"})
     if read is None or len(read[0]) != 2 or read[0][0] != "hook":
         return None
-    from vaultmem.cli.running import run
-
     return run(lambda: answer_hook(read[0][1], **read[1]))
 
 

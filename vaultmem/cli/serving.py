@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vaultmem.cli.arguments import read_words
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import open_here, run
 from vaultmem.cli.output import warn
 from vaultmem.errors import VaultError
 
@@ -16,8 +16,6 @@ def serve_plainly(arguments: list[str]) -> int | None:
     read = read_words(arguments, values, {"--read-only": "read_only"})
     if read is None or read[0] != ["mcp"]:
         return None
-    from vaultmem.cli.running import run
-
     return run(lambda: serve_mcp(**read[1]))
 
 
@@ -35,15 +33,13 @@ def serve_mcp(
         VaultError: the extra is not installed, or the token cannot be read.
     """
     opened = open_here(vault, agent, ref=ref)
+    from vaultmem.mcp_server.run import read_token, serve
+
     served = None
     if http:
-        from vaultmem.mcp_server.token import read_token
-
         file = Path(token_file).expanduser() if token_file else opened.state_folder / "mcp.token"
         served = (http, read_token(file))
         warn(f"serving {opened.root} at http://127.0.0.1:{http}/mcp; the token is in {file}")
-    from vaultmem.mcp_server.run import serve
-
     try:
         serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)
     except ModuleNotFoundError as error:

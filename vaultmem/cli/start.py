@@ -62,7 +62,7 @@ def _run_here(arguments: list[str]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
     code = _run_plainly(find_command(arguments), arguments)
     if code is not None:
-        from vaultmem.cli.running import end_process
+        from vaultmem.cli.opening import end_process
 
         end_process(code)
     from vaultmem.cli.app import main as run

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import vaultmem
-from vaultmem.cli.opening import keep_warm
-from vaultmem.cli.running import run
+from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
 from vaultmem.environment import open_named_vault
 from vaultmem.errors import VaultError

@@ -1,4 +1,4 @@
-"""Run the server until its client goes, or it is told to end."""
+"""Run the server until its client goes, or it is told to end; over HTTP it asks for a token."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.mcp_server.reading import start_reading
+from vaultmem.errors import RefusedError
+from vaultmem.mcp_server.reader import start_reader
 from vaultmem.mcp_server.sdk import import_sdk
 from vaultmem.mcp_server.served import Served
 from vaultmem.mcp_server.workplace import Workplace
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
+
+#: A shorter token could be guessed.
+_LEAST = 16
 
 
 def serve(
@@ -35,7 +39,7 @@ def serve(
     """
     gc.disable()  # Hundreds of thousands of objects are made now, and all of them stay.
     served = Served(root, agent, ref)
-    reader = start_reading(served)
+    reader = start_reader(served)
     try:
         if http is None:
             import_sdk()
@@ -95,3 +99,28 @@ def _end_on_signals(place: Workplace) -> None:
     with contextlib.suppress(NotImplementedError):  # On Windows.
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end, number)
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file that only its owner can read; it is made if it is not there.
+
+    Raises:
+        RefusedError: others can read the file, or its token is shorter than 16 characters.
+    """
+    import secrets
+
+    try:
+        with open(file, "x", encoding="ascii", opener=_private) as new:
+            new.write(secrets.token_urlsafe(32) + "\n")
+    except FileExistsError:
+        pass
+    if file.stat().st_mode & 0o077:
+        raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
+    token = file.read_text(encoding="ascii").strip()
+    if len(token) < _LEAST:
+        raise RefusedError(f"{file}: a token needs {_LEAST} characters or more")
+    return token
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

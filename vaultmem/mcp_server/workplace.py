@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.reading import ReaderEndedError, ReadingProcess
+from vaultmem.mcp_server.reader import Reader, ReaderEndedError
 from vaultmem.mcp_server.served import Result, Served, ServedVault, Work, warm_up
 
 
@@ -28,7 +28,7 @@ class Workplace:
         served: Served,
         read_only: bool = False,
         notice: Callable[[str], None] | None = None,
-        reader: ReadingProcess | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self.read_only = read_only
         if reader is not None:
@@ -67,7 +67,7 @@ class Workplace:
 class _Worker:
     """One thread, whose work a process does as long as there is one."""
 
-    def __init__(self, vault: ServedVault, process: ReadingProcess | None = None) -> None:
+    def __init__(self, vault: ServedVault, process: Reader | None = None) -> None:
         self.process = process
         self._vault = vault
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vaultmem")

@@ -27,7 +27,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server import reading
+from vaultmem.mcp_server.reader import ReaderEndedError, start_reader
 from vaultmem.mcp_server.served import Served, settle
 
 def find_nothing(vault):
@@ -42,7 +42,7 @@ def open_a_file(vault):
 def count(vault):
     return vault.view.totals()[0]
 
-reader = reading.start_reading(Served(Path(sys.argv[1]), "claude"))
+reader = start_reader(Served(Path(sys.argv[1]), "claude"))
 
 def fails(work):
     try:
@@ -57,9 +57,9 @@ assert "ZeroDivisionError" in str(fails(partial(divide, 0)))
 assert "cannot pickle" in str(fails(open_a_file))
 assert fails(lambda vault: None) is not None
 assert reader.run(count, "") > 0
-assert reading.start_reading(Served(Path(sys.argv[1]), "claude")) is None, "a thread runs"
+assert start_reader(Served(Path(sys.argv[1]), "claude")) is None, "a thread runs"
 reader.close()
-assert type(fails(settle)) is reading.ReaderEndedError
+assert type(fails(settle)) is ReaderEndedError
 reader.close()
 """
 

@@ -28,7 +28,7 @@ class ReaderEndedError(Exception):
     """The process that reads is gone; what was asked has to be done by somebody else."""
 
 
-class ReadingProcess:
+class Reader:
     """Has work done by a process that was forked; one thread at a time may ask it.
 
     `notice` is told of each path that may have changed, from another thread.
@@ -80,7 +80,7 @@ class ReadingProcess:
                     self.notice(os.fsdecode(line[:-1]))
 
 
-def start_reading(served: Served) -> ReadingProcess | None:
+def start_reader(served: Served) -> Reader | None:
     """Fork a process that reads; None where that is not safe, or not possible.
 
     No thread may run next to this process's main thread: a fork has only that. Elsewhere than on
@@ -100,7 +100,7 @@ def start_reading(served: Served) -> ReadingProcess | None:
         _read(served, theirs, noticing)
     theirs.close()
     os.close(noticing)
-    return ReadingProcess(child, ours, notices)
+    return Reader(child, ours, notices)
 
 
 def _read(served: Served, line: socket.socket, noticing: int) -> NoReturn:
