@@ -167,7 +167,15 @@ def name_notes(source: str, file: str, document: Document, folder: str = "") -> 
         title = part.heading or document.title or PurePosixPath(file).stem or source
         slug = _choose_slug(title, part.parents, taken)
         taken.add(slug)
-        notes.append(PrimedNote(str(place / f"{slug}.md"), title, file, part.body, part.line))
+        notes.append(
+            PrimedNote(
+                path=str(place / f"{slug}.md"),
+                title=title,
+                origin=file,
+                body=part.body,
+                line=part.line,
+            )
+        )
     return notes
 
 
@@ -216,8 +224,14 @@ def plan_priming(
             removed.append(path)
             texts[path] = None
     removed.sort()
-    names = (tuple(added), tuple(changed), tuple(removed), tuple(unchanged))
-    return PrimePlan(*names, dict(sorted(kept.items())), texts)
+    return PrimePlan(
+        added=tuple(added),
+        changed=tuple(changed),
+        removed=tuple(removed),
+        unchanged=tuple(unchanged),
+        kept=dict(sorted(kept.items())),
+        texts=texts,
+    )
 
 
 def primed_digest(note: Note) -> str:

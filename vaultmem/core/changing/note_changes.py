@@ -68,7 +68,15 @@ def compare_notes(old: Note | None, new: Note | None, renamed_from: str = "") ->
     body, added, removed = diff_text(before[1], after[1], _count_lines(before), _count_lines(after))
     frontmatter, _, _ = diff_text(before[0], after[0])
     changes = () if whole else tuple(_compare_properties(old, new))
-    return NoteChange(op, changes, body, added, removed, frontmatter, renamed_from)
+    return NoteChange(
+        op=op,
+        properties=changes,
+        body=body,
+        added=added,
+        removed=removed,
+        frontmatter_diff=frontmatter,
+        renamed_from=renamed_from,
+    )
 
 
 def diff_text(

@@ -115,4 +115,6 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
         raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
     terms = tuple(term_sequence(text))
     compounds = tuple(term for term in list_compounds(text) if term not in terms)
-    return RecallQuery(text, terms, limit, note_filter or NoteFilter(), compounds)
+    return RecallQuery(
+        text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
+    )

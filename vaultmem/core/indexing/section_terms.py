@@ -37,8 +37,7 @@ class SectionTerms(NamedTuple):
     machine numbers with `SEPARATOR` between the fields; `lengths` are the terms of each field
     there. `created` and `updated` are in seconds since the epoch, 0 where the note does not say;
     `labels` are numbers of the note's session (odd) and tags (even), as 32 bit machine numbers.
-    `text` is what a hit shows,
-    `place` the section's records (see `core.finding.place`).
+    `text` is what a hit shows, `place` the section's records (see `core.indexing.place`).
     """
 
     counts: dict[str, dict[str, int]]
@@ -68,12 +67,12 @@ class SectionTerms(NamedTuple):
             terms.extend(list_compounds(field))
             counts[name] = Counter(terms)
         return cls(
-            counts,
-            (lengths[0], lengths[1], lengths[2]),
-            numbers.tobytes(),
-            *facts,
-            text,
-            place,
+            counts=counts,
+            lengths=(lengths[0], lengths[1], lengths[2]),
+            sequence=numbers.tobytes(),
+            **facts._asdict(),
+            text=text,
+            place=place,
         )
 
 
@@ -81,8 +80,12 @@ def describe_note(
     state: State, created: str, updated: str, session: str, tags: Iterable[str]
 ) -> NoteFacts:
     """Return what ranks all sections of a note."""
-    dates = date_note(created), date_note(updated)
-    return NoteFacts(STATES.index(state), *dates, label_note(session, tags))
+    return NoteFacts(
+        state=STATES.index(state),
+        created=date_note(created),
+        updated=date_note(updated),
+        labels=label_note(session, tags),
+    )
 
 
 def date_note(text: str) -> int:

@@ -119,8 +119,18 @@ def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str =
         return None
     start = match.start(1) + len(path) - len(path.lstrip())
     stripped = path.strip()
-    place = (start, start + len(stripped), 0, before == "!", name, is_hidden)
-    return Link(LinkKind.WIKILINK, stripped, subpath.strip(), shown.strip(), *place)
+    return Link(
+        kind=LinkKind.WIKILINK,
+        path=stripped,
+        subpath=subpath.strip(),
+        text=shown.strip(),
+        start=start,
+        end=start + len(stripped),
+        line=0,
+        is_embed=before == "!",
+        property=name,
+        is_hidden=is_hidden,
+    )
 
 
 def _make_markdown_link(text: str, match: re.Match[str], is_hidden: bool, body: int) -> Link | None:
@@ -133,12 +143,18 @@ def _make_markdown_link(text: str, match: re.Match[str], is_hidden: bool, body: 
     path, mark, _ = path.partition("?")
     if mark and not path:
         return None
-    is_embed = opening > 0 and text[opening - 1] == "!"
     start = match.start(group)
-    place = (start, start + len(path), 0, is_embed, "", is_hidden)
-    shown = text[opening + 1 : match.start()]
-    path, subpath = decode_destination(path), decode_destination(subpath)
-    return Link(LinkKind.MARKDOWN, path, subpath, shown, *place)
+    return Link(
+        kind=LinkKind.MARKDOWN,
+        path=decode_destination(path),
+        subpath=decode_destination(subpath),
+        text=text[opening + 1 : match.start()],
+        start=start,
+        end=start + len(path),
+        line=0,
+        is_embed=opening > 0 and text[opening - 1] == "!",
+        is_hidden=is_hidden,
+    )
 
 
 def _find_opening(text: str, closing: int, body: int) -> int:
@@ -188,8 +204,17 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
         path, _, subpath = item.partition("#")
         place = piece.find(item, piece.find(":") + 1)
         once = place >= 0 and piece.find(item, place + 1) < 0
-        span = (start + place, start + place + len(path)) if once else (-1, -1)
-        yield Link(LinkKind.PATH, path, subpath, "", *span, 0, False, prop.name)
+        begin = start + place if once else -1
+        yield Link(
+            kind=LinkKind.PATH,
+            path=path,
+            subpath=subpath,
+            text="",
+            start=begin,
+            end=begin + len(path) if once else -1,
+            line=0,
+            property=prop.name,
+        )
 
 
 def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
@@ -198,8 +223,7 @@ def _number_lines(text: str, found: list[Link]) -> Iterator[Link]:
         if link.start >= 0:
             line += text.count("\n", counted, link.start)
             counted = link.start
-        values = (link.kind, link.path, link.subpath, link.text, link.start, link.end, line)
-        yield Link(*values, link.is_embed, link.property, link.is_hidden)
+        yield link._replace(line=line)
 
 
 def link_to(path: str) -> str:

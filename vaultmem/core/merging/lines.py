@@ -102,7 +102,9 @@ def find_regions(
         our_shift += sum(map(_measure_growth, mine))
         their_shift += sum(map(_measure_growth, other))
         our_span, their_span = (our_start, end + our_shift), (their_start, end + their_shift)
-        yield Region((start, end), our_span, their_span, mine, other)
+        yield Region(
+            base=(start, end), ours=our_span, theirs=their_span, our_hunks=mine, their_hunks=other
+        )
 
 
 def _measure_growth(hunk: Hunk) -> int:

@@ -153,7 +153,7 @@ def _settle_item(name: str, base: str | None, ours: str | None, theirs: str | No
         if ours and theirs and text and keeps_comments(text, base, ours, theirs):
             return Settled(name, text, text)
     clash = MergeConflict(name, base or "", ours or "", theirs or "")
-    return Settled(name, "", "", None, clash)
+    return Settled(name=name, text="", plain="", conflict=clash)
 
 
 def _rewrite(

@@ -104,11 +104,11 @@ def _settle(
     sides = ([ours] if ours else [], [theirs] if theirs else [])
     kept = mine or other
     return Settled(
-        name,
-        "".join(mark_conflict(*sides, labels, line_end)),
-        kept.text if kept else "",
-        kept.prop.value if kept else None,
-        _describe(name, before, mine, other),
+        name=name,
+        text="".join(mark_conflict(*sides, labels, line_end)),
+        plain=kept.text if kept else "",
+        value=kept.prop.value if kept else None,
+        conflict=_describe(name, before, mine, other),
     )
 
 

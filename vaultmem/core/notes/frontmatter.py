@@ -190,7 +190,16 @@ def _read_property(key: Any, node: Any, length: int) -> Property:
     if node.id == "sequence" and not node.flow_style and all(map(_is_one_line, node.value)):
         items = tuple(int(item.start_mark.line) for item in node.value)
     last = _last_line(node, first)
-    return Property(str(key.value), content, kind, first, last, span, items, key.start_mark.column)
+    return Property(
+        name=str(key.value),
+        value=content,
+        kind=kind,
+        first=first,
+        last=last,
+        span=span,
+        items=items,
+        indent=key.start_mark.column,
+    )
 
 
 def _is_one_line(node: Any) -> bool:

@@ -22,9 +22,9 @@ class Property(NamedTuple):
     kind: str
     first: int
     last: int
-    span: tuple[int, int]
-    items: tuple[int, ...]
-    indent: int
+    span: tuple[int, int] = (0, 0)
+    items: tuple[int, ...] = ()
+    indent: int = 0
 
 
 _CONTROL = r"\x00-\x1f\x7f"
@@ -69,7 +69,14 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
                 found[name] = _scalar(name, match["value"], line, match.start("value"))
             else:
                 opened = name
-                found[name] = Property(name, "", "null", line, line + 1, (span, span), (), 0)
+                found[name] = Property(
+                    name=name,
+                    value="",
+                    kind="null",
+                    first=line,
+                    last=line + 1,
+                    span=(span, span),
+                )
         elif match["item"] is not None:
             kind, item = _resolve(match["item"])
             if not opened or kind == "null" or match["lead"] != (lead or match["lead"]):
@@ -86,13 +93,27 @@ def read_plain_block(block: str) -> tuple[Property, ...] | None:
 def _scalar(name: str, text: str, line: int, start: int) -> Property:
     kind, value = _resolve(text)
     end = start + len(text.rstrip(" "))
-    return Property(name, value, kind, line, line + 1, (start, end), (), 0)
+    return Property(
+        name=name,
+        value=value,
+        kind=kind,
+        first=line,
+        last=line + 1,
+        span=(start, end),
+    )
 
 
 def _list_property(name: str, start: int, items: list[tuple[int, str]]) -> Property:
     lines = tuple(line for line, _ in items)
     values = tuple(value for _, value in items)
-    return Property(name, values, "seq", start, lines[-1] + 1, (0, 0), lines, 0)
+    return Property(
+        name=name,
+        value=values,
+        kind="seq",
+        first=start,
+        last=lines[-1] + 1,
+        items=lines,
+    )
 
 
 @lru_cache(maxsize=10_000)

@@ -38,7 +38,9 @@ def split_sections(text: str, body: int) -> tuple[tuple[Section, ...], str]:
     headings = _find_headings(text, body)
     if not headings:
         line = text.count("\n", 0, body) + 1
-        return (Section(0, "", (), body, len(text), line),), ""
+        return (
+            Section(ordinal=0, heading="", parents=(), start=body, end=len(text), line=line),
+        ), ""
     sections: list[Section] = []
     spans = [(body, body, 0, ""), *headings]
     stack: list[tuple[int, str]] = []
@@ -49,12 +51,30 @@ def split_sections(text: str, body: int) -> tuple[tuple[Section, ...], str]:
         line, counted = line + text.count("\n", counted, begin), begin
         if text[start:end].strip():
             parents = tuple(name for _, name in stack)
-            sections.append(Section(len(sections), heading, parents, start, end, line))
+            sections.append(
+                Section(
+                    ordinal=len(sections),
+                    heading=heading,
+                    parents=parents,
+                    start=start,
+                    end=end,
+                    line=line,
+                )
+            )
         if heading:
             stack.append((level, heading))
     if not sections:
         begin, start, _, heading = headings[0]
-        sections.append(Section(0, heading, (), start, start, text.count("\n", 0, begin) + 1))
+        sections.append(
+            Section(
+                ordinal=0,
+                heading=heading,
+                parents=(),
+                start=start,
+                end=start,
+                line=text.count("\n", 0, begin) + 1,
+            )
+        )
     return tuple(sections), headings[0][3]
 
 

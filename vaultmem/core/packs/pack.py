@@ -88,28 +88,39 @@ def build_pack(
     """
     if budget < MIN_BUDGET:
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
-    empty = PackAccount(0, 0, budget, budget, flat_tokens)
+    empty = PackAccount(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
     frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 12
     relevant = list(relevant)
+    for_pinned = min(int(budget * pinned_share), budget - frame)
     room = _Room(
-        min(int(budget * pinned_share), budget - frame),
-        trusted,
-        remarks or Remarks(),
-        style,
-        {hit.record.document: hit for hit in reversed(relevant)},
+        left=for_pinned,
+        trusted=trusted,
+        remarks=remarks or Remarks(),
+        style=style,
+        known={hit.record.document: hit for hit in reversed(relevant)},
     )
     unshown, unnamed = room.take_pinned(pinned)
-    room.left += budget - frame - min(int(budget * pinned_share), budget - frame)
+    room.left += budget - frame - for_pinned
     room.take_relevant(relevant)
     items = room.items
     while True:
         count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
-        account = PackAccount(count, len(items) - count, 0, budget, flat_tokens)
+        account = PackAccount(
+            pinned=count, relevant=len(items) - count, sent=0, budget=budget, flat=flat_tokens
+        )
         arranged = arrange_items(items, room.remarks.relations, trusted)
         text, account = _settle(arranged, unshown, unnamed, source, account, style)
         if account.sent <= budget or not (items or unshown):
-            shown = (tuple(arranged), tuple(unshown), unnamed)
-            return Pack(text, *shown, account, source, style, room.pinned_tokens)
+            return Pack(
+                text=text,
+                items=tuple(arranged),
+                unshown=tuple(unshown),
+                unnamed=unnamed,
+                account=account,
+                source=source,
+                style=style,
+                pinned_tokens=room.pinned_tokens,
+            )
         if items and not items[-1].pinned:
             items = items[:-1]
             continue
@@ -184,7 +195,9 @@ class _Room:
         caution = self.remarks.cautions.get((hit.record.document, hit.section.ordinal), "")
         trusted = hit.record.document in self.trusted
         shown = hit.text if text is None else text
-        item = PackItem(hit, shown, pinned, trusted, is_cut, caution)
+        item = PackItem(
+            hit=hit, text=shown, pinned=pinned, trusted=trusted, shortened=is_cut, caution=caution
+        )
         if pinned or item.is_instruction:  # What an instruction outweighs says so itself.
             return item
         told = [self._describe(each) for each in self._open_relations(hit)]

@@ -142,8 +142,16 @@ def parse_receipt(text: str) -> Receipt:
 
 def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSection:
     record, section = hit.record, hit.section
-    place = (record.path, record.blob, section.ordinal, section.heading, record.changed)
-    return ShownSection(*place, hit.refs, pinned, trusted)
+    return ShownSection(
+        path=record.path,
+        blob=record.blob,
+        section=section.ordinal,
+        heading=section.heading,
+        changed=record.changed,
+        refs=hit.refs,
+        pinned=pinned,
+        trusted=trusted,
+    )
 
 
 def _parse_shown(entry: dict[str, Any]) -> ShownSection:
@@ -160,14 +168,37 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
     names = set(NoteRecord._fields) - {"document", "changed"}
     facts = {name: getattr(note, name) for name in names}
     record = NoteRecord(document=0, changed=shown.changed, **facts)
-    place = (section.heading, section.parents, section.start, section.end, section.line)
-    found = SectionRecord(0, section.ordinal, *place)
+    found = SectionRecord(
+        document=0,
+        ordinal=section.ordinal,
+        heading=section.heading,
+        parents=section.parents,
+        start=section.start,
+        end=section.end,
+        line=section.line,
+    )
     body = text[section.start : section.end].strip()
-    return Hit(record, found, body, 0.0, (), 0.0, 1.0, shown.refs)
+    return Hit(
+        record=record,
+        section=found,
+        text=body,
+        score=0.0,
+        matches=(),
+        closeness=0.0,
+        state_weight=1.0,
+        refs=shown.refs,
+    )
 
 
 def _show(hit: Hit, shown: ShownSection) -> PackItem:
     shortened = shown.characters >= 0
     text = hit.text[: shown.characters] if shortened else hit.text
-    facts = (shown.pinned, shown.trusted, shortened, shown.caution, shown.conflict)
-    return PackItem(hit, text, *facts)
+    return PackItem(
+        hit=hit,
+        text=text,
+        pinned=shown.pinned,
+        trusted=shown.trusted,
+        shortened=shortened,
+        caution=shown.caution,
+        conflict=shown.conflict,
+    )

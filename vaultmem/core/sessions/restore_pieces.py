@@ -80,11 +80,11 @@ def _tell_session(session: Session) -> Iterator[Piece]:
     for number, text in enumerate(session.details):
         recent = number >= count - 10
         yield Piece(
-            Group.DETAILS,
-            (number,),
-            (f"- {shorten(text, 50)}", f"- {shorten(text, 600)}"),
-            (Rank.DETAILS if recent else Rank.DETAILS_ALL, Rank.DETAILS_ALL),
-            (count - number,),
+            group=Group.DETAILS,
+            place=(number,),
+            texts=(f"- {shorten(text, 50)}", f"- {shorten(text, 600)}"),
+            ranks=(Rank.DETAILS if recent else Rank.DETAILS_ALL, Rank.DETAILS_ALL),
+            turn=(count - number,),
         )
 
 
@@ -103,7 +103,9 @@ def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Ite
                 rank = Rank.PINNED
             turn = (number, -place)
             ranks = (rank, Rank.DECISIONS_MORE, Rank.DECISIONS_ALL)[: len(texts)]
-            yield Piece(Group.DECISIONS, (number, place), texts, ranks, turn)
+            yield Piece(
+                group=Group.DECISIONS, place=(number, place), texts=texts, ranks=ranks, turn=turn
+            )
 
 
 def _tell_decision(material: RestoreMaterial, decision: Decision, number: int) -> tuple[str, ...]:
@@ -136,7 +138,13 @@ def _tell_questions(sessions: list[_Numbered]) -> Iterator[Piece]:
             texts = (f"- {shorten(text, 45)}{origin}", f"- {shorten(text, 400)}{origin}")
             rank = Rank.OWN_QUESTIONS if number == 1 else Rank.EARLIER_QUESTIONS
             turn = (number, -place)
-            yield Piece(Group.QUESTIONS, (number, place), texts, (rank, Rank.DECISIONS_MORE), turn)
+            yield Piece(
+                group=Group.QUESTIONS,
+                place=(number, place),
+                texts=texts,
+                ranks=(rank, Rank.DECISIONS_MORE),
+                turn=turn,
+            )
 
 
 def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
@@ -158,7 +166,13 @@ def _tell_files(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterato
             )
             rank = Rank.OWN_FILES if number == 1 else Rank.EARLIER_FILES
             ranks = (rank, Rank.FILES_MORE)[: len(texts)]
-            yield Piece(Group.FILES, (number, place), texts, ranks, (number, -place))
+            yield Piece(
+                group=Group.FILES,
+                place=(number, place),
+                texts=texts,
+                ranks=ranks,
+                turn=(number, -place),
+            )
 
 
 def _tell_turns(material: RestoreMaterial) -> Iterator[Piece]:
@@ -170,7 +184,7 @@ def _tell_turns(material: RestoreMaterial) -> Iterator[Piece]:
         ranks = (first, Rank.TURNS_MORE, Rank.TURNS_ALL)
         if back > 10:
             ranks = (Rank.TURNS_MORE, Rank.TURNS_ALL, Rank.TURNS_ALL)
-        yield Piece(Group.TURNS, (number,), texts, ranks, (back,))
+        yield Piece(group=Group.TURNS, place=(number,), texts=texts, ranks=ranks, turn=(back,))
 
 
 def _turn_text(number: int, turn: Turn, limit: int) -> str:

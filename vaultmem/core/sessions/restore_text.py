@@ -89,7 +89,14 @@ def render_restore(material: RestoreMaterial, budget: int) -> Restore:
         for number, each in enumerate(material.earlier, 2)
         if any(pieces[at].group is Group.EARLIER and pieces[at].place == (number,) for at in levels)
     ]
-    return Restore(text, tokens, budget, tuple(told), len(levels), len(pieces) - len(levels))
+    return Restore(
+        text=text,
+        tokens=tokens,
+        budget=budget,
+        sessions=tuple(told),
+        shown=len(levels),
+        left_out=len(pieces) - len(levels),
+    )
 
 
 def _render(

@@ -196,7 +196,13 @@ def parse_window(text: str) -> Window | None:
         return None
     end = int(match["end"]) if match["end"] else None
     turns = (int(match["first"]), int(match["last"])) if match["first"] else None
-    return Window(int(match["number"]), int(match["start"]), end, turns, match["digest"] or "")
+    return Window(
+        number=int(match["number"]),
+        start=int(match["start"]),
+        end=end,
+        turns=turns,
+        digest=match["digest"] or "",
+    )
 
 
 def format_window(window: Window) -> str:
@@ -254,7 +260,13 @@ def walk_chain(
                     continue
                 seen.add(edge.session)
                 earlier = find(edge.session)
-                link = ChainLink(distance, edge.session, edge.relation, facts.id, earlier)
+                link = ChainLink(
+                    depth=distance,
+                    session=edge.session,
+                    relation=edge.relation,
+                    by=facts.id,
+                    facts=earlier,
+                )
                 found.append(link)
                 if earlier is not None and edge.relation is not Relation.RELATED:
                     following.append(earlier)

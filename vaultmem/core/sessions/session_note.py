@@ -112,7 +112,16 @@ def parse_session(note: Note) -> Session:
     )
     summary = _COMMENT.sub("", section_text(note, SUMMARY)).strip()
     details = tuple(split_items(section_text(note, DETAILS)))
-    return Session(facts, windows, touched, decisions, summary, details, questions, answered)
+    return Session(
+        facts=facts,
+        windows=windows,
+        touched=touched,
+        decisions=decisions,
+        summary=summary,
+        details=details,
+        questions=questions,
+        answered=answered,
+    )
 
 
 def section_text(note: Note, heading: str) -> str:

@@ -62,7 +62,17 @@ def add_lines(turn: Turn, tally: Tally) -> tuple[list[Line], Tally]:
     for part, piece in enumerate(pieces, 1):
         tokens = count_tokens(piece)
         total += tokens
-        fresh = Line(number, part, len(pieces), turn.role, turn.at, piece, tokens, total, "")
+        fresh = Line(
+            number=number,
+            part=part,
+            parts=len(pieces),
+            role=turn.role,
+            at=turn.at,
+            text=piece,
+            tokens=tokens,
+            total=total,
+            digest="",
+        )
         digest = _digest(digest, fresh)
         lines.append(fresh._replace(digest=digest))
     return lines, Tally(number, total, digest)

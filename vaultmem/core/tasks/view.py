@@ -96,7 +96,13 @@ def render_view(title: str, entries: Sequence[Entry], budget: int) -> TaskView:
         text = _render(title, shown, len(entries) - len(shown))
         tokens = count_tokens(text)
         if tokens <= budget or not chosen:
-            return TaskView(text, tokens, budget, len(shown), len(entries) - len(shown))
+            return TaskView(
+                text=text,
+                tokens=tokens,
+                budget=budget,
+                shown=len(shown),
+                left_out=len(entries) - len(shown),
+            )
         chosen.discard(next(number for number in reversed(order) if number in chosen))
 
 

@@ -54,15 +54,15 @@ class Gates(NamedTuple):
 class Strength(NamedTuple):
     """A note's measures (each 0 to 1), their weighted mean, and what they were made of."""
 
-    score: float
-    frequency: float
-    relevance: float
-    recency: float
-    diversity: float
-    consolidation: float
-    recalls: int
-    queries: int
-    days: int
+    score: float = 0.0
+    frequency: float = 0.0
+    relevance: float = 0.0
+    recency: float = 0.0
+    diversity: float = 0.0
+    consolidation: float = 0.0
+    recalls: int = 0
+    queries: int = 0
+    days: int = 0
 
     def find_gate(self, gates: Gates) -> str:
         """Return which gate keeps the note out, "" if none does."""
@@ -79,7 +79,7 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
     """Return how strong a note is at a time; what surfaced later than that does not count."""
     calls = _join_calls(each for each in surfacings if each.at <= now)
     if not calls:
-        return Strength(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+        return Strength()
     questions = {key for call in calls if (key := name_question(call.query))}
     days = {datetime.fromtimestamp(call.at).date() for call in calls}
     idle = (now - max(call.at for call in calls)) / 86_400

@@ -113,4 +113,11 @@ def propose_moves(
 def _move(
     number: int, line: str, path: str, scores: Mapping[str, float], reason: str
 ) -> MemoryMove:
-    return MemoryMove(number, line, reason, path, scores.get(path, 0.0), count_tokens(f"{line}\n"))
+    return MemoryMove(
+        line=number,
+        text=line,
+        reason=reason,
+        note=path,
+        score=scores.get(path, 0.0),
+        tokens=count_tokens(f"{line}\n"),
+    )
