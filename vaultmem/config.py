@@ -126,7 +126,7 @@ def _with_contexts(config: Config) -> Config:
         check_keep_in(config.keep_in)
     except RefusedError as error:
         raise VaultError(f'{CONFIG_NAME}: "{key}": {error}') from None
-    # Names are not patterns: `[` and the like stand for themselves.
+    # Names are not patterns: `[` and the like have no meaning.
     generated = tuple(re.sub(r"([*?[])", r"[\1]", path) for path in paths)
     return config._replace(ignore=(*config.ignore, *generated))
 

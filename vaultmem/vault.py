@@ -44,7 +44,7 @@ class UserFolders(NamedTuple):
 
 
 class VaultSettings(TypedDict, total=False):
-    """What `open_vault` can be told besides a vault's path."""
+    """What `open_vault` can be given besides a vault's path."""
 
     agent: str
     session: str
@@ -212,10 +212,10 @@ def open_vault(
 
     No environment variable is read; `vaultmem.environment` is how the front ends read them.
 
-    `agent`, `session` and `tool_call` say who writes; vaultmem.yaml stands in for an empty agent.
+    `agent`, `session` and `tool_call` say who writes; an empty agent is that of vaultmem.yaml.
     With none named, a person writes. `ref` is the branch, tag or commit to work on, else
     vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch; there
-    is no other. `config` stands for vaultmem.yaml, which is not read then. `keeps_receipts` gives a
+    is no other. `config` replaces vaultmem.yaml, which is not read then. `keeps_receipts` gives a
     person's packs receipts too. `tokenizer` names an encoding in which this process then counts
     tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
     `environment` is where agents name their session ($CLAUDE_SESSION_ID) and models are named

@@ -1,4 +1,4 @@
-"""What agents have been told of a vault, and what was taken in of theirs, as JSON."""
+"""What agents were given of a vault, and what was imported of theirs, as JSON."""
 
 from __future__ import annotations
 

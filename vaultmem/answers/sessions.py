@@ -173,5 +173,5 @@ def view_json(found: History, summary: str) -> dict[str, Any]:
 
 
 def artifact_json(digest: str, text: str) -> dict[str, Any]:
-    """Return the full view that an artifact's digest stands for."""
+    """Return the full view that an artifact's digest names."""
     return {"artifact": digest, "text": text}

@@ -21,7 +21,7 @@ GLOBAL_OPTIONS = frozenset({"--vault", "--agent", "--session", "--ref"})
 def read_words(
     arguments: Sequence[str], values: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[list[str], dict[str, Any]] | None:
-    """Return a command's words, and what was given by the names that its options stand for.
+    """Return a command's words, and what was given by the names of its options.
 
     `values` are options that take a text, `flags` those that take none. None if anything else
     is there.

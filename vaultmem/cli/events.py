@@ -41,7 +41,7 @@ def answer_plainly(arguments: list[str]) -> int | None:
 def answer_hook(
     event: str, form: str = "claude", wait: bool = False, vault: str = "", agent: str = ""
 ) -> None:
-    """Answer an agent's event, told on standard input; on any trouble say nothing.
+    """Answer an agent's event, read from standard input; on any trouble say nothing.
 
     The reason for silence is kept for `vaultmem doctor`.
     """

@@ -119,9 +119,9 @@ def _answer_warm(arguments: list[str]) -> int | None:
 
 
 def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
-    """Return what a watcher is told: how it is called, its settings, terminals and arguments.
+    """Return a question to a watcher: the program's name, settings, terminals and arguments.
 
-    `given` is what stands on standard input, for a command that reads that.
+    `given` is what came on standard input, for a command that reads that.
 
     Raises:
         ValueError: there is a NUL in it, which divides the words.

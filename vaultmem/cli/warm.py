@@ -159,7 +159,7 @@ class _Divided(io.TextIOBase):
 
     @contextlib.contextmanager
     def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
-        """Keep what this thread writes; `is_terminal` is what it is told of the stream."""
+        """Keep what this thread writes; `is_terminal` is what the stream says of itself."""
         kept = io.BytesIO()
         errors = self._stream.errors
         self._mine.stream = io.TextIOWrapper(

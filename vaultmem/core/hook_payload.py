@@ -43,7 +43,7 @@ _TAKES_CONTEXT = {HookEvent.SESSION_START: "SessionStart", HookEvent.PROMPT: "Us
 
 
 class HookPayload(NamedTuple):
-    """What an event told; `source` is why a session starts, `reason` why it ends."""
+    """What an event says; `source` is why a session starts, `reason` why it ends."""
 
     session: str = ""
     folder: str = ""
@@ -54,7 +54,7 @@ class HookPayload(NamedTuple):
 
 
 def parse_payload(data: bytes) -> HookPayload:
-    """Return what an event told; nothing at all is an event without details.
+    """Return what an event says; nothing at all is an event without details.
 
     Raises:
         RefusedError: it is larger than 8 MiB, or no JSON object.

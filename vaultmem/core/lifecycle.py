@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """Where a note stands in its life; `active` where it does not say."""
+    """How far a note is in its life; `active` where it does not say."""
 
     CANDIDATE = "candidate"
     ACTIVE = "active"

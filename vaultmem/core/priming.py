@@ -149,7 +149,7 @@ class PrimePlan(NamedTuple):
 
 
 def digest_words(title: str, body: str) -> str:
-    """Return what stands for a title and a text, their outer blanks and line ends aside."""
+    """Return a key of a title and a text, their outer blanks and line ends aside."""
     words = f"{title.strip()}\n{body.replace(chr(13) + chr(10), chr(10)).strip()}"
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -75,7 +75,7 @@ def show_page(answer: Found) -> list[tuple[Hit, str]]:
 
 
 def leave_out_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the note's words: they are told once, labelled and quoted."""
+    """Return a row without the note's words: these are in the text once, labelled and quoted."""
     return {key: value for key, value in row.items() if key != "text"}
 
 

@@ -31,7 +31,7 @@ class ReaderEndedError(Exception):
 class Reader:
     """Has work done by a process that was forked; one thread at a time may ask it.
 
-    `notice` is told of each path that may have changed, from another thread.
+    `notice` is called with each path that may have changed, from another thread.
     """
 
     def __init__(self, child: int, line: socket.socket, notices: int) -> None:
@@ -111,7 +111,7 @@ def _read(served: Served, line: socket.socket, noticing: int) -> NoReturn:
         for stream in range(2):  # Whoever waits for the server's output must not wait for this.
             os.dup2(nothing, stream)
         vault = ServedVault(served, lambda path: _tell(noticing, path))
-        with contextlib.suppress(Exception):  # What is wrong is told to who asks for something.
+        with contextlib.suppress(Exception):  # What is wrong is reported to who asks.
             vault.run(warm_up, "")
         gc.freeze()
         gc.enable()

@@ -21,7 +21,7 @@ from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_reso
 from vaultmem.mcp_server.workplace import Workplace
 from vaultmem.storage.watcher import EVERYTHING
 
-#: Seconds of quiet before subscribers are told, so that one save is one notice.
+#: Seconds of quiet before subscribers get a notice, so that one save is one notice.
 _QUIET = 0.2
 
 
@@ -84,7 +84,7 @@ def note_uri(path: str) -> str:
 class Subscribers:
     """Tells clients that a resource they asked for has changed.
 
-    Older clients subscribe by address and are told over their connection; newer ones listen to
+    Older clients subscribe by address and hear of it over their connection; newer ones listen to
     the `bus`.
     """
 

@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Serve a vault over standard input and output, or over HTTP at a port, with a token.
 
-    `agent` is whose name stands on what is written; `ref` pins the server to a branch.
+    `agent` is the author of what is written; `ref` pins the server to a branch.
 
     Raises:
         ModuleNotFoundError: the SDK is not installed.

@@ -58,7 +58,7 @@ def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
 
 
 def answer(**properties: Schema | str) -> Schema:
-    """Return the schema of an answer, which has what is told beside these properties."""
+    """Return the schema of an answer, which has a text besides these properties."""
     return record(told={"type": "string", "description": "The answer in words."}, **properties)
 
 

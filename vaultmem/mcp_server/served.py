@@ -15,8 +15,8 @@ from vaultmem.vault import Vault
 
 Result = TypeVar("Result")
 
-#: What is done with a vault. A process is told of it: it has to be a function of a module, with
-#: its first arguments bound (`functools.partial`) or none.
+#: What is done with a vault. It may be sent to another process, so it is a function
+#: of a module, with its first arguments bound (`functools.partial`) or none.
 Work = Callable[[Vault], Result]
 
 
@@ -31,7 +31,7 @@ class Served(NamedTuple):
 class ServedVault:
     """One vault, for one thread: a database connection belongs to that.
 
-    `notice` is told of each path that may have changed, from another thread.
+    `notice` is called with each path that may have changed, from another thread.
     """
 
     def __init__(self, served: Served, notice: Callable[[str], None] | None) -> None:

@@ -132,7 +132,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
 
 
 async def _call(place: Workplace, tool: Tool, given: dict[str, Any]) -> types.CallToolResult:
-    """Run a tool; whatever goes wrong is told to the caller, and the server goes on."""
+    """Run a tool; whatever goes wrong is reported to the caller, and the server goes on."""
     session = str(given.get("session", ""))
     run = place.write if tool.writes else place.read
     try:

@@ -17,7 +17,7 @@ NOTE = "vaultmem://note/"
 #: Notes that are listed at a time.
 PAGE = 100
 
-#: Tokens of what the last session knew, at most; the vault's pack comes beside it.
+#: Tokens of what the last session knew, at most; the vault's pack comes on top.
 _RESTORE_BUDGET = 2_000
 
 

@@ -1,4 +1,4 @@
-"""A tool: what a client is told of it, the function that answers, and how long answers may be."""
+"""A tool: its description for clients, the function that answers, and how long answers may be."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     """What a tool says: text for the model, and the same as data.
 
     Some clients show their model the data alone, others the text alone. So `told`, the text if not
-    given, stands in the data too: labels and quotation marks must reach every model.
+    given, is in the data too: labels and quotation marks must reach every model.
     """
 
     text: str
@@ -90,7 +90,7 @@ class Tool(NamedTuple):
     """One tool.
 
     `writes` keeps it from servers that only read; its answers then come one after the other.
-    `destroys` and `repeatable` are what clients are told before they call it.
+    `destroys` and `repeatable` are hints to clients before they call it.
     """
 
     name: str

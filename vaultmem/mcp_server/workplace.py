@@ -19,8 +19,8 @@ from vaultmem.mcp_server.served import Result, Served, ServedVault, Work, warm_u
 class Workplace:
     """A vault for many requests.
 
-    `reader` is a process that reads it. `notice` is told of each path that may have changed, from
-    another thread.
+    `reader` is a process that reads it. `notice` is called with each path that may have changed,
+    from another thread.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Workplace:
     def warm_up(self) -> None:
         """Open the vault while the client is still saying who it is; the first question waits less.
 
-        What is wrong with the vault is told when something is asked.
+        What is wrong with the vault is reported when something is asked.
         """
         if self._reader.process is None:
             self._reader.submit(warm_up)

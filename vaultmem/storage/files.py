@@ -254,7 +254,7 @@ def _holds(file: Path, blob: str) -> bool:
 
 
 def _keep_beside(file: Path, target: Path) -> Path:
-    """Give what somebody put in a note's place a name beside it that all can see."""
+    """Give what somebody put in a note's place a name next to it that all can see."""
     stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
     name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
     kept = target.with_name(name)

@@ -66,7 +66,7 @@ class LinkStore:
         return self._read("")
 
     def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
-        """Return the links that stand in properties of these names, of all views."""
+        """Return the links in properties of these names, of all views."""
         marks = ", ".join("?" * len(properties))
         return self._read(f"WHERE property <> '' AND property IN ({marks})", properties)
 

@@ -133,7 +133,7 @@ _COMMITTED = frozenset({".gitignore", ".gitattributes"})
 
 @dataclass(slots=True)
 class PassedOver:
-    """Paths that are no notes, by reason; a folder stands for all that is in it and ends in `/`.
+    """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
 
     `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
     names, `set_aside` the folders at the root that hold no notes.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.state import State
 
-#: The file's name, beside the state database.
+#: The file's name, next to the state database.
 LOG = "calls.log"
 
 #: Sections that are kept of a call.
@@ -114,9 +114,9 @@ class SignalStore:
         self._folder = folder
 
     def fold(self, flat: int = 0) -> None:
-        """Take in what was noted down; `flat` stands in where the whole vault was not counted.
+        """Store what was noted down; `flat` counts where the whole vault was not counted.
 
-        Each line is taken in once, whatever interrupts it.
+        Each line is stored once, whatever interrupts it.
         """
         with hold_lock(self._folder / "calls.lock"):
             self._fold(self._folder / LOG, self._folder / _FOLDING, flat)

@@ -108,11 +108,11 @@ class State:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state.sqlite3"
         #: Held by whoever connects, and alone by whoever makes the database or sets it aside:
-        #: SQLite takes what lies beside a file for that file's own, whichever file it was.
+        #: SQLite takes what lies next to a file for that file's own, whichever file it was.
         self._lock = folder / "state.lock"
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
-        #: What was found out by long queries, each beside the key for which it holds.
+        #: A cache of long queries: each result with the key for which it holds.
         self.kept: dict[str, tuple[object, Any]] = {}
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

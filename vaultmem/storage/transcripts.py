@@ -78,7 +78,7 @@ class Transcripts:
             self._shorten(session)
 
     def tally(self, session: str) -> Tally:
-        """Return where a transcript stands behind its last whole line."""
+        """Return the tally of a transcript after its last whole line."""
         last = next(self.read_back(session), None)
         return Tally() if last is None else tally_of(last)
 

@@ -32,7 +32,7 @@ _MAX_HEAD = 100
 
 
 def socket_path(root: str, state_home: str) -> str:
-    """Return where the watcher of a vault (its real path) listens: beside the vault's state."""
+    """Return where the watcher of a vault (its real path) listens: next to the vault's state."""
     key = _digest(os.fsencode(root))[:32]
     return os.path.join(state_home, "vaults", key, SOCKET_NAME)
 

@@ -145,7 +145,7 @@ def _compare_properties(old: Note | None, new: Note | None) -> Iterator[Property
 
 
 def _show_written(note: Note | None, prop: Property | None) -> str:
-    """Return a property's value as it stands in the text."""
+    """Return a property's value as the text has it."""
     if note is None or prop is None:
         return ""
     block = note.text[note.matter.start : note.matter.end]

@@ -101,6 +101,6 @@ def make_entry(client: Client, command: list[str], root: str) -> dict[str, Any]:
 
 
 def make_hook(command: list[str], root: str, event: str) -> dict[str, Any]:
-    """Return what Claude Code is told of one event."""
+    """Return the settings of Claude Code for one event."""
     words = [*command, "hook", HOOKS[event], "--vault", root]
     return {"hooks": [{"type": "command", "command": shlex.join(words)}]}

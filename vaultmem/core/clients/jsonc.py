@@ -141,7 +141,7 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
     start, end = spans[-1]
     before = text[text.rfind("\n", 0, start) + 1 : start]
     comma = "" if text.startswith(",", _skip(text, end)) else ","
-    if before.strip():  # Members stand in one line.
+    if before.strip():  # Members are in one line.
         return f"{text[:end]}, {key}{json.dumps(value, ensure_ascii=False)}{text[end:]}"
     # Behind what else is in the last one's line: its comma, a comment.
     rest = re.compile(r"[ \t]*,?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?(?=\r?\n)").match(text, end)

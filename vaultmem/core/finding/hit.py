@@ -11,7 +11,7 @@ from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 
 class Match(NamedTuple):
-    """One query term in a section: the fields it stands in, and what it adds to the score."""
+    """One query term in a section: the fields it is in, and what it adds to the score."""
 
     term: str
     fields: tuple[str, ...]

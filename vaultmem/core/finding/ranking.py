@@ -190,7 +190,7 @@ def rank_rows(
 def _add_neighbours(
     total: Floats, candidates: Numbers, eligible: EligibleRows, weights: RankingWeights
 ) -> tuple[Numbers, NDArray[np.float64]]:
-    """Return the candidates, then what stands beside one, and what each gets of its neighbours.
+    """Return the candidates, then the neighbours of each, and what each gets of its neighbours.
 
     A neighbour without a word of the question is not found: nobody would see why it is there.
     """

@@ -146,7 +146,7 @@ def stem_word(word: str) -> str:
 
 
 def count_terms(text: str) -> dict[str, int]:
-    """Return how often each index term stands in `text`."""
+    """Return how often each index term is in `text`."""
     counts = Counter(map(_stems.__getitem__, split_words(text)))
     counts.pop("", None)
     return counts

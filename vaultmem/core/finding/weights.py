@@ -21,7 +21,7 @@ class RankingWeights(NamedTuple):
     long_k1: float = 2.0
     short_b: float = 0.3
     long_b: float = 0.9
-    #: What a weak word counts for beside others.
+    #: What a weak word counts for among others.
     weak: float = 0.5
     #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
     #: as a phrase, in shares of all idf.

@@ -1,4 +1,4 @@
-"""A note's and a section's record as bytes, for the index to keep beside the section."""
+"""A note's and a section's record as bytes, as a stored field of the index."""
 
 from __future__ import annotations
 

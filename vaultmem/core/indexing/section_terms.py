@@ -13,7 +13,7 @@ from zlib import crc32
 from vaultmem.core.finding.terms import SEPARATOR, list_compounds, number_terms, term_sequence
 from vaultmem.core.lifecycle import State
 
-#: The states in the order of the numbers that stand for them.
+#: The states in the order of their numbers in the index.
 STATES = tuple(State)
 
 #: The fields of a section, in the order in which `SectionTerms.sequence` has them.

@@ -39,7 +39,7 @@ class LinkKind(StrEnum):
 class Link(NamedTuple):
     """A link as written: `path` decoded ("" for the note itself), `subpath` behind the first `#`.
 
-    `start` and `end` are where the path stands in the note's text (characters), `line` is 1-based.
+    `start` and `end` are where the path is in the note's text (characters), `line` is 1-based.
     `property` names the property that it is in, "" for the body. A link in a `%%` comment is
     `hidden`: it is kept up to date and counts nowhere.
     """
@@ -115,7 +115,7 @@ def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str =
     path, mark, subpath = target.partition("#")
     if not path.strip() and not (mark and subpath.strip()):
         return None
-    if "](" in path:  # Obsidian takes what stands in these brackets for a markdown link.
+    if "](" in path:  # Obsidian takes what is in these brackets for a markdown link.
         return None
     start = match.start(1) + len(path) - len(path.lstrip())
     stripped = path.strip()

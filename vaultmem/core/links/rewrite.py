@@ -12,7 +12,7 @@ from vaultmem.errors import RefusedError
 
 
 class LinkEdit(NamedTuple):
-    """One link's path and what stands in its place."""
+    """One link's path and what replaces it."""
 
     link: Link
     old: str

@@ -24,7 +24,7 @@ class MergeConflict(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """A merged text; it is clean without conflicts, else each stands in it between markers."""
+    """A merged text; it is clean without conflicts, else each is in it between markers."""
 
     text: str
     conflicts: tuple[MergeConflict, ...] = ()

@@ -29,7 +29,7 @@ def merge_texts(
 ) -> Merged:
     """Merge what two sides made of `base`; only markdown (by `path`) is read as a note.
 
-    An empty `base` stands for a file that both sides added.
+    An empty `base` means a file that both sides added.
     """
     if theirs in (base, ours):
         return Merged(ours)

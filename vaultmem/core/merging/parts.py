@@ -52,7 +52,7 @@ def merge_parts(
     settle: Settle,
     append: bool = False,
 ) -> list[Settled]:
-    """Return the merged parts in our order; what they added stands behind what it followed.
+    """Return the merged parts in our order; what they added comes after what it followed.
 
     With `append`, parts that they added come last, each behind the comments right above it.
     """

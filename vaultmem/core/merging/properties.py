@@ -119,7 +119,7 @@ def _take(name: str, written: _Written | None) -> Settled:
 
 
 def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
-    """Return whose lines stand for a scalar that both changed, or "both" if none can.
+    """Return whose lines are taken for a scalar that both changed, or "both" if none can.
 
     They can if the value is the same, or `updated` and the later time; and if no comment that
     the other added is lost with its lines.

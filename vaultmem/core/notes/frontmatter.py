@@ -32,7 +32,7 @@ _KNOWN_TAGS = frozenset(
 
 
 class Frontmatter(NamedTuple):
-    """Where a note's properties stand in its text, and what they are.
+    """Where a note's properties are in its text, and what they are.
 
     `start` and `end` are character offsets of the block between the two `---` lines, `body` the
     offset behind the closing one. `problem` says why a block could not be read; then there are
@@ -52,7 +52,7 @@ class Frontmatter(NamedTuple):
 
 
 def read_frontmatter(text: str) -> Frontmatter:
-    """Find and read the frontmatter of a note's text; problems are told, never raised."""
+    """Find and read the frontmatter of a note's text; problems are returned, never raised."""
     offset = 1 if text.startswith("\ufeff") else 0
     if not text.startswith("---", offset):
         return Frontmatter()

@@ -40,7 +40,7 @@ class NoteRecord(NamedTuple):
 
 
 class SectionRecord(NamedTuple):
-    """Where a section stands in its note: character offsets, 1-based line of its heading."""
+    """Where a section is in its note: character offsets, 1-based line of its heading."""
 
     document: int
     ordinal: int

@@ -50,7 +50,7 @@ _BY_KIND = {
     Kind.REFLECTION: Authority.REFLECTION,
 }
 
-#: Sources of an eval result that stand for a run, and not for somebody's word.
+#: Sources of an eval result that mean a run, and not somebody's word.
 _RUNTIMES = frozenset({"eval", "tool"})
 
 

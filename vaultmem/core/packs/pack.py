@@ -29,7 +29,7 @@ MIN_BUDGET = 100
 #: Tokens of a label at least, and of the text under it for which a section is shortened.
 _MIN_LABEL, _MIN_SHORTENED = 20, 40
 
-#: Sections that share more than this of their distinct terms are told once.
+#: Sections that share more than this of their distinct terms are shown once.
 _SAME = 0.9
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
@@ -54,7 +54,7 @@ class Pack(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """What is known beside the notes' own words.
+    """What is known besides the notes' own words.
 
     `cautions` says of a section, by (document, ordinal), why it must be checked before use;
     `relations` are pairs of documents that contradict each other.
@@ -219,7 +219,7 @@ class _Room:
         return tell_conflict(relation, first, second, self.trusted)
 
     def _take(self, hit: Hit, pinned: bool, text: str | None = None) -> bool:
-        """Take a section, unless another one told the same; tell whether it would fit."""
+        """Take a section, unless another one says the same; tell whether it would fit."""
         item = self._make_item(hit, pinned, text, is_cut=text is not None)
         cost = count_tokens(render_item(item, self.style)) + 2
         self.pinned_tokens += cost if pinned else 0

@@ -107,7 +107,7 @@ def render_foot(account: PackAccount, style: PackStyle) -> str:
 
 
 class _Marks(NamedTuple):
-    """What a style writes around the facts; `{}` stands for them."""
+    """What a style writes around the facts, which replace `{}`."""
 
     head: str
     instructions: str
@@ -164,7 +164,7 @@ def render_item(item: PackItem, style: PackStyle = PackStyle.MARKDOWN) -> str:
 
 
 def render_link(hit: Hit) -> str:
-    """Return the line that stands for a section that is not shown."""
+    """Return the line for a section that is not shown."""
     return f"- {_plain(hit.name)[:120]}: {_plain(hit.address)}"
 
 

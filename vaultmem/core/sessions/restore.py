@@ -122,7 +122,7 @@ _REMARK = 5
 class Piece(NamedTuple):
     """Something to tell: its texts from short to long, and the rank of each.
 
-    `place` is where it stands in its group; `turn` is its turn among those of one rank.
+    `place` is its place in its group; `turn` is its turn among those of one rank.
     """
 
     group: Group
@@ -138,7 +138,7 @@ def choose_texts(
     """Return (piece, text) by number, in the order in which they were chosen.
 
     A later choice of the same piece replaces the earlier one. `left` are the tokens to spend,
-    `labels` what a piece costs beside its text.
+    `labels` what a piece costs besides its text.
     """
     steps = _plan(pieces)
     chosen: list[tuple[int, int]] = []

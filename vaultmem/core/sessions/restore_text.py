@@ -1,4 +1,4 @@
-"""A restore as text: what notes and turns say stands behind `> `, and cannot leave that.
+"""A restore as text: what notes and turns say is quoted with `> `, and cannot leave that.
 
 Labels are ours, each in one line. Nothing in a restore instructs; it says so itself.
 """
@@ -45,7 +45,7 @@ _LISTS = frozenset({Group.DECISIONS, Group.QUESTIONS, Group.FILES, Group.DETAILS
 class Restore(NamedTuple):
     """A restore as text, with the tokens that it takes and how much it leaves out.
 
-    `sessions` are the ids of the sessions that are told of, the restored one first.
+    `sessions` are the ids of the sessions in it, the restored one first.
     """
 
     text: str

@@ -84,7 +84,7 @@ def encode_line(line: Line) -> bytes:
 
 
 def encode_dropped(tally: Tally) -> bytes:
-    """Return the line that stands for all that was dropped up to a tally."""
+    """Return the line in place of all that was dropped up to a tally."""
     return (json.dumps({"dropped": as_named(tally)}) + "\n").encode()
 
 
@@ -100,7 +100,7 @@ def decode_line(data: bytes) -> Line | Tally | None:
 
 
 def tally_of(line: Line | Tally) -> Tally:
-    """Return where a transcript stands behind a line."""
+    """Return the tally of a transcript after a line."""
     return line if isinstance(line, Tally) else Tally(line.number, line.total, line.digest)
 
 
@@ -117,7 +117,7 @@ def join_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Turn]]:
 
 
 def leave_out_secrets(text: str) -> str:
-    """Return text in which a remark stands for each line that looks like a credential."""
+    """Return text in which a remark replaces each line that looks like a credential."""
     found = {each.line: each.rule for each in find_secrets(text)}
     if not found:
         return text

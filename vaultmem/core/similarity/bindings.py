@@ -34,14 +34,14 @@ def compare_negations(ours: Statement, theirs: Statement) -> Iterator[Difference
 
 
 def _scopes(statement: Statement) -> tuple[frozenset[str], frozenset[str]]:
-    """Return all that stands in a clause with a negation, and all that is ruled out."""
+    """Return all that is in a clause with a negation, and all that is ruled out."""
     return frozenset().union(*statement.negated), frozenset().union(*statement.replaced)
 
 
 def compare_relations(ours: Statement, theirs: Statement) -> Iterator[Difference]:
-    """Yield what stands behind `from`, `before` and the like on one side alone.
+    """Yield what follows `from`, `before` and the like on one side alone.
 
-    On the other side it stands behind the opposite, or another word that both have is in its place.
+    On the other side it follows the opposite, or another word that both have is in its place.
     """
     shared = ours.keys & theirs.keys
     for relation, phrases in ours.roles.items():
@@ -63,7 +63,7 @@ def compare_relations(ours: Statement, theirs: Statement) -> Iterator[Difference
 def _find_exchanged(
     ours: tuple[frozenset[str], ...], theirs: tuple[frozenset[str], ...], shared: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return what stands in a phrase on each side and, though it is said there, in none there."""
+    """Return what is in a phrase on each side and, though it is said there, in none there."""
     left = [phrase for phrase in ours if phrase not in theirs]
     right = [phrase for phrase in theirs if phrase not in ours]
     mine = [p - max(right, key=lambda q: len(p & q), default=frozenset()) for p in left]

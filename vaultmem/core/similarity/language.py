@@ -127,7 +127,7 @@ def _find_homographs(code: str) -> frozenset[str]:
 
 @cache
 def _read_synonyms(code: str) -> dict[str, str]:
-    """Return what stands for each word of a group, by the word and by its stem."""
+    """Return the one form for each word of a group, by the word and by its stem."""
     stem = _find_stemmer(code)
     found: dict[str, str] = {}
     for line in read_lines("synonyms"):

@@ -97,7 +97,7 @@ _TOKEN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PART
 
 @lru_cache(maxsize=4096)
 def read_tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a text in order; `BREAK` stands where a clause may end."""
+    """Return the tokens of a text in order; `BREAK` is where a clause may end."""
     plain = unify_phrases(text)
     language = guess_language(plain)
     found: list[Token] = []
@@ -112,7 +112,7 @@ def read_tokens(text: str) -> tuple[Token, ...]:
 
 
 def _find_labels(tokens: list[Token]) -> Iterator[Token]:
-    """Mark the words that only say what the name or number beside them is."""
+    """Mark the words that only say what the name or number next to them is."""
     proper = {TokenKind.IDENTIFIER, TokenKind.NUMBER}
     for place, token in enumerate(tokens):
         beside = tokens[max(place - 2, 0) : place] + tokens[place + 1 : place + 3]

@@ -12,7 +12,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.section_edit import append_to_section
 from vaultmem.core.tokens import count_tokens
 
-#: The heading under which a note of each kind is named; all others stand under `PROJECT`.
+#: The heading under which a note of each kind is named; all others go under `PROJECT`.
 PROJECT = "Project"
 HEADINGS = {
     Kind.DECISION: "Conventions",

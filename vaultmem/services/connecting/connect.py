@@ -229,7 +229,7 @@ def _backup_of(target: Path, data: bytes | None) -> Path | None:
 
 
 def _keep(target: Path, before: bytes | None, after: bytes) -> Path:
-    """Keep the bytes from before beside the file, under a name that tells those after."""
+    """Keep the bytes from before in a file next to it, named by the digest of those after."""
     path = _backup_path(target, after)
     if before is None:
         path = path.with_name(path.name + "-new")

@@ -162,7 +162,7 @@ def list_files(vault: Vault) -> list[str]:
 
 
 def _as_pattern(text: str) -> str:
-    """Return text as a LIKE pattern that stands for itself."""
+    """Return text as a LIKE pattern that matches this text alone."""
     return "".join(f"!{mark}" if mark in "!%_" else mark for mark in text)
 
 
@@ -212,7 +212,7 @@ def _key(hit: Hit) -> _Key:
 
 
 def _is_in(hit: Hit, found: FoundLink) -> bool:
-    """Tell whether a link stands in a section; those of properties belong to the first."""
+    """Tell whether a link is in a section; those of properties belong to the first."""
     if found.link.property:
         return hit.section.ordinal == 0
     return hit.section.start <= found.link.start < hit.section.end

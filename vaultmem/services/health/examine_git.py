@@ -41,7 +41,7 @@ def check_repository(vault: Vault) -> Check:
         remedy = "install git 2.38 or newer; without it `merge` does not work"
         return Check("git", Verdict.PROBLEM, told, remedy=remedy)
     obstacle = vault.history.obstacle()
-    if obstacle and "index.lock" not in obstacle:  # Locks are told of with their age.
+    if obstacle and "index.lock" not in obstacle:  # Locks are reported with their age.
         told, _, remedy = obstacle.partition("; ")
         return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
     return Check("git", told=told)

@@ -78,7 +78,7 @@ def _is_old(file: Path, now: float) -> bool:
 
 
 def _is_held_elsewhere(vault: Vault, file: Path) -> bool:
-    """Tell whether a file's bytes are generated, or begin or are those of a file beside it."""
+    """Tell whether a file's bytes are generated, or begin or are those of a file next to it."""
     try:
         data = read_file(file.parent, PurePosixPath(file.name))
     except VaultError:

@@ -25,7 +25,7 @@ from vaultmem.vault import Vault
 
 _LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
 
-#: Bytes that a disk should have left: an index is built beside the old one.
+#: Bytes that a disk should have left: a new index is built while the old one is there.
 ENOUGH = 256 * 1024 * 1024
 
 _MEGABYTE = 1024 * 1024

@@ -28,7 +28,7 @@ def find_commit(vault: Vault) -> str:
 
 
 def resolve_commit(vault: Vault, name: str) -> str:
-    """Return the full id of the commit that a branch, tag, id or date stands for.
+    """Return the full id of the commit that a branch, tag, id or date names.
 
     A date is one of the vault's ref.
 

@@ -224,7 +224,7 @@ class ShownCommit(NamedTuple):
 
 
 def show_commit(vault: Vault, name: str = "") -> ShownCommit:
-    """Return the commit that a branch, tag, id or date stands for, else the vault's ref or HEAD.
+    """Return the commit that a branch, tag, id or date names, else the vault's ref or HEAD.
 
     Raises:
         NoteNotFoundError: there is none.

@@ -26,7 +26,7 @@ _HOMES = {
 def load_answer(event: HookEvent) -> Answer:
     """Return what does as an event calls for; the vault that it is given must be in sync.
 
-    The answer raises VaultError where it could not be done: the agent is to be told nothing.
+    The answer raises VaultError where it could not be done: nothing goes to the agent.
     """
     module, name = _HOMES[event]
     answer = cast("Answer", getattr(import_module(f"vaultmem.services.hooks.{module}"), name))

@@ -14,7 +14,7 @@ from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, 
 from vaultmem.services.sessions.write import act_in
 from vaultmem.vault import Vault
 
-#: Tokens of what is told at a start: of the pack, and of an earlier context.
+#: Tokens of what is shown at a start: of the pack, and of an earlier context.
 _PACK_BUDGET = 1_200
 _RESTORE_BUDGET = 1_000
 

@@ -10,11 +10,11 @@ from vaultmem.core.tokens import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.vault import Vault
 
-#: Tokens of what is told with a prompt, and sections at most.
+#: Tokens of what is added to a prompt, and sections at most.
 _BUDGET = 600
 _SECTIONS = 4
 
-#: Characters of a section that are told with a prompt.
+#: Characters of a section that are added to a prompt.
 _LENGTH = 700
 
 #: Of a long prompt, what is asked (characters).
@@ -54,7 +54,7 @@ def _shorten(text: str) -> str:
 
 
 def _fit(rows: list[tuple[Hit, str]]) -> list[tuple[Hit, str]]:
-    """Return the first texts that fit into what may be told with a prompt."""
+    """Return the first texts that fit into what may be added to a prompt."""
     left, kept = _BUDGET, []
     for hit, text in rows:
         left -= count_tokens(text)

@@ -246,7 +246,7 @@ def _remove_empty_folders(root: Path, folder: PurePosixPath) -> None:
 
 
 def _remove_temporaries(vault: Vault, moves: Moves, new: Mapping[str, bytes]) -> None:
-    """Remove what an interrupted write left beside the files: all or the first part of a blob."""
+    """Remove what an interrupted write left next to the files: all or the first part of a blob."""
     folders = {PurePosixPath(path).parent for path in moves}
     left = [file for folder in folders for file in find_temporaries(vault.root, folder)]
     if not left:

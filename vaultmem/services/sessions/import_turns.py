@@ -136,7 +136,7 @@ def find_transcripts(names: Sequence[str]) -> Iterator[Path]:
 def import_transcript(vault: Vault, file: Path) -> Imported:
     """Take a transcript into its session, which is made and closed if the vault has none of it.
 
-    A session that is open stays so. What was taken in before is not taken in again.
+    A session that is open stays so. What was imported before is not imported again.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `identify_transcript`.

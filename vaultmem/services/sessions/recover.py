@@ -128,7 +128,7 @@ def _commit_recovery(
 
 
 def _find_left(vault: Vault, session: Session, pending: Callable[[], Pending]) -> tuple[str, ...]:
-    """Return what a session wrote beside its note, and no commit has."""
+    """Return what a session wrote besides its note, and no commit has."""
     if not _has_git(vault):
         return ()
     return find_own(pending(), session, find_author(vault, session))[1:]

@@ -42,7 +42,7 @@ class RenderedContext(NamedTuple):
 def render_contexts(vault: Vault) -> list[RenderedContext]:
     """Bring CONTEXT.md and all other generated packs up to date; write only what differs.
 
-    What cannot be written is told in `problem` and stops no other.
+    What cannot be written is in `problem` and stops no other.
     """
     config = vault.config
     if config.contexts:  # Nobody is to wait for vectors with the lock held.

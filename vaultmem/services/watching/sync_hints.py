@@ -96,8 +96,8 @@ def _is_plain(vault: Vault, path: str) -> bool:
 class ChangeHints:
     """Watches a vault's folder for a process that answers many questions.
 
-    Hints only save looks: without one, after a missed one, or where nothing can be watched, a
-    vault is compared with its folder as each command does. `notice` is told of each path.
+    Hints only save scans: without one, after a missed one, or where nothing can be watched, a
+    vault is compared with its folder as each command does. `notice` is called with each path.
     """
 
     def __init__(self, vault: Vault, notice: Callable[[str], None] | None = None) -> None:

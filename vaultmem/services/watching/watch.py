@@ -69,7 +69,7 @@ class WatchLoop:
         self.is_watching = False
 
     def run(self) -> None:
-        """Watch until `stop`; what is pending then is still taken in.
+        """Watch until `stop`; what is pending then is still synced.
 
         Raises:
             VaultError: somebody removed the vault's state, and with it the watcher's lock.
@@ -186,7 +186,7 @@ class WatchLoop:
         self._told = self._problems | ({self._waits_for} & self._told)
 
     def _rest(self) -> None:
-        """Do what could wait; what fails is told once, until something else does."""
+        """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
         self._try(self._embed)
         self._try(self._dream)

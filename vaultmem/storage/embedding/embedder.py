@@ -1,4 +1,4 @@
-"""The port that every model stands behind, and where packages keep the files of theirs."""
+"""The interface that every model has, and where packages keep the files of theirs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def blame_file(history: History, commit: str, path: str) -> list[LineOrigin]:
     return origins
 
 
-#: Properties stand at the start, and a block of them has at most 64 KiB.
+#: Properties are at the start, and a block of them has at most 64 KiB.
 _START_BYTES = 68 * 1024
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -67,7 +67,7 @@ def find_mentions(root: Path, paths: Iterable[str], word: bytes) -> list[str]:
 
 
 def is_mentioned(data: bytes, word: bytes) -> bool:
-    """Tell whether a word stands where the properties of a note's bytes would be."""
+    """Tell whether a word is where the properties of a note's bytes would be."""
     if not data.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
         return False
     end = data.find(b"\n---", 3)

@@ -87,7 +87,7 @@ class History:
         return entries
 
     def ignored(self, paths: list[str]) -> set[str]:
-        """Return those of the paths that git is told to ignore."""
+        """Return those of the paths that git ignores."""
         if not paths:
             return set()
         # check-ignore refuses --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.

@@ -1,4 +1,4 @@
-"""What a branch, tag, commit or date stands for: one commit."""
+"""Which commit a branch, a tag, an id or a date names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Refs:
         self._git = git
 
     def resolve(self, text: str, within: str = "HEAD") -> Target:
-        """Return the commit that a branch, tag, commit id, expression or date stands for.
+        """Return the commit that a branch, tag, commit id, expression or date names.
 
         A date stands for the last commit of `within`, along its first parents, that was made by
         then; a day ends at midnight, local time.

@@ -56,7 +56,7 @@ class FieldPostings:
         self._grouped: dict[str, array[int]] = {}
 
     def add(self, base: int, counts: dict[str, int]) -> None:
-        """Add the terms of a section, whose number stands in `base`, higher than all before."""
+        """Add the terms of a section, whose number is in `base`, higher than all before."""
         self._grouped = {}
         self._terms.extend(map(self._numbers.__getitem__, counts))
         most = max(counts.values(), default=0)
@@ -140,7 +140,7 @@ Postings = Mapping[str, "array[int]"]
 
 _MAX_SHORT = 255
 
-#: Where the count of each field stands in the packed one.
+#: Where the count of each field is in the packed one.
 _SHIFTS = (("body", 0), ("tags", 16), ("title", 24))
 
 #: From so many terms on numpy is worth its import.

@@ -118,7 +118,7 @@ class BatchWriter(SegmentWriter):  # type: ignore[misc]
 
 
 def _encode_postings(packed: array[int], offset: int) -> tuple[bytes, bytes]:
-    """Return a term's only block, which will stand at an offset, and its entry for the term index.
+    """Return a term's only block, which will be at an offset, and its entry for the term index.
 
     Steps and counts are pickled as tuples when few and as arrays when many: an array costs
     60 bytes more and is then read without making a Python number of each element.

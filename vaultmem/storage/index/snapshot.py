@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from vaultmem.storage.index.segment_arrays import SegmentArrays
 
-#: Where a field's count stands in a packed one: bits to shift, and the largest count.
+#: Where a field's count is in a packed one: bits to shift, and the largest count.
 _PLACES = {"body": (0, 0xFFFF), "tags": (16, 0xFF), "title": (24, 0xFF)}
 
 _KEPT_TERMS = 8_192
