@@ -7,10 +7,10 @@ import gc
 import os
 import signal
 import threading
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.errors import RefusedError
+from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.mcp_server.reader import start_reader
 from vaultmem.mcp_server.sdk import import_sdk
 from vaultmem.mcp_server.served import Served
@@ -109,18 +109,15 @@ def read_token(file: Path) -> str:
     """
     import secrets
 
-    try:
-        with open(file, "x", encoding="ascii", opener=_private) as new:
-            new.write(secrets.token_urlsafe(32) + "\n")
-    except FileExistsError:
-        pass
+    from vaultmem.storage.files import create_file
+
+    if not file.exists():
+        fresh = f"{secrets.token_urlsafe(32)}\n".encode()
+        with contextlib.suppress(ConflictError):  # Another server made one meanwhile.
+            create_file(file.parent, PurePosixPath(file.name), fresh, 0o600)
     if file.stat().st_mode & 0o077:
         raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
     token = file.read_text(encoding="ascii").strip()
     if len(token) < _LEAST:
         raise RefusedError(f"{file}: a token needs {_LEAST} characters or more")
     return token
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -28,24 +29,9 @@ def add_excludes(history: History, lines: Sequence[str]) -> list[str]:
     Raises:
         VaultError: the file is a link, or cannot be written.
     """
-    file = history.git.work_tree / history.exclude_file()
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
     prefix = _escape(history.prefix)
-    try:
-        text = file.read_bytes() if file.exists() else b""
-        known = text.decode("utf-8", "surrogateescape").splitlines()
-        wanted = [f"/{prefix}{line.lstrip('/')}" for line in lines]
-        added = [line for line in wanted if line not in known]
-        if added:
-            file.parent.mkdir(exist_ok=True)
-            gap = b"" if not text or text.endswith(b"\n") else b"\n"
-            with open(file, "ab") as out:
-                out.write(gap + "".join(f"{line}\n" for line in added).encode())
-            sync_folder(file.parent)
-    except OSError as error:
-        raise VaultError(f"{file}: could not be written: {error.strerror}") from error
-    return added
+    wanted = [f"/{prefix}{line.lstrip('/')}" for line in lines]
+    return _add_lines(history.git.work_tree / history.exclude_file(), wanted)
 
 
 def name_file(path: str) -> str:
@@ -79,14 +65,7 @@ def install_driver(history: History) -> list[str]:
             added.append(f"merge.vaultmem.{key}")
     line = f"{name_notes(history.prefix)} merge=vaultmem"
     path = history.git.run("rev-parse", "--git-path", "info/attributes")
-    file = history.git.work_tree / path
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
-    text = file.read_text(encoding="utf-8", errors="surrogateescape") if file.exists() else ""
-    if line not in text.splitlines():
-        _append_line(file, text, line)
-        added.append(line)
-    return added
+    return added + _add_lines(history.git.work_tree / path, [line])
 
 
 def name_driver() -> str:
@@ -111,9 +90,23 @@ def name_notes(prefix: str) -> str:
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _append_line(file: Path, text: str, line: str) -> None:
-    file.parent.mkdir(exist_ok=True)
-    gap = "\n" if text and not text.endswith("\n") else ""
-    with open(file, "a", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
-        out.write(f"{gap}{line}\n")
-    sync_folder(file.parent)
+def _add_lines(file: Path, lines: Sequence[str]) -> list[str]:
+    """Add those of the lines that a file lacks, behind what others wrote; return them."""
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
+    try:
+        text = file.read_bytes() if file.exists() else b""
+        known = text.decode("utf-8", "surrogateescape").splitlines()
+        added = [line for line in lines if line not in known]
+        if added:
+            file.parent.mkdir(exist_ok=True)
+            gap = b"" if not text or text.endswith(b"\n") else b"\n"
+            with open(file, "ab") as out:
+                fresh = "".join(f"{line}\n" for line in added)
+                out.write(gap + fresh.encode("utf-8", "surrogateescape"))
+                out.flush()
+                os.fsync(out.fileno())
+            sync_folder(file.parent)
+    except OSError as error:
+        raise VaultError(f"{file}: could not be written: {error.strerror}") from error
+    return added
