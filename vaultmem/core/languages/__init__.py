@@ -27,10 +27,10 @@ def read_lines(table: str, language: str = "") -> tuple[str, ...]:
     if not language:
         return tuple(line for each in list_languages() for line in read_lines(table, each))
     try:
-        text = (_FOLDER / language / f"{table}.txt").read_text("utf-8")
+        with open(f"{_FOLDER}/{language}/{table}.txt", encoding="utf-8") as file:
+            return tuple(line for line in file.read().split("\n") if line and line[0] != "#")
     except FileNotFoundError:
         return ()
-    return tuple(line for line in text.split("\n") if line and line[0] != "#")
 
 
 @cache
