@@ -85,7 +85,6 @@ def list_tricks(question: str) -> list[Trick]:
     hook, given = ("hook", "prompt"), _ASKED.replace("QUESTION", question)
     quick = "import vaultmem.cli.quick_typer as quick\n"
     app = "import vaultmem.cli.app as app\n"
-    gc = "import gc\n"
     start = "import vaultmem.cli.start as start\n"
     sdk = "import vaultmem.mcp_server.sdk as sdk\n"
     threads = (("OPENBLAS_NUM_THREADS", str(os.cpu_count())),)
@@ -102,13 +101,6 @@ def list_tricks(question: str) -> list[Trick]:
             "recall",
             app + _RUN,
             app + "app._keep_only = lambda name: app._register(tuple(app.HOMES))\n" + _RUN,
-            asked,
-        ),
-        Trick(
-            "cycles looked for less often (`cli/start.py`)",
-            "recall",
-            gc + _RUN,
-            gc + "gc.set_threshold = lambda *_: None\n" + _RUN,
             asked,
         ),
         Trick(

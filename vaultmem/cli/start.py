@@ -6,7 +6,6 @@ or an answer cut short, the command runs here as if there had been none.
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -18,12 +17,6 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 
 #: And this hook: it writes no more than that it was asked, as `recall` does.
 _WARM_HOOK = ("hook", "prompt")
-
-#: New objects after which cycles are looked for: a command makes many objects and few cycles.
-_YOUNG = 400_000
-
-#: Commands that run for days: what they make and drop has to go.
-LASTING_COMMANDS = frozenset({"watch", "mcp"})
 
 #: Settings that a command reads, and that are sent with the question; so are $VAULTMEM_*.
 SENT = (
@@ -46,8 +39,6 @@ def main() -> None:
 
         print(f"vaultmem {__version__}")
         return
-    if find_command(arguments) not in LASTING_COMMANDS:
-        gc.set_threshold(_YOUNG)
     try:
         code = _answer_warm(arguments)
     except KeyboardInterrupt:
