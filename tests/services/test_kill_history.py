@@ -25,7 +25,7 @@ from support import git, write_notes
 from vaultmem.core.lifecycle import State
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading.moves import is_interrupted
+from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import open_vault

@@ -37,9 +37,9 @@ from vaultmem.services.branching import merge
 from vaultmem.services.branching.merge import merge_branch
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading import moves as move
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.storage import work_tree as move
 from vaultmem.storage.git.history import History
 from vaultmem.vault import Vault
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.rename import plan_rename, rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.storage import work_tree
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -195,20 +196,39 @@ def test_killed_anywhere_no_link_is_lost_and_a_rerun_finishes(make_vault: Make, 
     assert 9 in codes
 
 
-def test_save_of_the_old_note_meanwhile_is_kept(vault: Vault, monkeypatch: Any) -> None:
-    from vaultmem.services.notes import rename as module
+def test_save_of_the_old_note_meanwhile_moves_with_it(vault: Vault, monkeypatch: Any) -> None:
+    real = work_tree.replace_file
 
-    carry_out = module._edit_links
+    def save_meanwhile(root: Path, path: PurePosixPath, *rest: Any) -> None:
+        monkeypatch.undo()
+        (vault.root / "notes/a/old.md").write_text("Saved just now. [[../b/other]]\n")
+        real(root, path, *rest)
 
-    def save_meanwhile(*arguments: Any) -> None:
-        (vault.root / "notes/a/old.md").write_text("Saved just now.\n")
-        carry_out(*arguments)
-
-    monkeypatch.setattr(module, "_edit_links", save_meanwhile)
-    with pytest.raises(ConflictError, match="kept beside notes/a/new"):
-        rename_note(vault, "old", "notes/a/new.md")
-    assert read(vault, "notes/a/old.md") == "Saved just now.\n"
+    monkeypatch.setattr(work_tree, "replace_file", save_meanwhile)
+    rename_note(vault, "old", "notes/a/new.md")
+    assert read(vault, "notes/a/new.md") == "Saved just now. [[../b/other]]\n"
+    assert not (vault.root / "notes/a/old.md").exists()
     assert list_broken(vault) == []
+
+
+def test_a_note_that_is_saved_all_the_time_stays_as_it_is(vault: Vault, monkeypatch: Any) -> None:
+    real, saves = work_tree.remove_file, iter(range(100))
+    before = hash_tree(vault.root, skip=(".git",))
+
+    def save_meanwhile(root: Path, path: PurePosixPath, *rest: Any) -> None:
+        if str(path) == "notes/a/old.md":
+            (vault.root / path).write_text(f"Saved {next(saves)}.\n")
+        real(root, path, *rest)
+
+    monkeypatch.setattr(work_tree, "remove_file", save_meanwhile)
+    with pytest.raises(ConflictError):
+        rename_note(vault, "old", "notes/a/new.md")
+    monkeypatch.undo()
+    after = hash_tree(vault.root, skip=(".git",))
+    assert {path for path in {*before, *after} if before.get(path) != after.get(path)} == {
+        "notes/a/old.md"
+    }
+    assert read(vault, "notes/a/old.md").startswith("Saved ")
 
 
 def test_command_shows_a_dry_run_and_moves(run_cli: Any, vault: Vault) -> None:

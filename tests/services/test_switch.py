@@ -30,9 +30,9 @@ from vaultmem.services.branching.switch import switch_branch
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
-from vaultmem.services.reading import moves as move
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.storage import work_tree as move
 from vaultmem.storage.git.refs import Refs
 from vaultmem.vault import Vault
 

@@ -54,7 +54,7 @@ def renamed_json(done: Rename, *, is_dry: bool) -> dict[str, Any]:
         "from": done.old,
         "to": done.new,
         "moved": not is_dry,
-        "finished_earlier": done.was_finished,
+        "finished_earlier": False,  # No rename is ever half done any more.
         "links": [
             {"path": path, "line": edit.link.line, "from": edit.old, "to": edit.new}
             for path, edits in done.edits.items()

@@ -247,7 +247,7 @@ def test_a_close_that_was_killed_is_completed_by_the_next_start(
     begin(vault, "s-1", pid=os.getpid())
     decide(vault, "s-1", Memory("A decision"))
     home = (
-        "vaultmem.services.writing.edit_notes"
+        "vaultmem.services.writing.folder"
         if step == "sync_paths"
         else "vaultmem.services.sessions.close"
     )
@@ -299,8 +299,9 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
     root = make_vault()
     script = (
         "import os, sys, vaultmem.services.sessions.begin as home\n"
+        "import vaultmem.services.writing.folder as folder\n"
         "from vaultmem import open_vault\n"
-        "home.sync_paths = lambda *_: os.kill(os.getpid(), 9)\n"
+        "folder.sync_paths = lambda *_: os.kill(os.getpid(), 9)\n"
         "home.start_session(open_vault(sys.argv[1], agent='claude'),"
         " home.NewSession('s-1', pid=os.getpid()))\n"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,27 +11,26 @@ from vaultmem.core.merging.note import merge_texts
 from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, describe_conflicts, name_authors
+from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.moves import find_moves, finish_move, move_files, undo_move
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import Draft, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.commits import REGULAR, Draft, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.intent import Moves
 from vaultmem.storage.git.merge_tree import (
     MergedTree,
     Unmerged,
     find_shared_versions,
     merge_commits,
 )
-from vaultmem.storage.git.moves import Moves
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
 _ATTEMPTS = 5
-_REGULAR = frozenset({"100644", "100755"})
 
 
 class MergeReport(NamedTuple):
@@ -90,7 +88,7 @@ def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
     files = _resolve(vault, merged, ours, source)
     body = (f"{source.name} at {source.commit}", *(f"merged {path}" for path in sorted(files)))
     event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
-    draft = draft_event(vault, event, files, int(time.time()))
+    draft = draft_event(vault, event, files, int(vault.now()))
     _refuse_leaks(vault, ours, merged, files)
     return draft._replace(base=merged.tree, extra_parents=(source.commit,))
 
@@ -98,13 +96,8 @@ def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
 def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> MergeReport:
     """Make the commit where the branch is checked out: files first, then index and branch."""
     moves, contents = _plan_moves(vault, draft, ours)
-    move_files(vault, moves, contents)
-    try:
+    with moving_tree(vault, moves, contents):
         commit = vault.history.write_commits([draft], ours)[0]
-    except BaseException:
-        undo_move(vault)
-        raise
-    finish_move(vault)
     sync_vault(vault)
     return report._replace(commit=commit, paths=tuple(sorted(moves)))
 
@@ -216,7 +209,7 @@ def _read(vault: Vault, entry: TreeEntry | None) -> str | None:
     """Return a version's text, empty for none; None if it is no text or no regular file."""
     if entry is None:
         return ""
-    if entry.mode not in _REGULAR:
+    if entry.mode not in REGULAR:
         return None
     data = vault.history.objects.read(entry.blob)[1]
     try:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.branching.branches import check_clean, check_idle
-from vaultmem.services.reading.moves import (
-    find_moves,
-    finish_move,
-    move_files,
-    undo_move,
-)
+from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.checkout import follow_index
 from vaultmem.storage.git.head import Head
@@ -72,18 +67,13 @@ def _switch(vault: Vault, name: str) -> tuple[Target, int]:
             "`vaultmem branch NAME` keeps them"
         )
     moves = find_moves(vault, head.commit, target.commit)
-    move_files(vault, moves)
-    try:
+    with moving_tree(vault, moves):
         follow_index(history, moves)
         _check_head(vault, head)
         if refs.branch_tip(name) != target.commit:
             raise PendingError(f"not switched: {name} has just got another commit; try again")
         refs.checkout(name)
-    except BaseException:
-        undo_move(vault)
-        raise
-    history.person_index().drop_intent()
-    finish_move(vault)
+        history.person_index().drop_intent()
     sync_vault(vault)
     return target, len(moves)
 

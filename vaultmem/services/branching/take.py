@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -22,19 +21,19 @@ from vaultmem.errors import (
 )
 from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.clash import describe_conflicts, name_authors
+from vaultmem.services.branching.tree_moves import moving_tree
 from vaultmem.services.lifecycle.promote import Promotion, check_note, make_event, record_trust
 from vaultmem.services.reading.look import find_branch, look_at
-from vaultmem.services.reading.moves import finish_move, move_files, undo_move
-from vaultmem.services.reading.read_notes import read_note, resolve_address
+from vaultmem.services.reading.read_notes import names_in, read_note, resolve_address
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose, is_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commits import Draft, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.intent import Move
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.merge_tree import find_shared_versions
-from vaultmem.storage.git.moves import Move
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author
@@ -104,13 +103,8 @@ def _promote(
     commits: list[str] = []
     if drafts:
         contents = {blob_id(each.promoted): each.promoted for each in taken}
-        move_files(vault, moves, contents)
-        try:
+        with moving_tree(vault, moves, contents):
             commits = vault.history.write_commits(drafts, head)
-        except BaseException:
-            undo_move(vault)
-            raise
-        finish_move(vault)
         vault.journal.clear([each.path for each in taken])
         sync_vault(vault)
     notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
@@ -137,7 +131,10 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
         here = read_note(vault, path)
     except NoteNotFoundError:
         here = None
-        _refuse_twin(vault, path)
+        if name := names_in(vault, path.parent).get(fold_name(path)):
+            raise RefusedError(
+                f"{path}: {name} has that name but for its case; rename it first"
+            ) from None
     text = note.text if here is None else _merge(vault, target, here, note)
     merged = parse_note(path, text.encode("utf-8"))
     check_note(vault, merged)
@@ -183,15 +180,6 @@ def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:
     return read_commit(vault.history, commit)
 
 
-def _refuse_twin(vault: Vault, path: PurePosixPath) -> None:
-    """Make no second note whose name differs in nothing but case, or NFC and NFD."""
-    folder = (vault.root / path).parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    for name in names:
-        if fold_name(path.with_name(name)) == fold_name(path):
-            raise RefusedError(f"{path}: {name} has that name but for its case; rename it first")
-
-
 def _check_committed(vault: Vault, here: Mapping[str, str]) -> None:
     """Make sure that git has what is about to be changed."""
     for path, blob in here.items():
@@ -210,7 +198,7 @@ def _draft(
     Raises:
         ConflictError: somebody has just changed a note.
     """
-    at = int(time.time())
+    at = int(vault.now())
     drafts: list[Draft] = []
     moves: dict[str, Move] = {}
     active: dict[str, tuple[str, bytes]] = {}

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Set
+from collections.abc import Container
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.blob import blob_id
 from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.history.commits import locate_note, resolve_commit
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.reading.read_notes import names_in
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import Made, commit_earlier
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose, is_pending
-from vaultmem.services.writing.write_branch import commit_on_branch, names_on_branch
-from vaultmem.storage.files import (
-    MAX_FILE_BYTES,
-    UnsafeFileError,
-    create_file,
-    read_file,
-    replace_file,
-)
+from vaultmem.services.writing.write import write
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
+from vaultmem.storage.work_tree import read_blob
 from vaultmem.vault import Vault
 
 
@@ -68,41 +61,20 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
         raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
     data = vault.history.objects.read(entry.blob)[1]
     _check(vault, name, data)
-    if branch := find_branch(vault):
-        return _restore_on_branch(vault, branch, path, data, commit)
-    with vault.lock():
-        old = _blob_now(vault, path)
-        if old == entry.blob:
-            return Restored(name, entry.blob, old, commit, ())
-        saved = _save_present(vault, name, old) if old else ()
-        vault.journal.record(name, entry.blob, vault.author, time.time())
+
+    def plan(change: Change) -> Restored:
+        old = _blob_now(change, path)
+        saved = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
-            replace_file(vault.root, path, old, data)
+            change.replace(path, data, old)
         else:
-            folder = (vault.root / path).parent
-            names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-            _refuse_twin(path, {fold_name(path.with_name(name)) for name in names})
-            create_file(vault.root, path, data)
-        sync_paths(vault, [path])
-    return Restored(name, entry.blob, old, commit, saved)
+            _refuse_twin(path, names_in(change.seen, path.parent))
+            change.put(path, data)
+        change.leave(Event("write", f"restore: {path}", vault.author, intent="refine"))
+        return Restored(name, entry.blob, old, commit, saved)
 
-
-def _restore_on_branch(
-    vault: Vault, branch: str, path: PurePosixPath, data: bytes, commit: str
-) -> Restored:
-    olds: list[str] = []
-
-    def restore(seen: Vault) -> dict[str, bytes | None]:
-        old = seen.view.blobs().get(str(path), "")
-        olds.append(old)
-        if not old:
-            _refuse_twin(path, names_on_branch(seen, path.parent))
-        return {str(path): data}
-
-    event = Event("write", f"restore: {path}", vault.author, intent="refine")
-    made = commit_on_branch(vault, branch, event, restore)
-    commits = ((made, event.subject),) if made else ()
-    return Restored(str(path), blob_id(data), olds[-1], commit, commits)
+    restored, report = write(vault, plan)
+    return restored._replace(commits=restored.commits or report.commits)
 
 
 def _check(vault: Vault, name: str, data: bytes) -> None:
@@ -117,12 +89,12 @@ def _check(vault: Vault, name: str, data: bytes) -> None:
         )
 
 
-def _blob_now(vault: Vault, path: PurePosixPath) -> str:
-    """Return the blob id of what is on disk, empty if nothing is."""
+def _blob_now(change: Change, path: PurePosixPath) -> str:
+    """Return the blob id of what is there, empty if nothing is."""
+    if not change.is_folder:
+        return change.seen.view.blobs().get(str(path), "")
     try:
-        return blob_id(read_file(vault.root, path))
-    except NoteNotFoundError:
-        return ""
+        return read_blob(change.seen.root, path)
     except UnsafeFileError as error:
         raise RefusedError(f"{error}; nothing was restored") from None
 
@@ -140,7 +112,7 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
     return tuple(saved)
 
 
-def _refuse_twin(path: PurePosixPath, names: Set[str]) -> None:
+def _refuse_twin(path: PurePosixPath, names: Container[str]) -> None:
     """Make no second note whose name differs in nothing but case, or NFC and NFD."""
     if fold_name(path) in names:
         raise ConflictError(f"{path}: a note has that name but for its case; rename it first")

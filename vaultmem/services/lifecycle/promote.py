@@ -11,15 +11,14 @@ from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import RefusedError
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import read_note, resolve_address
-from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.commit import CommitReport, Made, commit_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.services.writing.hand_edits import make_promotion, read_edited
 from vaultmem.services.writing.pending import Whose
-from vaultmem.services.writing.write_branch import commit_on_branch
+from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
 
@@ -42,27 +41,40 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         PendingError: the notes are active; their commit has to wait.
     """
     paths = [resolve_address(vault, address)[0] for address in addresses]
-    if branch := find_branch(vault):
-        return _promote_on_branch(vault, branch, paths)
-    with vault.lock():
-        notes = [read_note(vault, path) for path in paths]
+    promoted: list[Note] = []
+
+    def plan(change: Change) -> tuple[list[tuple[PurePosixPath, State]], tuple[Made, ...]]:
+        notes = [change.read(path) for path in dict.fromkeys(paths)]
         for note in notes:
             check_note(vault, note)
-        blobs = {str(note.path): note.blob for note in notes}
-        earlier = [*_commit_made_by_hand(vault, blobs)]
-        earlier += commit_earlier(vault, blobs, Whose.OTHERS_AND_EDITS)
+        earlier = _commit_made_by_hand(vault, map(str, paths)) if change.is_folder else ()
+        promoted[:] = [_activate(change, note) for note in notes]
         before = [(note.path, note.state) for note in notes]
-        for path, state in before:
-            if state != State.ACTIVE:
-                set_note_property(vault, path, "state", State.ACTIVE.value)
-        trusted = record_trust(vault, [read_note(vault, path) for path in paths])
-        event = make_event(vault, before)
-        report = commit_event(vault, event)
-        report = report._replace(commits=(*earlier, *report.commits))
+        change.commit(make_event(vault, before), Whose.OTHERS_AND_EDITS)
+        return before, earlier
+
+    with vault.lock():
+        try:
+            (before, earlier), report = write(vault, plan)
+        except PendingError:
+            record_trust(vault, promoted)
+            raise
+        trusted = record_trust(vault, promoted)
+    report = report._replace(commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
 
 
-def _commit_made_by_hand(vault: Vault, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def _activate(change: Change, note: Note) -> Note:
+    """Set a note's state, and return it as it is then."""
+    if note.state == State.ACTIVE:
+        return note
+    data = replace_text(
+        change, note, lambda each: set_property(each.text, "state", State.ACTIVE.value)
+    )
+    return parse_note(note.path, data)
+
+
+def _commit_made_by_hand(vault: Vault, paths: Iterable[str]) -> tuple[Made, ...]:
     """Commit, as a promotion by the person, what was made active in an editor already."""
     made = [str(e.note.path) for e in read_edited(vault, paths) if e.is_promoted]
     if not made or vault.history.obstacle():
@@ -94,29 +106,6 @@ def make_event(
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
     only = tuple(str(path) for path, _ in before)
     return Event("promote", "promote", vault.author, body=lines, intent="refine", only=only)
-
-
-def _promote_on_branch(vault: Vault, branch: str, paths: Sequence[PurePosixPath]) -> Promotion:
-    notes = [read_note(vault, path) for path in paths]
-    for note in notes:
-        check_note(vault, note)
-    promoted: list[Note] = []
-
-    def promote(seen: Vault) -> dict[str, bytes | None]:
-        promoted.clear()
-        for path in paths:
-            note = read_note(seen, path)
-            check_note(vault, note)
-            text = set_property(note.text, "state", State.ACTIVE.value)
-            promoted.append(parse_note(path, text.encode("utf-8")))
-        return {str(note.path): note.text.encode("utf-8") for note in promoted}
-
-    event = make_event(vault, [(note.path, note.state) for note in notes])
-    commit = commit_on_branch(vault, branch, event, promote)
-    made = ((commit, event.subject),) if commit else ()
-    report = CommitReport(made, commit, tuple(map(str, paths)))
-    before = tuple((str(note.path), note.state.value) for note in notes)
-    return Promotion(before, record_trust(vault, promoted), report)
 
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:

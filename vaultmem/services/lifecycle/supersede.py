@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from vaultmem.services.lifecycle.transition import check_move, check_reason, nam
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_changes import Changes, write_changes
+from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 
 
@@ -53,13 +52,13 @@ def supersede_note(
         subject = f"supersede: {old_path} by {new_path}"
         event = Event("supersede", subject, vault.author, body, "refine")
         return Supersession(
-            str(old_path), str(new_path), was.state, write_changes(vault, changes, event)
+            str(old_path), str(new_path), was.state, write_event(vault, changes, event)
         )
 
 
 def plan_supersession(
     old: Note, new: PurePosixPath, reason: str, mover: Mover, alias: str = ""
-) -> Changes:
+) -> dict[PurePosixPath, Edit]:
     """Return the changes of both notes; an alias lets links by the old name find the new note."""
     if old.state is not State.DEPRECATED:
         check_move(old, State.DEPRECATED, mover)
@@ -71,7 +70,7 @@ def plan_supersession(
     }
 
 
-def _deprecate(link: str, reason: str) -> Callable[[Note], str]:
+def _deprecate(link: str, reason: str) -> Edit:
     def change(note: Note) -> str:
         text = set_property(note.text, "state", State.DEPRECATED.value)
         text = set_property(text, "state_reason", reason)
@@ -80,7 +79,7 @@ def _deprecate(link: str, reason: str) -> Callable[[Note], str]:
     return change
 
 
-def _take_over(link: str, alias: str) -> Callable[[Note], str]:
+def _take_over(link: str, alias: str) -> Edit:
     def change(note: Note) -> str:
         text = add_to_list(note.text, note, "supersedes", (link,))
         text = drop_from_list(text, note, "contradicts", link)

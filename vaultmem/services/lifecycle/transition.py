@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
@@ -67,10 +67,10 @@ def change_state(
             return Transition((), CommitReport())
         changes = {PurePosixPath(m.path): set_state(state, reason, mover) for m in moves}
         event = _make_event(vault, moves, reason)
-        return Transition(tuple(moves), write_changes(vault, changes, event))
+        return Transition(tuple(moves), write_event(vault, changes, event))
 
 
-def set_state(state: State, reason: str, mover: Mover) -> Callable[[Note], str]:
+def set_state(state: State, reason: str, mover: Mover) -> Edit:
     """Return the change that sets a note's state and says why."""
 
     def change(note: Note) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Unpack
 
 import vaultmem
-from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, VaultError
+from vaultmem.errors import VaultError
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.storage.files import create_file
+from vaultmem.services.writing.folder import write_to_folder
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault, VaultSettings, open_vault
@@ -52,7 +51,7 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
         if new_repository:
             _init_repository(vault)
         had_ignore = (vault.root / ".gitignore").exists()
-        added = tuple(_add_missing(vault))
+        added = _add_missing(vault)
         excluded = tuple(_add_excludes(vault)) if had_ignore else ()
         configured = tuple(install_driver(vault.history))
         report = CommitReport()
@@ -86,17 +85,15 @@ def _template_files() -> Iterator[tuple[PurePosixPath, bytes]]:
             yield PurePosixPath(".gitignore" if name == "gitignore" else name), file.read_bytes()
 
 
-def _add_missing(vault: Vault) -> Iterator[str]:
+def _add_missing(vault: Vault) -> tuple[str, ...]:
     """Create each file that the vault lacks; a twin in other case counts as there."""
-    for path, data in _template_files():
-        if _exists(vault.root, path):
-            continue
-        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
-        try:
-            create_file(vault.root, path, data)
-        except ConflictError:
-            continue
-        yield str(path)
+
+    def plan(change: Change) -> None:
+        for path, data in _template_files():
+            if not _exists(vault.root, path):
+                change.put(path, data)
+
+    return write_to_folder(vault, plan).report.paths
 
 
 def _exists(root: Path, path: PurePosixPath) -> bool:

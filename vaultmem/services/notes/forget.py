@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -11,17 +10,15 @@ from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
-from vaultmem.services.reading.sync import sync_paths
-from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
-from vaultmem.services.writing.write_branch import commit_on_branch
-from vaultmem.storage.files import remove_file
-from vaultmem.storage.journal import REMOVED
+from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
 #: Sections that a question may choose.
@@ -97,7 +94,7 @@ def _find_wanted(
     if not wanted:
         return
     asked = _find_asked(vault, wanted.query) if wanted.query else None
-    now = time.time()
+    now = vault.now()
     for path, record in records.items():
         if wanted.tag and not has_tag(record.tags, wanted.tag):
             continue
@@ -133,44 +130,23 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
     if find_secrets(reason):
         raise RefusedError("the reason looks like a credential; nothing was forgotten")
     paths = tuple(record.path for record in records)
-    if branch := find_branch(vault):
-        return Forgotten(paths, _forget_on_branch(vault, branch, records, reason))
-    if reason and vault.head() is None:
+    if reason and not find_branch(vault) and vault.head() is None:
         raise RefusedError("a reason is kept by git, and this vault is in no repository")
-    with vault.lock():
-        earlier = commit_earlier(vault, {n.path: n.blob for n in records}, Whose.ANYBODY)
+
+    def plan(change: Change) -> None:
         for record in records:
-            path = PurePosixPath(record.path)
-            vault.journal.record(record.path, REMOVED, vault.author, time.time())
-            remove_file(vault.root, path, record.blob)
-            sync_paths(vault, [path])
-        if not reason or not records:
-            return Forgotten(paths, CommitReport(tuple(earlier)))
-        report = commit_event(vault, _make_event(vault, paths, reason))
-        return Forgotten(paths, report._replace(commits=(*earlier, *report.commits)))
+            change.remove(PurePosixPath(record.path), record.blob)
+        event = _make_event(vault, paths, reason, "forget" if change.is_folder else "write")
+        (change.commit if reason else change.leave)(event, Whose.ANYBODY)
+
+    return Forgotten(paths, write(vault, plan).report)
 
 
-def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str = "forget") -> Event:
+def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:
     what = paths[0] if len(paths) == 1 else f"{len(paths)} notes"
     why = f": {reason}" if reason else ""
     body = tuple(f"removed {path}{why}" for path in paths)
     return Event(name, f"forget: {what}", vault.author, body, "refine", only=paths)
-
-
-def _forget_on_branch(
-    vault: Vault, branch: str, records: Sequence[NoteRecord], reason: str
-) -> CommitReport:
-    def remove(seen: Vault) -> dict[str, bytes | None]:
-        now = seen.view.blobs()
-        for record in records:
-            if now.get(record.path) != record.blob:
-                raise ConflictError(f"{record.path}: changed meanwhile; nothing was forgotten")
-        return {record.path: None for record in records}
-
-    paths = tuple(record.path for record in records)
-    event = _make_event(vault, paths, reason, "write")
-    made = commit_on_branch(vault, branch, event, remove)
-    return CommitReport(((made, event.subject),) if made else (), made, paths)
 
 
 def _last_change(record: NoteRecord) -> float:

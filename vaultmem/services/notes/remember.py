@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
+from collections.abc import Container
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.links.link import link_to
-from vaultmem.core.paths import check_new_name, fold, fold_name, parse_note_path, slugify
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.known import (
     Known,
     Nearby,
@@ -31,17 +29,13 @@ from vaultmem.services.notes.memory import (
     choose_title,
     compose_note,
 )
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.moves import undo_move
-from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.reading.read_notes import names_in
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.edit_notes import edit_note
-from vaultmem.services.writing.write_branch import commit_on_branch, names_on_branch
-from vaultmem.storage.files import create_file
+from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.note import Note
     from vaultmem.services.likeness.similar import SimilarNote
 
 __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
@@ -91,51 +85,58 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     check_memory(
         memory, compose_note(vault, memory, title, state).encode("utf-8"), vault, str(folder)
     )
-    if branch := find_branch(vault):
-        return _remember_on_branch(vault, branch, memory, title, force)
-    with vault.lock():
-        undo_move(vault)  # A name is free only if no interrupted switch has taken its note away.
-        near: tuple[SimilarNote, ...] = ()
-        if not force:
-            telling = _tell(vault, memory)
-            known = look_up(vault, telling)
-            if known.target is not None:
-                done = _take_in(vault, known.target, telling, known.near)
-                if done is not None:
-                    return done
-            near = known.near
-        data = compose_note(vault, memory, title, state, _link(near)).encode("utf-8")
-        path = _create(vault, folder, slugify(title), data)
-        sync_paths(vault, [path])
-    return Remembered(str(path), blob_id(data), title, state, similar=describe_similar(vault, near))
+    telling = _tell(vault, memory, state)
+
+    def plan(change: Change) -> Remembered:
+        known = Known(None, ()) if force else look_up(change.seen, telling)
+        event = Event("write", "write: {paths}", vault.author, intent="observe")
+        change.leave(event)
+        taken = _take_in(change, known, telling)
+        return taken or _put_new(change, memory, title, state, known.near)
+
+    return write(vault, plan).value
 
 
-def _tell(vault: Vault, memory: Memory) -> Telling:
-    state = memory.state or _first_state(vault, memory.kind)
-    given = memory.state is not None
-    place = (memory.text, memory.title, memory.context, memory.kind, state, given)
-    return Telling(*place, memory.tags, memory.refs, memory.pinned)
+def _put_new(
+    change: Change, memory: Memory, title: str, state: State, near: tuple[SimilarNote, ...]
+) -> Remembered:
+    """Make a note of its own under the first free name, linked to what is near."""
+    seen = change.seen
+    folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
+    data = compose_note(seen, memory, title, state, _link(near)).encode("utf-8")
+    path = _free_name(folder, slugify(title), names_in(seen, folder))
+    change.put(path, data)
+    return Remembered(str(path), blob_id(data), title, state, similar=describe_similar(seen, near))
 
 
-def _take_in(
-    vault: Vault, target: SimilarNote, telling: Telling, near: tuple[SimilarNote, ...]
-) -> Remembered | None:
-    """Let a note take the memory in; None if it was changed meanwhile and says another thing."""
+def _tell(vault: Vault, memory: Memory, state: State) -> Telling:
+    return Telling(
+        text=memory.text,
+        title=memory.title,
+        context=memory.context,
+        kind=memory.kind,
+        state=state,
+        is_state_given=memory.state is not None,
+        tags=memory.tags,
+        refs=memory.refs,
+        pinned=memory.pinned,
+    )
 
-    class _ChangedError(Exception):
-        pass
 
-    def change(note: Note) -> str:
-        text = take_in(vault, note, telling)
-        if text is None:
-            raise _ChangedError
-        return text
-
-    try:
-        blob = edit_note(vault, target.note.path, change)
-    except (_ChangedError, ConflictError, NoteNotFoundError):
+def _take_in(change: Change, known: Known, telling: Telling) -> Remembered | None:
+    """Let a note take the memory in; None if none may, or it says another thing by now."""
+    target = known.target
+    if target is None:
         return None
-    return _say_taken(vault, target, blob, near)
+    try:
+        note = change.read(target.note.path)
+    except NoteNotFoundError:
+        return None
+    text = take_in(change.seen, note, telling)
+    if text is None:
+        return None
+    data = replace_text(change, note, lambda _: text)
+    return _say_taken(change.seen, target, blob_id(data), known.near)
 
 
 def _say_taken(
@@ -161,57 +162,11 @@ def _first_state(vault: Vault, kind: Kind) -> State:
     return State.CANDIDATE if by_agent and kind in INSTRUCTION_KINDS else State.ACTIVE
 
 
-def _create(vault: Vault, folder: PurePosixPath, slug: str, data: bytes) -> PurePosixPath:
-    """Create the note under the first free name."""
-    for path in _free_names(folder, slug, _names_in(vault, folder)):
-        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
-        try:
-            create_file(vault.root, path, data)
-        except ConflictError:
-            continue
-        return path
-    raise AssertionError("unreachable")
-
-
-def _remember_on_branch(
-    vault: Vault, branch: str, memory: Memory, title: str, force: bool
-) -> Remembered:
-    folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
-    telling = _tell(vault, memory)
-    done: list[Remembered] = []
-
-    def write(seen: Vault) -> dict[str, bytes | None]:
-        known = Known(None, ()) if force else look_up(seen, telling)
-        if known.target is not None:
-            text = take_in(seen, known.target.note, telling)
-            if text is not None:
-                data = text.encode("utf-8")
-                done.append(_say_taken(seen, known.target, blob_id(data), known.near))
-                return {known.target.path: data}
-        path = next(_free_names(folder, slugify(title), names_on_branch(seen, folder)))
-        data = compose_note(vault, memory, title, telling.state, _link(known.near)).encode("utf-8")
-        near = describe_similar(seen, known.near)
-        done.append(Remembered(str(path), blob_id(data), title, telling.state, similar=near))
-        return {str(path): data}
-
-    event = Event("write", "write: {paths}", vault.author, intent="observe")
-    commit_on_branch(vault, branch, event, write)
-    return done[-1]
-
-
-def _free_names(folder: PurePosixPath, slug: str, taken: set[str]) -> Iterator[PurePosixPath]:
-    """Yield the names that are not taken: `slug`, `slug-2`, `slug-3` ..."""
+def _free_name(folder: PurePosixPath, slug: str, taken: Container[str]) -> PurePosixPath:
+    """Return the first name that is not taken: `slug`, `slug-2`, `slug-3` ..."""
     for number in range(1, _NAME_ATTEMPTS):
         path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
         check_new_name(path)
         if fold_name(path) not in taken:
-            yield path
+            return path
     raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
-
-
-def _names_in(vault: Vault, folder: PurePosixPath) -> set[str]:
-    """Return the folded names in a folder, so that no case or NFC/NFD twin comes to be."""
-    try:
-        return {fold(f"{folder}/{name}") for name in os.listdir(vault.root / folder)}
-    except OSError:
-        return set()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, is_hidden, parse_note_path, slugify
 from vaultmem.core.priming import (
@@ -21,15 +19,13 @@ from vaultmem.core.priming import (
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch, look_at
-from vaultmem.services.reading.moves import undo_move
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.reading.sync import sync_paths, sync_vault
-from vaultmem.services.writing.commit import commit_earlier
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
-from vaultmem.services.writing.write_branch import commit_on_branch
-from vaultmem.storage.files import MAX_FILE_BYTES, create_file, remove_file, replace_file
-from vaultmem.storage.journal import REMOVED
+from vaultmem.services.writing.write import write
+from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
 #: Bytes of a document; a book has one or two million.
@@ -102,17 +98,27 @@ def prime_source(
     def plan(seen: Vault) -> PrimePlan:
         return plan_priming(wanted, read_primed(seen, source), pin, overwrite)
 
+    if dry_run:
+        return plan(see_target(vault))
+
+    def change_notes(change: Change) -> PrimePlan:
+        if change.is_folder:
+            sync_vault(vault)
+        made = plan(change.seen)
+        write_texts(change, made.texts)
+        event = Event("write", f"write: prime {source}", vault.author, intent="observe")
+        change.leave(event, Whose.ANYBODY)
+        return made
+
+    return write(vault, change_notes).value
+
+
+def see_target(vault: Vault) -> Vault:
+    """Return the vault as it is where it would be written: the folder in sync, or its branch."""
     if branch := find_branch(vault):
-        if dry_run:
-            return plan(look_at(vault, f"refs/heads/{branch}"))
-        return _prime_branch(vault, branch, source, plan)
-    with vault.lock():
-        undo_move(vault)
-        sync_vault(vault)
-        made = plan(vault)
-        if not dry_run:
-            write_texts(vault, made.texts)
-    return made
+        return look_at(vault, f"refs/heads/{branch}")
+    sync_vault(vault)
+    return vault
 
 
 def read_primed(vault: Vault, source: str) -> dict[str, Note]:
@@ -134,48 +140,17 @@ def check_source(source: str) -> str:
     return str(path)
 
 
-def write_texts(vault: Vault, texts: Mapping[str, str | None]) -> None:
-    """Write these notes, or remove them; what others wrote before is committed before.
-
-    Raises:
-        ConflictError: a note was changed at the same time; run it again to go on.
-    """
-    if not texts:
-        return
-    blobs = vault.view.blobs()
-    before = {path: blobs[path] for path in texts if path in blobs}
-    commit_earlier(vault, before, Whose.ANYBODY)
-    done = []
-    try:
-        for name, text in texts.items():
-            path = PurePosixPath(name)
-            data = None if text is None else text.encode("utf-8")
-            written = REMOVED if data is None else blob_id(data)
-            vault.journal.record(name, written, vault.author, time.time())
-            done.append(path)
-            if data is None:
-                remove_file(vault.root, path, before[name])
-            elif name in before:
-                replace_file(vault.root, path, before[name], data)
-            else:
-                create_file(vault.root, path, data)
-    finally:
-        sync_paths(vault, done)
-
-
-def _prime_branch(
-    vault: Vault, branch: str, source: str, plan: Callable[[Vault], PrimePlan]
-) -> PrimePlan:
-    made = []
-
-    def change(seen: Vault) -> dict[str, bytes | None]:
-        made.append(plan(seen))
-        texts = made[-1].texts.items()
-        return {path: None if text is None else text.encode("utf-8") for path, text in texts}
-
-    event = Event("write", f"write: prime {source}", vault.author, intent="observe")
-    commit_on_branch(vault, branch, event, change)
-    return made[-1]
+def write_texts(change: Change, texts: Mapping[str, str | None]) -> None:
+    """Write these notes, or remove them."""
+    blobs = change.seen.view.blobs()
+    for name, text in texts.items():
+        path = PurePosixPath(name)
+        if text is None:
+            change.remove(path, blobs[name])
+        elif name in blobs:
+            change.replace(path, text.encode("utf-8"), blobs[name])
+        else:
+            change.put(path, text.encode("utf-8"))
 
 
 def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[PrimedNote]:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from vaultmem.core.notes.note import Note
 from vaultmem.core.priming import FOLDER, is_edited, primed_digest
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.priming.prime import read_primed, write_texts
-from vaultmem.services.reading.look import find_branch, look_at
-from vaultmem.services.reading.moves import undo_move
+from vaultmem.services.priming.prime import read_primed, see_target, write_texts
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_branch import commit_on_branch
+from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.write import write
 from vaultmem.vault import Vault
 
 
@@ -66,15 +66,19 @@ def unprime_source(
         NoteNotFoundError: there is no such source.
         ConflictError: a note was changed at the same time.
     """
-    if branch := find_branch(vault):
-        return _unprime_branch(vault, branch, source, everything, dry_run)
-    with vault.lock():
-        undo_move(vault)
-        sync_vault(vault)
-        plan = _choose(vault, source, everything)
-        if not dry_run:
-            write_texts(vault, dict.fromkeys(plan.removed))
-    return plan
+    if dry_run:
+        return _choose(see_target(vault), source, everything)
+
+    def plan(change: Change) -> Unpriming:
+        if change.is_folder:
+            sync_vault(vault)
+        chosen = _choose(change.seen, source, everything)
+        write_texts(change, dict.fromkeys(chosen.removed))
+        event = Event("write", f"write: unprime {source}", vault.author, intent="refine")
+        change.leave(event, Whose.ANYBODY)
+        return chosen
+
+    return write(vault, plan).value
 
 
 def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
@@ -90,19 +94,3 @@ def _reason(note: Note) -> str:
     if not primed_digest(note):
         return "written by hand"
     return "edited here" if is_edited(note) else ""
-
-
-def _unprime_branch(
-    vault: Vault, branch: str, source: str, everything: bool, dry_run: bool
-) -> Unpriming:
-    if dry_run:
-        return _choose(look_at(vault, f"refs/heads/{branch}"), source, everything)
-    made = []
-
-    def change(seen: Vault) -> dict[str, bytes | None]:
-        made.append(_choose(seen, source, everything))
-        return dict.fromkeys(made[-1].removed)
-
-    event = Event("write", f"write: unprime {source}", vault.author, intent="refine")
-    commit_on_branch(vault, branch, event, change)
-    return made[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.paths import is_note_path, parse_note_path
+from vaultmem.core.paths import fold_name, is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
@@ -131,3 +132,16 @@ def _is_file(vault: Vault, address: str) -> bool:
 
 def _is_listed(vault: Vault, address: str) -> bool:
     return str(parse_note_path(address)) in vault.view.blobs()
+
+
+def names_in(vault: Vault, folder: PurePosixPath) -> dict[str, str]:
+    """Return the names of all that is in a folder by folded path: no twin of one is to come."""
+    if vault.view.is_work_tree:
+        try:
+            return {fold_name(folder / name): name for name in os.listdir(vault.root / folder)}
+        except OSError:
+            return {}
+    from vaultmem.storage.git.trees import list_places
+
+    paths = map(PurePosixPath, list_places(vault.history, vault.view.sources[0].commit))
+    return {fold_name(path): path.name for path in paths if path.parent == folder}

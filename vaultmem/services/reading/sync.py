@@ -17,7 +17,7 @@ from vaultmem.services.reading.indexing import (
     remember_index,
     repair_index,
 )
-from vaultmem.services.reading.moves import is_interrupted, undo_move
+from vaultmem.services.reading.recovery import is_interrupted, recover
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault
@@ -52,7 +52,7 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     started = time.monotonic()
     report = SyncReport()
     if is_interrupted(vault):
-        undo_move(vault)
+        recover(vault)
     looked = time.time_ns()
     scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):

@@ -8,11 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.edit_properties import remove_property
 from vaultmem.core.paths import fold_name
 from vaultmem.core.sessions.session import (
-    FOLDER,
     Edge,
     Relation,
     Session,
@@ -24,7 +22,7 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.sessions.identify import (
     OWN_VARIABLE,
     TERMINAL_VARIABLE,
@@ -41,7 +39,7 @@ from vaultmem.services.sessions.read import (
 )
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
-from vaultmem.storage.files import create_file
+from vaultmem.services.writing.write import write
 from vaultmem.storage.processes import find_owner, find_process
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
@@ -227,28 +225,15 @@ def _create(
     vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[Edge, ...]
 ) -> None:
     path = session_path(session)
-    twins = {fold_name(path.with_name(each.name)) for each in _entries(vault.root / FOLDER)}
-    if fold_name(path) in twins:
+    if fold_name(path) in names_in(vault, path.parent):
         raise RefusedError(
             f"{session}: another session has this name in other case; choose another"
         )
     started = new.started or vault.local_time()
     text = new_session_text(session, new.goal, vault.author.agent, started, workspace.name, edges)
-    data = text.encode("utf-8")
     # First who it belongs to: a note without that would stay open for ever if this ended here.
     _keep_active(vault, session, workspace, new.pid)
-    act_in(vault, session).journal.record(
-        str(path), blob_id(data), vault.author._replace(session=session), vault.now()
-    )
-    create_file(vault.root, path, data)
-    sync_paths(vault, [path])
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
+    write(act_in(vault, session), lambda change: change.put(path, text.encode("utf-8")))
 
 
 def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.sessions.session import Status, map_session_id
 from vaultmem.core.sessions.turns import AgentLine, parse_agent_line
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.sessions.write import act_in
+from vaultmem.services.writing.folder import one_transaction
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -136,23 +137,34 @@ def find_transcripts(names: Sequence[str]) -> Iterator[Path]:
 def import_transcript(vault: Vault, file: Path) -> Imported:
     """Take a transcript into its session, which is made and closed if the vault has none of it.
 
-    A session that is open stays so. What was imported before is not imported again.
+    A session that is open stays so. What was imported before is not imported again. A new session
+    is one transaction: it is there whole, with its commit, or not at all.
 
     Raises:
         NoteNotFoundError, RefusedError: as for `identify_transcript`.
+        PendingError: the session is there; its commit has to wait.
     """
     found = identify_transcript(file)
     writer = act_in(vault, "", found.agent)
     try:
         get_session(writer, found.session)
-        is_new = False
     except NoteNotFoundError:
-        folder = Path(found.folder)
-        workspace = folder if found.folder and folder.is_dir() else file.parent
-        new = NewSession(found.session, workspace=workspace, pid=os.getpid())
+        return _import_new(writer, found, file)
+    return import_turns(writer, found.session, file)
+
+
+def _import_new(writer: Vault, found: AgentLine, file: Path) -> Imported:
+    folder = Path(found.folder)
+    workspace = folder if found.folder and folder.is_dir() else file.parent
+    new = NewSession(found.session, workspace=workspace, pid=os.getpid())
+    waiting: PendingError | None = None
+    with one_transaction(writer):
         start_session(writer, new, pick_up=False)
-        is_new = True
-    taken = import_turns(writer, found.session, file)
-    if is_new:
-        close_session(writer, found.session, Status.OK, f"Imported from {file.name}.")
+        taken = import_turns(writer, found.session, file)
+        try:
+            close_session(writer, found.session, Status.OK, f"Imported from {file.name}.")
+        except PendingError as error:  # The event waits by itself.
+            waiting = error
+    if waiting is not None:
+        raise waiting
     return taken

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.tokens import count_tokens
-from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.reading.sync import sync_paths
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.sessions.write import act_in
-from vaultmem.services.writing.edit_notes import edit_note
-from vaultmem.storage.files import create_file
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.notes.note import Note
     from vaultmem.core.sessions.session import Session
 
 MEMORY = PurePosixPath("MEMORY.md")
@@ -59,9 +57,16 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
             raise _FullError
         return changed
 
+    def plan(draft: Change) -> None:
+        try:
+            note = draft.read(MEMORY)
+        except NoteNotFoundError:
+            draft.put(MEMORY, change(parse_note(MEMORY, b"# Memory\n")).encode("utf-8"))
+            return
+        replace_text(draft, note, change)
+
     try:
-        _create_memory(writer)
-        edit_note(writer, MEMORY, change)
+        write(writer, plan)
         return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):
         from vaultmem.services.notes.memory import Memory
@@ -69,16 +74,3 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
 
         made = remember(writer, Memory(text, refs=(session.facts.path,)))
         return Learned(line, made.path, False)
-
-
-def _create_memory(vault: Vault) -> None:
-    """Make MEMORY.md where there is none."""
-    if (vault.root / MEMORY).exists():
-        return
-    data = b"# Memory\n"
-    vault.journal.record(str(MEMORY), blob_id(data), vault.author, vault.now())
-    try:
-        create_file(vault.root, MEMORY, data)
-        sync_paths(vault, [MEMORY])
-    except ConflictError:  # Somebody was faster.
-        return

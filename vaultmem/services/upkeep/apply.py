@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, change_merged
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
 
 
@@ -66,13 +66,11 @@ def apply_report(vault: Vault, report: Report) -> Applied:
             )
         if not todo:
             return Applied((), tuple(already), CommitReport())
-        made = write_changes(vault, _plan_changes(vault, todo), _make_event(vault, todo))
+        made = write_event(vault, _plan_changes(vault, todo), _make_event(vault, todo))
         return Applied(tuple(todo), tuple(already), made)
 
 
-def _plan_changes(
-    vault: Vault, proposals: Sequence[Proposal]
-) -> dict[PurePosixPath, Callable[[Note], str]]:
+def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
     mover = name_mover(vault, is_machine=True)
     merges = [
         Merge(each.path, each.into, each.blob, each.into_blob, ())

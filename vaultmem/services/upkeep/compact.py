@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.tokens import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
@@ -19,7 +18,7 @@ from vaultmem.services.upkeep.curate import KEPT_APART
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 
@@ -95,7 +94,7 @@ def compact(vault: Vault) -> Compacted:
         plan = plan_compaction(vault)
         machine = act_as_machine(vault)
         reports = [
-            write_changes(machine, _as_changes(steps), _make_event(machine, step, steps))
+            write_event(machine, _as_changes(steps), _make_event(machine, step, steps))
             for step in DecayStep
             if (steps := [each for each in plan.steps if each.step is step])
         ]
@@ -137,11 +136,11 @@ def _plan_note(
 
 def _as_changes(
     steps: Sequence[Compaction],
-) -> dict[PurePosixPath, Callable[[Note], str]]:
+) -> dict[PurePosixPath, Edit]:
     return {PurePosixPath(each.path): _replace(each) for each in steps}
 
 
-def _replace(step: Compaction) -> Callable[[Note], str]:
+def _replace(step: Compaction) -> Edit:
     """Return the change that a step makes; a note that somebody saves meanwhile is theirs."""
     return lambda note: step.text if note.blob == step.blob else note.text
 

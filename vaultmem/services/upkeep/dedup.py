@@ -21,10 +21,8 @@ from vaultmem.services.likeness.similar import Asked, match_note
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_changes import write_changes
+from vaultmem.services.writing.write import Edit, write_event
 from vaultmem.vault import Vault
-
-_Change = Callable[[Note], str]
 
 
 class Merge(NamedTuple):
@@ -78,18 +76,16 @@ def apply_merges(
         kept = {merge.keep for merge in merges}
         body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
         subject = f"dedup: {_count(merges)} into {_count(kept)}"
-        return write_changes(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
+        return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
 
 
-def change_merged(
-    vault: Vault, merges: Sequence[Merge], mover: Mover
-) -> dict[PurePosixPath, _Change]:
+def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[PurePosixPath, Edit]:
     """Return, by path, what these merges change.
 
     Raises:
         ConflictError, RefusedError: as for `apply_merges`.
     """
-    changes: dict[PurePosixPath, _Change] = {}
+    changes: dict[PurePosixPath, Edit] = {}
     at = datetime.fromtimestamp(vault.now())
     for merge in merges:
         drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
@@ -137,7 +133,7 @@ def _tell(note: Note) -> Telling:
     return Telling(*place, note.tags, note.refs, False)
 
 
-def _take_text(drop: Note, at: datetime) -> _Change:
+def _take_text(drop: Note, at: datetime) -> Edit:
     """Return the change by which a note takes in what another says."""
 
     def change(note: Note) -> str:
@@ -151,7 +147,7 @@ def _take_text(drop: Note, at: datetime) -> _Change:
     return change
 
 
-def _chain(steps: Sequence[_Change]) -> _Change:
+def _chain(steps: Sequence[Edit]) -> Edit:
     def change(note: Note) -> str:
         for step in steps:
             note = parse_note(note.path, step(note).encode("utf-8"))

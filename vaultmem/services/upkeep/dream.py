@@ -12,16 +12,17 @@ from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.upkeep.memory_file import MemoryMove, add_bullets, name_heading
-from vaultmem.errors import ConflictError, VaultError
+from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.learn import MEMORY
 from vaultmem.services.upkeep.curate import DREAMS
 from vaultmem.services.upkeep.weigh import NEW_MEMORY, Candidate, weigh_recalled
-from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.edit_notes import edit_note, write_note
-from vaultmem.services.writing.pending import Whose
+from vaultmem.services.writing.edit_notes import check_text
+from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
 #: Days between dreams, by the value of `dream_every`.
@@ -104,32 +105,29 @@ def dream_if_due(vault: Vault) -> Dream | None:
 
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
     """Set the states, name the notes, write the diary, and commit that and nothing else."""
-    paths = [PurePosixPath(each.path) for each in promoted]
-    has_git = machine.head() is not None
-    known = machine.manifest.blobs()
-    blobs = {str(p): known[str(p)] for p in (*paths, MEMORY, DREAMS) if str(p) in known}
-    earlier = commit_earlier(machine, blobs, Whose.ANYBODY) if has_git else []
-    for path in paths:
-        edit_note(machine, path, _activate)
     bullets = [(name_heading(each.kind), each.bullet) for each in promoted]
     line = _tell_diary(machine, promoted)
-    _add(machine, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
-    _add(machine, DREAMS, _DIARY, lambda text: _end_line(text) + line)
-    if not has_git:
-        return CommitReport()
-    report = commit_event(machine, _make_event(machine, promoted))
-    return report._replace(commits=(*earlier, *report.commits))
+
+    def plan(change: Change) -> None:
+        for each in promoted:
+            replace_text(change, change.read(PurePosixPath(each.path)), _activate)
+        _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
+        _add(change, DREAMS, _DIARY, lambda text: _end_line(text) + line)
+        change.commit(_make_event(machine, promoted))
+
+    return write(machine, plan).report
 
 
-def _add(machine: Vault, path: PurePosixPath, start: str, change: Callable[[str], str]) -> None:
+def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], str]) -> None:
     """Change a note's text, or make the note where there is none."""
-    if not (machine.root / path).exists():
-        try:
-            write_note(machine, path, change(start))
-            return
-        except ConflictError:  # Somebody was faster.
-            pass
-    edit_note(machine, path, lambda note: change(note.text))
+    try:
+        note = change.read(path)
+    except NoteNotFoundError:
+        text = edit(start)
+        check_text(change.seen, path, text)
+        change.put(path, text.encode("utf-8"))
+        return
+    replace_text(change, note, lambda note: edit(note.text))
 
 
 def _activate(note: Note) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name
 from vaultmem.services.reading.indexing import is_index_behind
-from vaultmem.services.reading.moves import is_interrupted
+from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import stat_now, sync_paths, sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher

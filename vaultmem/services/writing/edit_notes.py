@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
@@ -12,75 +10,31 @@ from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, 
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.moves import undo_move
-from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.reading.sync import sync_paths
-from vaultmem.services.writing.commit import commit_earlier
+from vaultmem.errors import RefusedError
+from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write_branch import commit_on_branch
-from vaultmem.storage.files import MAX_FILE_BYTES, create_file, replace_file
+from vaultmem.services.writing.write import Edit, replace_text, write
+from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
-_ATTEMPTS = 5
 
+def edit_note(vault: Vault, path: PurePosixPath, edit: Edit) -> str:
+    """Replace a note's text by `edit(note)` and return the new blob id.
 
-def edit_note(vault: Vault, path: PurePosixPath, change: Callable[[Note], str]) -> str:
-    """Replace a note's text by `change(note)` and return the new blob id.
-
-    A save by somebody else in between is kept: the change is made again on their text. On a
-    branch that is not checked out, the change is a commit there.
+    A save by somebody else in between is kept: the edit is made again on their text. On a
+    branch that is not checked out, the edit is a commit there.
 
     Raises:
         ConflictError: they kept saving; the note is theirs.
-        RefusedError: the change cannot be made on this text.
+        RefusedError: the edit cannot be made on this text.
     """
-    if branch := find_branch(vault):
-        return _edit_on_branch(vault, branch, path, change)
-    with vault.lock():
-        undo_move(vault)
-        for attempt in range(_ATTEMPTS):
-            note = read_note(vault, path)
-            data = change(note).encode("utf-8")
-            blob = blob_id(data)
-            if blob == note.blob:
-                return blob
-            _keep_pinned(vault, note, data)
-            commit_earlier(vault, {str(path): note.blob})
-            vault.journal.record(str(path), blob, vault.author, time.time())
-            try:
-                replace_file(vault.root, path, note.blob, data)
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-            sync_paths(vault, [path])
-            return blob
-    raise AssertionError("unreachable")
 
+    def plan(change: Change) -> str:
+        data = replace_text(change, change.read(path), edit)
+        change.leave(Event("write", f"write: {path}", vault.author, intent="refine"))
+        return blob_id(data)
 
-def _keep_pinned(vault: Vault, note: Note, data: bytes) -> None:
-    """Let nobody but a person unpin a note: what is pinned, machines do not move."""
-    if note.pinned and not vault.is_person and not parse_note(note.path, data).pinned:
-        raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
-
-
-def _edit_on_branch(
-    vault: Vault, branch: str, path: PurePosixPath, change: Callable[[Note], str]
-) -> str:
-    blobs = []
-
-    def edit(seen: Vault) -> dict[str, bytes | None]:
-        note = read_note(seen, path)
-        data = change(note).encode("utf-8")
-        _keep_pinned(vault, note, data)
-        blobs.append(blob_id(data))
-        return {str(path): data}
-
-    event = Event("write", f"write: {path}", vault.author, intent="refine")
-    commit_on_branch(vault, branch, event, edit)
-    return blobs[-1]
+    return write(vault, plan).value
 
 
 def set_note_property(
@@ -135,13 +89,12 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
         raise RefusedError(f"{path}: not the name of a note; notes end in .md")
     check_text(vault, path, text)
     data = text.encode("utf-8")
-    if branch := find_branch(vault):
-        return _write_on_branch(vault, branch, path, data)
-    with vault.lock():
-        undo_move(vault)
-        vault.journal.record(str(path), blob_id(data), vault.author, time.time())
-        create_file(vault.root, path, data)
-        sync_paths(vault, [path])
+
+    def plan(change: Change) -> None:
+        change.put(path, data)
+        change.leave(Event("write", f"write: {path}", vault.author, intent="observe"))
+
+    write(vault, plan)
     return blob_id(data)
 
 
@@ -164,17 +117,6 @@ def check_text(vault: Vault, path: PurePosixPath, text: str) -> None:
             f"{path}: line {found.line} looks like a credential ({found.rule}); "
             "remember where it is kept, not the value"
         )
-
-
-def _write_on_branch(vault: Vault, branch: str, path: PurePosixPath, data: bytes) -> str:
-    def create(seen: Vault) -> dict[str, bytes | None]:
-        if str(path) in seen.view.blobs():
-            raise ConflictError(f"{path}: exists already on {branch}")
-        return {str(path): data}
-
-    event = Event("write", f"write: {path}", vault.author, intent="observe")
-    commit_on_branch(vault, branch, event, create)
-    return blob_id(data)
 
 
 #: The state changes on record, a pin is the owner's, and the others say whose words these are.

@@ -10,7 +10,7 @@ from vaultmem.storage.git.trees import RAW
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.history import History
-    from vaultmem.storage.git.moves import Moves
+    from vaultmem.storage.git.intent import Moves
 
 
 def find_differences(

@@ -29,6 +29,10 @@ class Identity(NamedTuple):
     email: str
 
 
+#: What a file can be to git: regular, or one to execute.
+REGULAR = frozenset({"100644", "100755"})
+
+
 class TreeEntry(NamedTuple):
     """A file in a commit: git's mode and the blob id."""
 

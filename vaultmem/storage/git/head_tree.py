@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commits import REGULAR, TreeEntry
 from vaultmem.storage.state import State
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ CREATE TABLE IF NOT EXISTS head_files (
 ) WITHOUT ROWID
 """
 _KEY = "head_files"
-
-_MODES = {"100644", "100755"}
 
 
 class HeadTree:
@@ -115,7 +113,7 @@ def _find_changes(history: History, old: str, new: str) -> dict[str, TreeEntry |
     changes: dict[str, TreeEntry | None] = {}
     for meta, path in zip(words, words, strict=False):
         _, mode, _, blob, _ = meta.split()
-        entry = TreeEntry(mode, blob) if mode in _MODES else None
+        entry = TreeEntry(mode, blob) if mode in REGULAR else None
         changes[path.removeprefix(history.prefix)] = entry
     return changes
 

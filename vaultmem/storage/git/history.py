@@ -7,7 +7,14 @@ from pathlib import Path
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_writer import CommitWriter
-from vaultmem.storage.git.commits import Draft, Identity, Settings, TreeEntry, read_settings
+from vaultmem.storage.git.commits import (
+    REGULAR,
+    Draft,
+    Identity,
+    Settings,
+    TreeEntry,
+    read_settings,
+)
 from vaultmem.storage.git.head import (
     Head,
     find_broken_git,
@@ -82,7 +89,7 @@ class History:
         for line in filter(None, out.split("\0")):
             meta, _, path = line.partition("\t")
             mode, kind, blob = meta.split()
-            if kind == "blob" and mode in {"100644", "100755"}:
+            if kind == "blob" and mode in REGULAR:
                 entries[path.removeprefix(self.prefix)] = TreeEntry(mode, blob)
         return entries
 

@@ -88,8 +88,6 @@ def _seen_from(prefix: str, path: str) -> str:
 #: A folder's mode, as git prints it.
 FOLDER = "040000"
 
-REGULAR = frozenset({"100644", "100755"})
-
 
 def list_places(history: History, commit: str) -> dict[str, TreeEntry]:
     """Return all that a commit has in the vault by path: files, folders, links, repositories."""

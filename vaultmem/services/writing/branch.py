@@ -8,73 +8,76 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.paths import fold_name
 from vaultmem.core.secrets import find_secrets
-from vaultmem.errors import PendingError, RefusedError
+from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.reading.look import look_at
-from vaultmem.services.writing.commit import draft_event
+from vaultmem.services.writing.change import Change, Step, Written
+from vaultmem.services.writing.commit import CommitReport, draft_event
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import File, RefMovedError, TreeEntry
-from vaultmem.storage.git.trees import FOLDER, REGULAR, list_places
+from vaultmem.storage.git.commits import REGULAR, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.trees import FOLDER, list_places
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    from vaultmem.services.writing.divide import Event
 
 _ATTEMPTS = 30
 _NEW = "100644"
 
+T = TypeVar("T")
 
-def commit_on_branch(
-    vault: Vault, branch: str, event: Event, change: Callable[[Vault], Mapping[str, bytes | None]]
-) -> str:
-    """Commit what `change` makes of the vault as it is on the branch; return the commit.
 
-    `change` returns bytes by path, None to remove a note; it is called again where somebody else
-    committed there first. Without a difference nothing is committed, and "" is returned.
+def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> Written[T]:
+    """Commit what `plan` says of the notes of a branch; it is asked again where that has moved.
+
+    Without a difference nothing is committed.
 
     Raises:
+        ConflictError: a note is not what the plan takes it for.
         RefusedError: something looks like a credential, or is too large; nothing was written.
         PendingError: others keep committing there.
     """
-    history = vault.history
     with vault.lock():
         for _ in range(_ATTEMPTS):
             seen = look_at(vault, f"refs/heads/{branch}")
-            parent = seen.view.sources[0].commit
-            files = _as_files(vault, parent, change(seen))
-            if not files:
-                return ""
-            _check(vault, files)
-            draft = draft_event(vault, _name_paths(event, files), files, int(vault.now()))
+            change = Change(seen)
+            value = plan(change)
             try:
-                return history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
+                return Written(value, _commit(vault, branch, seen, change))
             except RefMovedError:
                 continue
     raise PendingError(f"{branch}: other commits keep coming in; try again")
 
 
-def names_on_branch(seen: Vault, folder: PurePosixPath) -> set[str]:
-    """Return the folded names of all that a branch has in a folder, be it a note or not."""
-    paths = map(PurePosixPath, list_places(seen.history, seen.view.sources[0].commit))
-    return {fold_name(path) for path in paths if path.parent == folder}
+def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitReport:
+    parent = seen.view.sources[0].commit
+    paths = tuple(change.steps)
+    files = _as_files(vault, branch, parent, change.steps)
+    if not files or change.event is None:
+        return CommitReport(paths=paths)
+    _check(vault, files)
+    event = _name_paths(change.event, files)
+    draft = draft_event(vault, event, files, int(vault.now()))
+    commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
+    return CommitReport(((commit, event.subject),), commit, paths)
 
 
-def _as_files(vault: Vault, parent: str, changed: Mapping[str, bytes | None]) -> dict[str, File]:
+def _as_files(vault: Vault, branch: str, parent: str, steps: Mapping[str, Step]) -> dict[str, File]:
     places = list_places(vault.history, parent)
     files: dict[str, File] = {}
-    for path, data in changed.items():
+    for path, step in steps.items():
         entry = places.get(path)
-        if data is None:
-            if entry is not None:
-                files[path] = None
-        elif entry is None or entry.blob != blob_id(data):
+        if step.before and (entry is None or entry.blob != step.before):
+            raise ConflictError(f"{path}: changed meanwhile; nothing was written")
+        if step.data is None:
+            files[path] = None
+        elif entry is None or entry.blob != blob_id(step.data):
             _check_place(places, path)
-            files[path] = (entry.mode if entry else _NEW, data)
+            if entry is not None and not step.before:
+                raise ConflictError(f"{path}: exists already on {branch}")
+            files[path] = (entry.mode if entry else _NEW, step.data)
     return files
 
 

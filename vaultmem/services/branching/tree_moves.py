@@ -1,0 +1,123 @@
+"""Move the work tree from one commit to another without losing what anybody saves meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.services.reading.recovery import read_blobs
+from vaultmem.services.writing.folder import moving
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
+from vaultmem.storage.git.commits import REGULAR
+from vaultmem.storage.work_tree import read_blob, remove_empty_folders
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.intent import Moves
+
+
+@contextlib.contextmanager
+def moving_tree(
+    vault: Vault, moves: Moves, contents: Mapping[str, bytes] | None = None
+) -> Iterator[None]:
+    """Bring the files to where `moves` says for a `with` in which HEAD follows; else undo it.
+
+    `contents` is by blob id; what is not in it is read from git.
+
+    Raises:
+        ConflictError: a file is not as committed; nothing was changed.
+    """
+    _check_unchanged(vault, moves)
+    new = contents or {}
+    wanted = {after.blob for _, after in moves.values() if after is not None}
+    known = {**read_blobs(vault, wanted - new.keys()), **new}
+    with moving(vault, moves, known, is_committed=True):
+        for path, (_, after) in moves.items():
+            if after is None:
+                remove_empty_folders(vault.root, PurePosixPath(path).parent)
+        yield
+
+
+def find_moves(vault: Vault, old: str, new: str) -> Moves:
+    """Return what differs between two trees or commits, by vault-relative path.
+
+    Raises:
+        RefusedError: it is not all regular files of the vault, small enough for it.
+    """
+    from vaultmem.storage.git.checkout import find_differences
+    from vaultmem.storage.git.tree_builder import is_refused_name
+
+    prefix = vault.history.prefix
+    moves = {}
+    for path, before, after in find_differences(vault.history, old, new):
+        entries = [entry for entry in (before, after) if entry is not None]
+        if is_refused_name(path) or {"", ".", ".."} & set(path.split("/")):
+            raise RefusedError(f"{path}: git allows no file of this name; nothing was changed")
+        if not path.startswith(prefix) or any(e.mode not in REGULAR for e in entries):
+            raise RefusedError(
+                f"{path}: not a file of the vault that vaultmem can change; use git itself for this"
+            )
+        moves[path.removeprefix(prefix)] = (before, after)
+    _check_sizes(vault, moves)
+    return moves
+
+
+def _check_sizes(vault: Vault, moves: Moves) -> None:
+    """Refuse what is larger than any file that vaultmem reads."""
+    from vaultmem.storage.git.checkout import find_sizes
+
+    blobs = {entry.blob: path for path, pair in moves.items() for entry in pair if entry}
+    for blob, size in find_sizes(vault.history, blobs):
+        if size > MAX_FILE_BYTES:
+            raise RefusedError(
+                f"{blobs[blob]}: it has {size:,} bytes and vaultmem moves {MAX_FILE_BYTES:,} at "
+                "most; use git itself for this"
+            )
+
+
+def _check_unchanged(vault: Vault, moves: Moves) -> None:
+    gone = {path for path, (_, after) in moves.items() if after is None}
+    for path, (before, _) in moves.items():
+        if before is None:
+            _check_free(vault.root, PurePosixPath(path), gone)
+        elif _blob_at(vault.root, PurePosixPath(path)) != before.blob:
+            if vault.history.find_skipped({path}):
+                raise RefusedError(
+                    f"{path}: a sparse checkout leaves it out; use git itself for this"
+                )
+            raise ConflictError(
+                f"{path}: the file is not as committed; commit it or move it away first"
+            )
+
+
+def _check_free(root: Path, path: PurePosixPath, gone: Set[str]) -> None:
+    """Make sure that nothing is where a file is to be made, but for what goes before."""
+    for folder in reversed(path.parents[:-1] if path.parts[1:] else ()):
+        if str(folder) in gone:
+            return
+        if (root / folder).is_symlink() or (
+            (root / folder).exists() and not (root / folder).is_dir()
+        ):
+            raise _in_the_way(folder)
+    file = root / path
+    is_folder = file.is_dir() and not file.is_symlink()
+    if is_folder and any(each.startswith(f"{path}/") for each in gone):
+        return
+    if os.path.lexists(file):
+        raise _in_the_way(path)
+
+
+def _in_the_way(path: PurePosixPath) -> ConflictError:
+    return ConflictError(f"{path}: in no commit, and in the way; move it away first")
+
+
+def _blob_at(root: Path, path: PurePosixPath) -> str:
+    """Return the blob id of a file, empty if there is no file, as where a folder is."""
+    try:
+        return read_blob(root, path)
+    except UnsafeFileError as error:
+        raise ConflictError(f"{error}; commit it or move it away first") from None

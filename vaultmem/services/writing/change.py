@@ -1,0 +1,96 @@
+"""What a verb wants of notes: which are put, replaced or removed, and as which event."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Generic, NamedTuple, TypeVar
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import Whose
+from vaultmem.vault import Vault
+
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """What a note becomes: `before` is its blob id now ("" for none), no data removes it.
+
+    `mode` are the permission bits of a new file, None for the usual ones.
+    """
+
+    before: str
+    data: bytes | None
+    mode: int | None = None
+
+
+class Change:
+    """What a verb wants of the notes of one place, which `seen` shows; nothing is written yet."""
+
+    def __init__(self, seen: Vault) -> None:
+        self.seen = seen
+        self.steps: dict[str, Step] = {}
+        self.event: Event | None = None
+        self.is_left = True
+        self.whose = Whose.OTHERS
+        self._known: dict[str, str] = {}
+
+    @property
+    def is_folder(self) -> bool:
+        """Tell whether it is the folder that changes, not a branch."""
+        return self.seen.view.is_work_tree
+
+    def read(self, path: PurePosixPath) -> Note:
+        """Return a note as it is there, or as this change leaves it.
+
+        Raises:
+            NoteNotFoundError: there is no such note.
+            RefusedError: it is no file that can be read as a note.
+        """
+        step = self.steps.get(str(path))
+        if step is not None and step.data is not None:
+            return parse_note(path, step.data)
+        note = read_note(self.seen, path)
+        self._known[str(path)] = note.blob
+        return note
+
+    def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> None:
+        """Make a new note."""
+        self.steps[str(path)] = Step("", data, mode)
+
+    def replace(self, path: PurePosixPath, data: bytes, blob: str) -> None:
+        """Give a note whose blob id is `blob` other bytes; nothing happens where they are its."""
+        first = self.steps.get(str(path))
+        self._known.setdefault(str(path), blob)
+        if first is not None:
+            self.steps[str(path)] = first._replace(data=data)
+        elif blob_id(data) != blob:
+            self.steps[str(path)] = Step(blob, data)
+
+    def remove(self, path: PurePosixPath, blob: str) -> None:
+        """Remove a note whose blob id is `blob`."""
+        self._known.setdefault(str(path), blob)
+        self.steps[str(path)] = Step(blob, None)
+
+    def commit(self, event: Event, whose: Whose = Whose.ANYBODY) -> None:
+        """Make it one commit; what `whose` uncommitted words were there before go in others."""
+        self.event, self.whose, self.is_left = event, whose, False
+
+    def leave(self, event: Event | None = None, whose: Whose = Whose.OTHERS) -> None:
+        """Leave it to the next event; a branch, where nothing can wait, gets this one."""
+        self.event, self.whose, self.is_left = event, whose, True
+
+    def find_touched(self) -> dict[str, str]:
+        """Return the notes that were there and are changed or committed: path to blob id."""
+        named = {*self.steps, *(self.event.only if self.event else ())}
+        return {path: blob for path, blob in self._known.items() if path in named}
+
+
+class Written(NamedTuple, Generic[T]):
+    """What a plan returned, and the commits that were made."""
+
+    value: T
+    report: CommitReport

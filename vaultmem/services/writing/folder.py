@@ -1,0 +1,183 @@
+"""Change files of the folder in one transaction: whole, or undone by whoever comes next."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from vaultmem.core.blob import blob_id
+from vaultmem.errors import ConflictError, PendingError
+from vaultmem.services.reading.recovery import (
+    is_under_way,
+    mark_under_way,
+    read_contents,
+    recover,
+    undo_moves,
+)
+from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.writing.change import Change, Step, Written
+from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
+from vaultmem.storage.files import read_file
+from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.intent import Intent, Move, Moves, drop_intent, read_intent, write_intent
+from vaultmem.storage.journal import REMOVED
+from vaultmem.storage.work_tree import move_files
+
+if TYPE_CHECKING:
+    from vaultmem.services.writing.divide import Event
+    from vaultmem.vault import Vault
+
+_ATTEMPTS = 5
+
+T = TypeVar("T")
+
+
+def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+    """Do what `plan` says; a save by somebody else meanwhile is kept, and `plan` asked again.
+
+    Raises:
+        ConflictError, RefusedError, PendingError: as for `write`.
+    """
+    with vault.lock():
+        recover(vault)
+        for attempt in range(_ATTEMPTS):
+            change = Change(vault)
+            value = plan(change)
+            try:
+                return Written(value, _carry_out(vault, change))
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+    raise AssertionError("unreachable")
+
+
+def _carry_out(vault: Vault, change: Change) -> CommitReport:
+    """Commit what was there before, write, and commit what is an event."""
+    earlier = commit_earlier(vault, change.find_touched(), change.whose)
+    report = CommitReport(paths=tuple(change.steps))
+    event = change.event
+    if event is None or change.is_left or vault.head() is None:
+        if change.steps:
+            with moving(vault, *_as_moves(vault, change), is_committed=False):
+                pass
+            sync_paths(vault, map(PurePosixPath, change.steps))
+    elif change.steps or event.only:
+        report = _write_event(vault, change, event)
+    return report._replace(commits=(*earlier, *report.commits))
+
+
+def _write_event(vault: Vault, change: Change, event: Event) -> CommitReport:
+    waiting: PendingError | None = None
+    report = CommitReport()
+    with moving(vault, *_as_moves(vault, change), is_committed=True):
+        try:
+            report = commit_event(vault, event._replace(only=event.only or tuple(change.steps)))
+        except PendingError as error:  # It waits by itself, and the notes are as they should be.
+            waiting = error
+    if waiting is not None:
+        raise waiting
+    return report
+
+
+def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, bytes]]:
+    """Say who writes which bytes, and return how the files change, with their contents."""
+    moves: dict[str, Move] = {}
+    contents: dict[str, bytes] = {}
+    with vault.state.transaction():
+        for path, step in change.steps.items():
+            blob = REMOVED if step.data is None else blob_id(step.data)
+            vault.journal.record(path, blob, vault.author, vault.now())
+            moves[path] = _as_move(vault, path, step, blob)
+            if step.data is not None:
+                contents[blob] = step.data
+    return moves, contents
+
+
+def _as_move(vault: Vault, path: str, step: Step, blob: str) -> Move:
+    mode = f"100{step.mode:03o}" if step.mode is not None else "100644"
+    if step.before:
+        with contextlib.suppress(OSError):
+            mode = f"100{(vault.root / path).lstat().st_mode & 0o777:03o}"
+    before = TreeEntry(mode, step.before) if step.before else None
+    return before, None if step.data is None else TreeEntry(mode, blob)
+
+
+@contextlib.contextmanager
+def moving(
+    vault: Vault, moves: Moves, contents: Mapping[str, bytes], *, is_committed: bool
+) -> Iterator[None]:
+    """Change files for a `with` in which that becomes final; what ends in an error is undone.
+
+    `contents` are bytes by blob id. With `is_committed`, HEAD is to have the files as they will
+    be. Inside of another transaction it is a part of that one, and stands or falls with it.
+
+    Raises:
+        ConflictError: a file is not as it should be; nothing was changed.
+    """
+    with vault.lock():
+        outer = read_intent(vault.state_folder) if is_under_way(vault) else None
+        if outer is None and not is_committed and len(moves) == 1:
+            move_files(vault.root, moves, contents)  # One file changes whole by itself.
+            yield
+            return
+        kept, held = _read_before(vault, moves, contents)
+        whole = {**held, **kept, **contents}
+        head = vault.head()
+        named = head.commit if head else ""
+        intent = Intent(named, is_committed, moves, {**kept, **contents})
+        write_intent(vault.state_folder, _join(outer, intent) if outer else intent)
+        mark_under_way(vault, True)
+        try:
+            move_files(vault.root, moves, whole)
+            yield
+        except BaseException:
+            if outer is None:
+                mark_under_way(vault, False)
+                recover(vault)
+            else:
+                undo_moves(vault, moves, whole)
+                write_intent(vault.state_folder, outer)
+            raise
+        if outer is None:
+            drop_intent(vault.state_folder)
+            mark_under_way(vault, False)
+
+
+@contextlib.contextmanager
+def one_transaction(vault: Vault) -> Iterator[None]:
+    """Let all that is written in a `with` come about together, with the commit that ends it."""
+    with moving(vault, {}, {}, is_committed=True):
+        yield
+
+
+def _read_before(
+    vault: Vault, moves: Moves, contents: Mapping[str, bytes]
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the bytes before by blob id: those that the files alone have, and those of git."""
+    held: dict[str, Move] = {}
+    kept: dict[str, bytes] = {}
+    for path, move in moves.items():
+        before = move[0]
+        if before is None or before.blob in contents:
+            continue
+        if vault.manifest.is_committed(path, before.blob):
+            held[path] = move
+        else:
+            kept[before.blob] = read_file(vault.root, PurePosixPath(path))
+    return kept, read_contents(vault, held, {})
+
+
+def _join(outer: Intent, inner: Intent) -> Intent:
+    """Return the intent of a transaction with what is written inside of it now."""
+    moves = dict(outer.moves)
+    earlier = dict(outer.earlier)
+    for path, (before, after) in inner.moves.items():
+        first = moves.get(path)
+        if first is not None and first[1] is not None:
+            earlier[path] = (*earlier.get(path, ()), first[1].blob)
+        moves[path] = (first[0] if first else before, after)
+    return outer._replace(
+        moves=moves, contents={**outer.contents, **inner.contents}, earlier=earlier
+    )

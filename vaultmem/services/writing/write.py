@@ -1,0 +1,71 @@
+"""One transaction for every verb that changes notes: all that it says is done, or nothing.
+
+A verb says of the notes of one place, the folder or a branch, what is to be put, replaced or
+removed, and as which event. It is asked again where somebody else changed the same notes
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.errors import RefusedError
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.writing.branch import write_to_branch
+from vaultmem.services.writing.change import Change, Written
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.folder import write_to_folder
+from vaultmem.vault import Vault
+
+#: What a note's text becomes.
+Edit = Callable[[Note], str]
+
+T = TypeVar("T")
+
+
+def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
+    """Do what `plan` says of the vault's notes, or nothing: in the folder, or on its ref's branch.
+
+    Raises:
+        ConflictError: others kept changing the same notes; nothing was written.
+        RefusedError: something may not be written or committed; nothing was.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    if branch := find_branch(vault):
+        return write_to_branch(vault, branch, plan)
+    return write_to_folder(vault, plan)
+
+
+def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
+    """Make all edits in one commit, what was there before in earlier ones.
+
+    If one edit cannot be made, none is. Without git there is no commit.
+
+    Raises:
+        ConflictError, RefusedError, PendingError: as for `write`.
+    """
+
+    def plan(change: Change) -> None:
+        for path, edit in edits.items():
+            replace_text(change, change.read(path), edit)
+        change.commit(event)
+
+    return write(vault, plan).report
+
+
+def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
+    """Give a note another text; nobody but a person unpins what is pinned.
+
+    Raises:
+        RefusedError: it would be unpinned; or as for the edit.
+    """
+    data = edit(note).encode("utf-8")
+    unpinned = note.pinned and not parse_note(note.path, data).pinned
+    if unpinned and not change.seen.is_person:
+        raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
+    change.replace(note.path, data, note.blob)
+    return data
