@@ -1,0 +1,35 @@
+"""Documents name files that are there, and link to pages that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+
+#: From where documents name a file of ours.
+BASES = ["", "vaultmem", "vaultmem/core", "vaultmem/storage", "vaultmem/services", "vaultmem/cli"]
+
+
+#: A file with its folder, or a room: `storage/files.py`, `services/finding/ask`, `core/packs`.
+_ROOMS = "core|storage|services|answers|mcp_server|cli"
+NAMED = re.compile(rf"`((?:{_ROOMS})/[a-z_/]+(?:\.py)?|(?:[a-z_]+/)+[a-z_]+\.py)`")
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)\s]*\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents_name_what_is_there(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    links = set(LINK.findall(re.sub(r"`[^`]*`", "", text)))
+
+    assert {name for name in NAMED.findall(text) if not _is_there(name)} == set()
+    assert {link for link in links if not (document.parent / link).exists()} == set()
+
+
+def _is_there(name: str) -> bool:
+    places = (ROOT / base / name for base in BASES)
+    return any(place.exists() or place.with_suffix(".py").exists() for place in places)
