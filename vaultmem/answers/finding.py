@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.core.json_values import as_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.packs.pack import Pack
@@ -120,7 +120,22 @@ def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str,
     return {"first_bad": found, "steps": done.steps}
 
 
-def receipt_json(receipt: Receipt) -> dict[str, Any]:
+def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
+    """Return whether a pack is as expected, and if not why."""
+    return {"as_expected": not reasons, "reasons": reasons}
+
+
+def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
+    """Return a list of receipts."""
+    return {"receipts": list(map(_receipt_json, receipts))}
+
+
+def replayed_json(receipt: Receipt, text: str) -> dict[str, Any]:
+    """Return a receipt, and the text of the pack that it stands for."""
+    return {**_receipt_json(receipt), "text": text}
+
+
+def _receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without the texts that it keeps."""
     content: dict[str, Any] = as_named(receipt)
     del content["texts"]

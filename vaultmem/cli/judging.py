@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaultmem.answers.finding import bisected_json, receipt_json
+from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, replayed_json
 from vaultmem.cli.changes import say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
@@ -82,7 +82,7 @@ def assert_(
         warn(f"cannot be judged: {error}")
         raise typer.Exit(CANNOT_JUDGE) from None
     if as_json:
-        emit_json({"as_expected": not reasons, "reasons": reasons})
+        emit_json(judged_json(reasons))
     elif not reasons:
         say("as expected")
     else:
@@ -182,7 +182,7 @@ def receipts(
 
     found = list(islice(list_receipts(open_here(vault), agent, session), limit))
     if as_json:
-        emit_json({"receipts": list(map(receipt_json, found))})
+        emit_json(receipts_json(found))
         return
     if not found:
         say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
@@ -205,6 +205,6 @@ def replay(
 
     found, text = replay_receipt(open_here(vault), receipt)
     if as_json:
-        emit_json({**receipt_json(found), "text": text})
+        emit_json(replayed_json(found, text))
     else:
         say(text.rstrip("\n"))

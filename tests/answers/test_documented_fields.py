@@ -1,0 +1,228 @@
+"""What `--json` prints has the fields that docs/vault-format.md names, all of them and no more."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from conftest import RunCli
+
+import vaultmem
+
+Make = Callable[..., Path]
+DOCUMENT = Path(__file__).parents[2] / "docs/vault-format.md"
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe harbour is at Husum.\n",
+    "notes/pier.md": "---\nstate: candidate\n---\n# Pier\n\nThe pier is of oak. See [[nowhere]].\n",
+    "notes/quay.md": "# Quay\n\nThe quay is of stone, and [[pier]] is near.\n",
+    "notes/ferry.md": "# Ferry\n\nThe ferry leaves at seven, from the pier.\n",
+    "notes/buoy.md": "---\nkind: decision\nsupersedes: '[[raft]]'\n---\n# Buoys\n\nGreen.\n",
+    "notes/boat one.md": "# Boat\n\nThe boat of the harbour master is called Gesine.\n",
+    "notes/boat two.md": "# Boat\n\nThe boat of the harbour master is called Gesine.\n",
+    "notes/broken.md": "---\ntags: [\n---\n# Broken\n",
+}
+
+FILES = {
+    "document.md": "# Tides\n\n## Spring\n\nHigh.\n",
+    "session.jsonl": '{"type": "user", "sessionId": "a", "message": {"content": "hello"}}\n',
+}
+
+#: Commands, in order; a number is the exit code, and `> TEXT` is what a person then writes.
+STORY = """
+init .
+sync
+doctor
+context
+remember "The ferry leaves at eight, from the pier."
+remember "The ferry leaves at eight, from the pier. It waits for nobody."
+similar "The ferry leaves at nine, from the pier."
+dedup
+dedup --apply
+get notes/pier.md
+list
+recall ferry hous
+recall zeppelin
+pack ferry
+links
+links notes/quay.md
+backlinks notes/pier.md
+orphans
+pin notes/quay.md
+unpin notes/quay.md
+tag notes/quay.md stone
+pinned
+stats
+status
+curate
+curate --apply --yes
+dream --dry-run
+compact
+prime ../document.md --source tides
+primed
+unprime tides
+unprime tides --yes
+checkpoint "what was remembered"
+diff HEAD~1 HEAD
+promote notes/pier.md
+state notes/pier.md stale
+supersede notes/ferry.md notes/quay.md
+why buoys
+quarantine notes/buoy.md --reason "who knows"
+log
+show
+history notes/quay.md
+blame notes/quay.md
+mv notes/pier.md notes/jetty.md
+forget notes/jetty.md --dry-run
+forget notes/jetty.md --reason "it sank"
+forget notes/jetty.md --purge
+> The quay is of planks.
+restore notes/quay.md --at HEAD~2
+assert ferry --says eight
+session start --id s1 --goal paint --pid 1
+session note "it rains" --session s1
+session note "for how long?" --question --session s1
+session decide "Paint the buoy red" --session s1
+session touch notes/quay.md --session s1
+session turn user hello --session s1
+session summarize "half of it is red" --session s1
+session mark-restore s1
+session resume s1
+session show s1
+session fork s1 --id s2
+session note "the same rain" --session s2
+session list
+session search paint
+session chain s2
+session chain s1
+session stats
+session restore s1
+session which
+session close s1 --learn "Red lasts longer"
+checkpoint before
+branch side
+branches
+> The quay is of sand.
+checkpoint sand
+switch side
+> The quay is of clay.
+checkpoint clay
+8 merge main
+> The quay is of sand.
+checkpoint "sand here too"
+merge main
+task add "Paint the quay"
+task set --status doing
+task show
+task list
+task history
+handoff
+family
+connect claude-code
+connect --status
+skill install
+import transcripts ../session.jsonl
+1 watch --status
+watch --stop
+"""
+
+#: Rows of which another test compares all that a command prints.
+ELSEWHERE = {"trust", "embed", "bisect", "receipts", "replay", "task expand"}
+
+#: What takes months, a model or another process: tests of these commands have it.
+RARE = {
+    "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
+    "dream": {"line", "text", "reason", "note", "score", "tokens"},
+    "recall": {"model", "weight", "embedded", "sections"},
+    "session start": {"path", "status", "left", "commit", "problem"},
+    "status": {"pid", "version", "since"},
+    "watch": {"time", "what", "text", "log"},
+}
+
+#: Objects whose names are paths, reasons, words: a vault's own.
+FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
+FREE |= {"did_you_mean", "statuses", "agents", "workspaces"}
+
+
+class Row(NamedTuple):
+    """A row of the document: its commands, the fields it names, and the rows it refers to."""
+
+    commands: list[str]
+    fields: set[str]
+    referred: set[str]
+
+
+def test_each_command_prints_the_fields_that_are_documented(
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    printed: dict[str, set[str]] = defaultdict(set)
+    for line in STORY.strip().splitlines():
+        words = shlex.split(line)
+        if words[0] == ">":
+            (root / "notes/quay.md").write_text(f"# Quay\n\n{' '.join(words[1:])}\n")
+            continue
+        code = int(words.pop(0)) if words[0].isdigit() else 0
+        done = run_cli(*words, "--json", cwd=root)
+        assert done.code == code, (line, done)
+        printed[" ".join(words[: 1 + (words[0] in {"session", "task"})])].update(_names(done.json))
+
+    rows = list(_read_rows(DOCUMENT.read_text(encoding="utf-8")))
+    known = {command: row for row in rows for command in row.commands}
+    assert known.keys() - printed.keys() == ELSEWHERE
+    wrong = {}
+    for row in rows:
+        names = set().union(*(printed[command] for command in row.commands))
+        rare = RARE.get(row.commands[0], set())
+        documented = row.fields.union(*(_all(known, other) for other in row.referred))
+        if names:
+            wrong[row.commands[0]] = names - documented, row.fields - names - rare
+    assert {command: each for command, each in wrong.items() if any(each)} == {}
+
+
+def test_no_front_end_puts_json_together() -> None:
+    for folder in ("cli", "mcp_server"):
+        for file in (Path(vaultmem.__file__).parent / folder).glob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef) and node.name != "emit_json":
+                    assert not node.name.endswith("_json"), f"{file}: {node.name}"
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "emit_json":
+                    given = node.args[0]
+                    assert not isinstance(given, ast.Dict) or len(given.keys) == 1, file
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Return the names of an object's fields, and of the objects in it."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _names(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            if name not in FREE or isinstance(item, list):
+                yield from _names(item)
+
+
+def _read_rows(text: str) -> Iterator[Row]:
+    table = text[text.index("\n## JSON") :]
+    for commands, cell in re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE):
+        names = re.findall(r"`([^`]+)`", commands)
+        group = names[0].partition(" ")[0] + " " if " " in names[0] else ""
+        told = re.sub(r"\([^()]*\)", "", cell)
+        refers = r"(?:as|as in|as for|fields of|commit in) `([a-z ]+)`"
+        fields = re.findall(r"`([a-z_]+)(?:\[\])?`", re.sub(refers, "", told))
+        whole = [group + name.removeprefix(group) for name in names]
+        yield Row(whole, set(fields), set(re.findall(refers, told)))
+
+
+def _all(known: dict[str, Row], command: str) -> set[str]:
+    row = known[command]
+    return row.fields.union(*(_all(known, other) for other in row.referred))
