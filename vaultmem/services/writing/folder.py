@@ -133,16 +133,22 @@ def moving(
             move_files(vault.root, moves, whole)
             yield
         except BaseException:
-            if outer is None:
-                mark_under_way(vault, False)
-                recover(vault)
-            else:
-                undo_moves(vault, moves, whole)
-                write_intent(vault.state_folder, outer)
+            _undo(vault, outer, moves, whole)
             raise
+        finally:
+            mark_under_way(vault, outer is not None)
         if outer is None:
             drop_intent(vault.state_folder)
-            mark_under_way(vault, False)
+
+
+def _undo(vault: Vault, outer: Intent | None, moves: Moves, contents: Mapping[str, bytes]) -> None:
+    """Bring the files back; what is inside of another transaction leaves that one as it was."""
+    if outer is not None:
+        undo_moves(vault, moves, contents)
+        write_intent(vault.state_folder, outer)
+        return
+    mark_under_way(vault, False)
+    recover(vault)
 
 
 @contextlib.contextmanager
