@@ -23,8 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.services.sessions.take_in import import_transcript
-
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
@@ -39,6 +37,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.priming.prime import SourceFile, prime_source
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions.import_turns import import_transcript
 from vaultmem.services.upkeep.apply import apply_report
 from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
