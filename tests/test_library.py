@@ -41,19 +41,6 @@ LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
 #: It hides $GIT_* from git, whoever set them; that is no setting of ours.
 READS_ENVIRONMENT = {"storage/git/runner.py"}
 
-#: These still date what they write by the machine's clock.
-HAS_A_CLOCK_OF_ITS_OWN = {
-    "services/branching/merge.py",
-    "services/branching/take.py",
-    "services/history/restore.py",
-    "services/notes/create.py",
-    "services/notes/forget.py",
-    "services/notes/remember.py",
-    "services/notes/rename.py",
-    "services/priming/prime.py",
-    "services/writing/edit_notes.py",
-}
-
 ENVIRONMENT = {
     "VAULTMEM_VAULT": "/nowhere",
     "VAULTMEM_AGENT": "mallory",
@@ -221,7 +208,7 @@ def test_no_module_of_the_services_has_a_clock_of_its_own() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node) in clocks
     }
-    assert found == HAS_A_CLOCK_OF_ITS_OWN
+    assert not found
 
 
 def _parse(*parts: str) -> Iterator[tuple[str, ast.AST]]:

@@ -15,7 +15,7 @@ from support import wait_until
 from vaultmem.core.finding.query import parse_query
 from vaultmem.environment import open_named_vault
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.watch_socket import ask_watcher, socket_path
@@ -79,6 +79,7 @@ def ask(root: Path, version: str, words: Sequence[str]) -> tuple[int, bytes, byt
 def found(root: Path, query: str) -> list[str]:
     """Return the paths that the index holds by now, without looking at the folder."""
     vault = open_vault(root)
+    mark_in_sync(vault)
     try:
         return [hit.record.path for hit in recall(vault, parse_query(query))]
     finally:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         RefusedError,
         VaultError,
     )
+    from vaultmem.services.finding.ask import Answer, Ask, ByMeaning, ask
+    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import Scorer, recall
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
@@ -62,8 +64,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
+    "Ask",
+    "AskPack",
     "Author",
     "Begun",
+    "ByMeaning",
     "Closed",
     "CommitReport",
     "Config",
@@ -89,6 +95,7 @@ __all__ = [
     "Outcome",
     "Pack",
     "PackAccount",
+    "PackAnswer",
     "PackItem",
     "PackSource",
     "PackStyle",
@@ -116,6 +123,8 @@ __all__ = [
     "Window",
     "__version__",
     "add_detail",
+    "ask",
+    "ask_pack",
     "catch_up",
     "change_state",
     "close_session",
@@ -149,6 +158,8 @@ _HOMES = {
         "ConflictError MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError "
         "VaultError"
     ),
+    "services.finding.ask": "Answer Ask ByMeaning ask",
+    "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
     "services.finding.pack": "make_pack",
     "services.finding.recall": "Scorer recall",
     "services.lifecycle.promote": "Promotion promote_notes",

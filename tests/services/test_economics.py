@@ -86,6 +86,7 @@ def test_question_with_a_credential_is_counted_and_not_kept(vault: Vault) -> Non
 
 def test_a_writer_that_holds_the_vault_makes_nobody_wait(vault: Vault, opened: Open) -> None:
     other = opened(vault.root)
+    sync_vault(other)
     with vault.lock(), vault.state.transaction():
         vault.state.put("x", "y")
         ask(other, "gangway")

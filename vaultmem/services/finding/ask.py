@@ -10,6 +10,7 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -118,19 +119,12 @@ def look(
     already stays as it is.
     """
     if not vault.view.sources:
-        _catch_up(vault, progress)
+        sync_once(vault, progress and progress("reading notes"))
     if not (at or refs or (vault.ref and not vault.view.sources)):
         return vault
     from vaultmem.services.reading.look import look_at
 
     return look_at(vault, at, refs, progress and progress("reading notes of git"))
-
-
-def _catch_up(vault: Vault, progress: TellProgress | None) -> None:
-    from vaultmem.services.reading.sync import is_in_sync, sync_vault
-
-    if not is_in_sync(vault):
-        sync_vault(vault, progress and progress("reading notes"))
 
 
 def open_scorer(

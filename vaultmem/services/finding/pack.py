@@ -20,6 +20,7 @@ from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.services.finding.recall import Scorer, name_refs, recall
 from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
@@ -171,12 +172,13 @@ def make_pack(
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 
     With `expand_links`, what the best sections link to is found as well; with `dense`, what means
-    the same. The vault must be in sync. The same notes, commit, question and budget give the same
-    bytes.
+    the same. What is on disk is taken in first, once for each `open_vault`. The same notes, commit,
+    question and budget give the same bytes.
 
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
     """
+    sync_once(vault)
     trusted = trusted_documents(vault)
     pinned = pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)

@@ -13,6 +13,7 @@ from vaultmem.core.indexing.place import decode_place
 from vaultmem.core.indexing.section_terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
@@ -82,10 +83,10 @@ def recall(
 ) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
-    Behind those asked for come `beyond` more, which change nothing in them. The vault must be in
-    sync (`sync_vault`), or be one that looks at commits (`look_at`): this looks at no file but
-    those it returns.
+    Behind those asked for come `beyond` more, which change nothing in them. What is on disk is
+    taken in first, once for each `open_vault`; later this looks at no file but those it returns.
     """
+    sync_once(vault)
     snapshot = vault.index.snapshot()
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []

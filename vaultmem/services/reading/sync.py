@@ -73,9 +73,10 @@ def mark_in_sync(vault: Vault) -> None:
     vault.state.kept["in_sync"] = ("", True)
 
 
-def is_in_sync(vault: Vault) -> bool:
-    """Tell whether anybody in this process has brought the vault up to date."""
-    return "in_sync" in vault.state.kept
+def sync_once(vault: Vault, progress: Progress | None = None) -> None:
+    """Make the index equal to the folder, unless that was done since the vault was opened."""
+    if "in_sync" not in vault.state.kept:
+        sync_vault(vault, progress)
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:

@@ -23,6 +23,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import names_in
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.sessions.identify import (
     OWN_VARIABLE,
     TERMINAL_VARIABLE,
@@ -87,7 +88,7 @@ def start_session(
     """Begin a session: write its note, and make it this agent's session in the workspace.
 
     With `pick_up`, the last session of this agent and workspace whose restore is pending is
-    continued. An id that is open already is taken as begun. The vault must be in sync.
+    continued. An id that is open already is taken as begun.
 
     Raises:
         RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
@@ -98,6 +99,7 @@ def start_session(
     workspace = find_workspace(new.workspace)
     if new.goal:
         check_text(new.goal)
+    sync_once(vault)
     with vault.lock():
         recovered = _recover(vault)
         session = _choose_id(vault, new)
