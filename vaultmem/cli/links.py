@@ -129,7 +129,7 @@ def mv(
 ) -> None:
     """Rename or move a note, and keep every link to it and from it right.
 
-    Interrupted, the same command finishes it.
+    Interrupted, nothing is changed.
     """
     from vaultmem.services.notes.rename import plan_rename, rename_note
 
