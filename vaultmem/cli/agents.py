@@ -11,7 +11,7 @@ from vaultmem.answers.agents import connected_json, connections_json, imported_j
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.core.clients.client import ClientName
@@ -29,11 +29,7 @@ _COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("connect", cls=PlainCommand)(connect)
-    app.command("skill", cls=PlainCommand)(skill)
-    app.command("hook", cls=PlainCommand)(hook)
-    app.command("import", cls=PlainCommand)(import_)
-    app.command("mcp", cls=PlainCommand)(mcp)
+    add_commands(app, connect, skill, hook, import_, mcp)
 
 
 def connect(

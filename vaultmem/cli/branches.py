@@ -18,7 +18,7 @@ from vaultmem.answers.branches import (
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 
@@ -63,10 +63,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("branch", cls=PlainCommand)(branch)
-    app.command("branches", cls=PlainCommand)(branches)
-    app.command("switch", cls=PlainCommand)(switch)
-    app.command("merge", cls=PlainCommand)(merge)
+    add_commands(app, branch, branches, switch, merge)
 
 
 def branch(

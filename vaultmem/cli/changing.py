@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import edited_json, forgotten_json
-from vaultmem.cli.changes import say_commits
+from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -19,7 +19,7 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 
@@ -45,10 +45,7 @@ def parse_age(text: str) -> float:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("forget", cls=PlainCommand)(forget)
-    app.command("pin", cls=PlainCommand)(pin)
-    app.command("unpin", cls=PlainCommand)(unpin)
-    app.command("tag", cls=PlainCommand)(tag_)
+    add_commands(app, forget, pin, unpin, tag_)
 
 
 def forget(

@@ -10,11 +10,11 @@ from vaultmem.answers.branches import untaken_json
 from vaultmem.answers.lifecycle import promoted_json
 from vaultmem.answers.notes import report_json
 from vaultmem.cli.branches import end_with_conflicts
-from vaultmem.cli.changes import say_report
+from vaultmem.cli.history_text import say_report
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("checkpoint", cls=PlainCommand)(checkpoint)
-    app.command("promote", cls=PlainCommand)(promote)
+    add_commands(app, checkpoint, promote)
 
 
 def checkpoint(

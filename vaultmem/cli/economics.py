@@ -10,7 +10,7 @@ from vaultmem.answers.economics import pinned_json, stats_json
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ _SHOWN = 10
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("pinned", cls=PlainCommand)(pinned)
-    app.command("stats", cls=PlainCommand)(stats)
+    add_commands(app, pinned, stats)
 
 
 def pinned(

@@ -9,12 +9,12 @@ import typer
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("embed", cls=PlainCommand)(embed)
+    add_commands(app, embed)
 
 
 def embed(

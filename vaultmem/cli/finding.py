@@ -11,6 +11,7 @@ from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
+    BudgetOption,
     ContextOption,
     FromAgentOption,
     FromSessionOption,
@@ -30,7 +31,7 @@ from vaultmem.cli.options import (
     split_names,
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
@@ -129,8 +130,7 @@ _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("recall", cls=PlainCommand)(recall_)
-    app.command("pack", cls=PlainCommand)(pack)
+    add_commands(app, recall_, pack)
 
 
 def recall_(
@@ -202,12 +202,7 @@ def pack(
     query: Annotated[
         list[str], typer.Argument(metavar="[QUERY]", help="What the pack is for.")
     ] = [],  # noqa: B006
-    budget: Annotated[
-        int,
-        typer.Option(
-            "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
-        ),
-    ] = 0,
+    budget: BudgetOption = 0,
     vault: VaultOption = "",
     ref: RefOption = "",
     at: AtOption = "",

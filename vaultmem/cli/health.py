@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.health import checks_json, contexts_json, status_json
-from vaultmem.cli.changes import short_time
+from vaultmem.cli.history_text import short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
 
@@ -29,9 +29,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("context", cls=PlainCommand)(context)
-    app.command("status", cls=PlainCommand)(status)
-    app.command("doctor", cls=PlainCommand)(doctor)
+    add_commands(app, context, status, doctor)
 
 
 def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:

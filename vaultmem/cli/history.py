@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.history import log_json, operation_json, shown_json, trace_json
-from vaultmem.cli.changes import align, say_brief, say_operation, short_time
+from vaultmem.cli.history_text import align, say_brief, say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ BelowOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("log", cls=PlainCommand)(log)
-    app.command("show", cls=PlainCommand)(show)
-    app.command("diff", cls=PlainCommand)(diff)
-    app.command("history", cls=PlainCommand)(history)
+    add_commands(app, log, show, diff, history)
 
 
 def log(

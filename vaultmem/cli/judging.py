@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, replayed_json
-from vaultmem.cli.changes import say_operation, short_time
+from vaultmem.cli.history_text import say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -19,7 +19,7 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
@@ -52,10 +52,9 @@ BudgetOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("assert", cls=PlainCommand)(assert_)
+    add_commands(app, assert_)
     app.command("bisect", cls=_BisectCommand)(bisect)
-    app.command("receipts", cls=PlainCommand)(receipts)
-    app.command("replay", cls=PlainCommand)(replay)
+    add_commands(app, receipts, replay)
 
 
 def assert_(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.lifecycle import moved_json, superseded_json
-from vaultmem.cli.changes import say_commits
+from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -18,7 +18,7 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -30,9 +30,7 @@ _ReasonOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("state", cls=PlainCommand)(state_)
-    app.command("quarantine", cls=PlainCommand)(quarantine)
-    app.command("supersede", cls=PlainCommand)(supersede)
+    add_commands(app, state_, quarantine, supersede)
 
 
 def state_(

@@ -17,13 +17,14 @@ from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
     AtOption,
+    DryRunOption,
     JsonOption,
     PathArgument,
     RefOption,
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("links", cls=PlainCommand)(links)
-    app.command("backlinks", cls=PlainCommand)(backlinks)
-    app.command("orphans", cls=PlainCommand)(orphans)
-    app.command("mv", cls=PlainCommand)(mv)
+    add_commands(app, links, backlinks, orphans, mv)
 
 
 def links(
@@ -119,9 +117,7 @@ def orphans(
 def mv(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The note.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its new path, or a folder.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change.")
-    ] = False,
+    dry_run: DryRunOption = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",

@@ -27,6 +27,8 @@ from vaultmem.cli.options import (
     SinceOption,
     StateOption,
     TagOption,
+    TitleOption,
+    TopicOption,
     UntilOption,
     VaultOption,
     make_filter,
@@ -34,7 +36,7 @@ from vaultmem.cli.options import (
     read_text,
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
@@ -61,20 +63,15 @@ def open_editor(file: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("remember", cls=PlainCommand)(remember_)
-    app.command("get", cls=PlainCommand)(get)
-    app.command("list", cls=PlainCommand)(list_)
-    app.command("edit", cls=PlainCommand)(edit)
+    add_commands(app, remember_, get, list_, edit)
 
 
 def remember_(
     text: Annotated[
         list[str], typer.Argument(metavar="TEXT", help="What to remember; - reads standard input.")
     ],
-    title: Annotated[str, typer.Option("--title", help="Its title; else its first line.")] = "",
-    context: Annotated[
-        str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
-    ] = "",
+    title: TitleOption = "",
+    context: TopicOption = "",
     kind: Annotated[
         str, typer.Option("--kind", metavar="KIND", help="What it records.")
     ] = "semantic_fact",

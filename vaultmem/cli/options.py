@@ -93,6 +93,18 @@ ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="Only notes of this context (folder).")
 ]
 
+TitleOption = Annotated[str, typer.Option("--title", help="Its title; else its first line.")]
+TopicOption = Annotated[
+    str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+BudgetOption = Annotated[
+    int,
+    typer.Option(
+        "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
+    ),
+]
+
 
 def make_filter(
     kind: list[str],

@@ -10,9 +10,16 @@ import typer
 
 from vaultmem.answers.notes import primed_json, unprimed_json
 from vaultmem.cli.opening import open_view
-from vaultmem.cli.options import AgentOption, AtOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
+    DryRunOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 _SHOWN = 12
@@ -20,9 +27,7 @@ _SHOWN = 12
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("prime", cls=PlainCommand)(prime)
-    app.command("primed", cls=PlainCommand)(primed)
-    app.command("unprime", cls=PlainCommand)(unprime)
+    add_commands(app, prime, primed, unprime)
 
 
 def prime(
@@ -39,9 +44,7 @@ def prime(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Take the source's word over edits made here.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change.")
-    ] = False,
+    dry_run: DryRunOption = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",

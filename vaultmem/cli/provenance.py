@@ -8,7 +8,7 @@ import typer
 
 from vaultmem.answers.history import explained_json, line_json
 from vaultmem.answers.notes import restored_json
-from vaultmem.cli.changes import align, say_commits
+from vaultmem.cli.history_text import align, say_commits
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -19,7 +19,7 @@ from vaultmem.cli.options import (
     VaultOption,
 )
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ _CUT = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("blame", cls=PlainCommand)(blame)
-    app.command("why", cls=PlainCommand)(why)
-    app.command("restore", cls=PlainCommand)(restore)
+    add_commands(app, blame, why, restore)
 
 
 def blame(

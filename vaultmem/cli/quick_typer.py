@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from typer import BadParameter
+from typer import BadParameter, Typer
 from typer.core import TyperCommand, TyperGroup
 
 _CONVERTERS: dict[object, Callable[[Any], Any]] = {
@@ -30,6 +30,13 @@ class PlainCommand(TyperCommand):
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
         return super().parse_args(ctx, args)
+
+
+def add_commands(app: Typer, *commands: Callable[..., None]) -> None:
+    """Add functions as commands of their names: `list_` is `list`, `mark_restore` has a dash."""
+    for command in commands:
+        name = command.__name__.strip("_").replace("_", "-")
+        app.command(name, cls=PlainCommand)(command)
 
 
 class PlainGroup(TyperGroup):

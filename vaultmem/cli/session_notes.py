@@ -8,9 +8,17 @@ import typer
 
 from vaultmem.answers.sessions import counted_json, decided_json
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption, read_text
+from vaultmem.cli.options import (
+    AgentOption,
+    JsonOption,
+    SessionOption,
+    TitleOption,
+    TopicOption,
+    VaultOption,
+    read_text,
+)
 from vaultmem.cli.output import emit_json, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import find_named, say_done
 
 TextArgument = Annotated[
@@ -20,11 +28,7 @@ TextArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the group."""
-    for name, command in (
-        *(("note", note), ("decide", decide), ("touch", touch)),
-        *(("turn", turn), ("summarize", summarize)),
-    ):
-        app.command(name, cls=PlainCommand)(command)
+    add_commands(app, note, decide, touch, turn, summarize)
 
 
 def note(
@@ -46,10 +50,8 @@ def note(
 
 def decide(
     text: TextArgument,
-    title: Annotated[str, typer.Option("--title", help="Its title; else its first line.")] = "",
-    context: Annotated[
-        str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
-    ] = "",
+    title: TitleOption = "",
+    context: TopicOption = "",
     tag: Annotated[
         list[str], typer.Option("--tag", metavar="TAG", help="A tag of the decision (repeatable).")
     ] = [],  # noqa: B006

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.answers.sessions import session_json
-from vaultmem.cli.changes import align, say_report
+from vaultmem.cli.history_text import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.core.safe_text import one_line
 

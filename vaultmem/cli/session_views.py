@@ -8,9 +8,9 @@ import typer
 
 from vaultmem.answers.sessions import chain_json, found_json, list_json, restore_json, shown_json
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import AgentOption, BudgetOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import (
     find_named,
     name_goal,
@@ -36,11 +36,7 @@ StatusOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the group."""
-    for name, command in (
-        *(("show", show), ("list", list_), ("search", search), ("chain", chain)),
-        *(("stats", stats), ("restore", restore), ("which", which)),
-    ):
-        app.command(name, cls=PlainCommand)(command)
+    add_commands(app, show, list_, search, chain, stats, restore, which)
 
 
 def show(
@@ -166,12 +162,7 @@ def stats(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
 def restore(
     name: NameArgument = "",
-    budget: Annotated[
-        int,
-        typer.Option(
-            "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
-        ),
-    ] = 0,
+    budget: BudgetOption = 0,
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",

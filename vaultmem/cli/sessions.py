@@ -8,11 +8,11 @@ import typer
 
 from vaultmem.answers.sessions import begun_json, closed_json
 from vaultmem.cli import session_notes, session_views
-from vaultmem.cli.changes import say_report
+from vaultmem.cli.history_text import say_report
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand, PlainGroup
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.session_text import find_named, say_done, say_recovered, say_restore
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ RelatedOption = Annotated[
 
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
-    for name, command in (
-        *(("start", start), ("resume", resume), ("fork", fork)),
-        *(("mark-restore", mark_restore), ("close", close)),
-    ):
-        app.command(name, cls=PlainCommand)(command)
+    add_commands(app, start, resume, fork, mark_restore, close)
     session_notes.register(app)
     session_views.register(app)
     parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")

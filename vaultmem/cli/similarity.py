@@ -10,7 +10,7 @@ from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("similar", cls=PlainCommand)(similar)
-    app.command("dedup", cls=PlainCommand)(dedup)
+    add_commands(app, similar, dedup)
 
 
 def similar(

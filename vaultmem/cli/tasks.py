@@ -8,9 +8,9 @@ import typer
 
 from vaultmem.answers.sessions import artifact_json, view_json
 from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import AgentOption, BudgetOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand, PlainGroup
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="[TASK]", help="The task's id or its start; else the last open.")
-]
-BudgetOption = Annotated[
-    int,
-    typer.Option(
-        "--budget", metavar="TOKENS", help="Tokens at most; else 2000.", show_default=False
-    ),
 ]
 NextOption = Annotated[str, typer.Option("--next", metavar="TEXT", help="What is to be done next.")]
 SummarizerOption = Annotated[
@@ -43,14 +37,9 @@ _COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "d
 def register(parent: typer.Typer) -> None:
     """Add the commands to the application."""
     app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
-    for name, command in (
-        *(("add", add), ("set", set_), ("list", list_), ("show", show)),
-        *(("history", history), ("expand", expand)),
-    ):
-        app.command(name, cls=PlainCommand)(command)
+    add_commands(app, add, set_, list_, show, history, expand)
     parent.add_typer(app, name="task", help="Keep tasks: what is to be done, and what is next.")
-    parent.command("handoff", cls=PlainCommand)(handoff)
-    parent.command("family", cls=PlainCommand)(family)
+    add_commands(parent, handoff, family)
 
 
 def add(

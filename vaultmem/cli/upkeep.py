@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
-from vaultmem.cli.changes import say_commits
+from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 
@@ -28,9 +28,7 @@ _YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("curate", cls=PlainCommand)(curate)
-    app.command("dream", cls=PlainCommand)(dream)
-    app.command("compact", cls=PlainCommand)(compact)
+    add_commands(app, curate, dream, compact)
 
 
 def curate(

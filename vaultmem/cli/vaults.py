@@ -11,14 +11,12 @@ from vaultmem.answers.health import created_json, synced_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    app.command("init", cls=PlainCommand)(init)
-    app.command("sync", cls=PlainCommand)(sync)
-    app.command("trust", cls=PlainCommand)(trust)
+    add_commands(app, init, sync, trust)
 
 
 def init(

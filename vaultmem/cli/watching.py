@@ -19,7 +19,7 @@ from vaultmem.answers.health import daemon_json, happened_json, watcher_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
-from vaultmem.cli.quick_typer import PlainCommand
+from vaultmem.cli.quick_typer import add_commands
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ _MAX_LOG = 1024 * 1024
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("watch", cls=PlainCommand)(watch)
+    add_commands(app, watch)
 
 
 def watch(
