@@ -10,7 +10,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -19,15 +19,26 @@ from support import git
 import vaultmem
 import vaultmem.errors
 from vaultmem.environment import read_settings
+from vaultmem.services.branching.branches import make_branch
+from vaultmem.services.branching.merge import merge_branch
+from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.notes.forget import forget_notes
+from vaultmem.services.notes.memory import Memory
+from vaultmem.services.notes.remember import remember
+from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.write import add_detail
 from vaultmem.services.tasks.change import add_task, change_task
 from vaultmem.services.tasks.view import hand_over
+from vaultmem.services.upkeep.compact import compact
+from vaultmem.services.upkeep.dream import dream
 from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.vault import Vault
+from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.vault import Vault, open_vault
 
 PACKAGE = Path(vaultmem.__file__).parent
 PAGE = PACKAGE.parent / "docs/api.md"
@@ -222,19 +233,21 @@ def _last_name(node: ast.Attribute | ast.Name) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id
 
 
-#: Long ago: no file and no process is as old.
+#: Long ago, and a year later: no file and no process is as old.
 THEN = datetime(2001, 2, 3, 4, 5, 6)
+LATER = datetime(2002, 2, 3, 4, 5, 6)
 
 
 @pytest.fixture
 def long_ago(tmp_path: Path, home: Path) -> Iterator[Callable[..., Vault]]:
-    """Return a function that opens one vault, made then and by a clock that stands still."""
+    """Return a function that opens one vault by a clock that stands still, for good."""
     vaults: list[Vault] = []
 
-    def open_one(agent: str = "") -> Vault:
+    def open_one(agent: str = "", at: datetime = THEN) -> Vault:
         settings = read_settings(agent)
-        settings["now"] = THEN.timestamp
+        settings["now"] = at.timestamp
         vaults.append(create_vault(tmp_path / "vault", **settings).vault)
+        sync_vault(vaults[-1])
         return vaults[-1]
 
     yield open_one
@@ -242,30 +255,68 @@ def long_ago(tmp_path: Path, home: Path) -> Iterator[Callable[..., Vault]]:
         vault.close()
 
 
-def test_the_clock_that_was_given_dates_all_that_is_written(
-    long_ago: Callable[..., Vault],
-) -> None:
+def test_the_clock_that_was_given_dates_sessions_and_tasks(long_ago: Callable[..., Vault]) -> None:
     vault = long_ago("claude")
     start_session(vault, NewSession("s-1", goal="Sail"))
     add_detail(vault, "s-1", "The crew came aboard.")
-    made = remember(vault, Memory("The gangway opens at six."))
     task = add_task(vault, "Paint the hull")
-    vaultmem.sync_vault(vault)
+    sync_vault(vault)
     change_task(vault, task.id, next_step="Buy paint")
     hand_over(vault, task, "The paint is bought.")
     close_session(vault, "s-1")
     save_checkpoint(vault, "the day")
-    person = long_ago()
-    vaultmem.sync_vault(person)
-    vaultmem.promote_notes(person, [made.path])
 
-    dates = set(git(vault.root, "log", "--format=%at%n%ct").split())
-    assert dates == {str(int(THEN.timestamp()))}
     session = (vault.root / "sessions/s-1.md").read_text()
     assert f"started: {THEN.isoformat()}" in session
     assert f"ended: {THEN.isoformat()}" in session
     assert f"{THEN:%H:%M} The crew came aboard." in session
-    year = str(datetime.now().year)
-    for note in vault.root.rglob("*.md"):
-        assert year not in note.read_text(), note
-        assert year not in note.name
+    check_dates(vault, THEN)
+
+
+def test_the_clock_that_was_given_dates_all_that_notes_go_through(
+    long_ago: Callable[..., Vault],
+) -> None:
+    vault = long_ago("claude")
+    made, other, third = (
+        remember(vault, Memory(text), force=True).path
+        for text in (
+            "The gangway opens at six.",
+            "Oars are kept under the third thwart, and the spare rowlocks in the stern locker.",
+            "The harbour office closes on Sundays, and nobody answers its telephone then.",
+        )
+    )
+    save_checkpoint(vault, "the day")
+    person = long_ago()
+    make_branch(person, "side")
+    set_note_property(person, PurePosixPath(made), "pinned", True)
+    save_checkpoint(person, "pinned")
+    vaultmem.change_state(person, [other], vaultmem.State.STALE, "the boat was sold")
+    side = open_vault(vault.root, agent="claude", ref="side", now=THEN.timestamp)
+    remember(side, Memory("Flags are in the chest by the mast."), force=True)
+    side.close()
+    merge_branch(person, "side")
+    restore_note(person, made, "side")
+    rename_note(person, third, "notes/office.md")
+    vaultmem.supersede_note(person, other, made)
+    save_checkpoint(person, "moved")
+    forget_notes(person, [r for r in person.view.records() if r.path == other], "said twice")
+    check_dates(person, THEN)
+
+    late = long_ago(at=LATER)
+    assert compact(late).steps
+    ask_pack(late, AskPack("gangway", receipt=True))
+    dream(late)
+    save_checkpoint(late, "a year later", even_if_clean=True)
+    check_dates(late, THEN, LATER)
+
+
+def check_dates(vault: Vault, *allowed: datetime) -> None:
+    """See that commits, notes and receipts have no other dates."""
+    stamps = {str(int(at.timestamp())) for at in allowed}
+    assert set(git(vault.root, "log", "--all", "--format=%at%n%ct").split()) == stamps
+    files = [file for file in vault.root.rglob("*.md") if ".git" not in file.parts]
+    files += vault.receipts.files()
+    found = {
+        year for file in files for year in re.findall(r"20[012]\d-\d\d-\d\d", file.read_text())
+    }
+    assert found <= {f"{at:%Y-%m-%d}" for at in allowed}

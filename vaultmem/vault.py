@@ -63,9 +63,11 @@ class Vault:
 
     `author` is who writes; its agent is empty where nobody named one, so that a person gives the
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
-    `now` tells the time of what is written, weighed and shown, in seconds since the epoch.
-    `tokenizer` and `environment` are as `open_vault` has them. With `postpones_index`, what is
-    written is left for the next sync to index.
+    `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
+    something takes, and whether a file has settled since it was saved, is measured and not dated:
+    that is for `time.monotonic` and `time.time_ns`. `tokenizer` and `environment` are as
+    `open_vault` has them. With `postpones_index`, what is written is left for the next sync to
+    index.
     """
 
     def __init__(

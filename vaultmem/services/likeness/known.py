@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
@@ -78,7 +77,7 @@ def take_in(vault: Vault, note: Note, telling: Telling) -> str | None:
         return None
     author = vault.author
     said = (telling.tags, telling.refs, telling.pinned)
-    saying = Saying(author.agent, author.session, _now(vault), *said)
+    saying = Saying(author.agent, author.session, vault.local_time(), *said)
     try:
         return add_saying(note, section, likeness, saying)
     except RefusedError:  # Its properties cannot be edited by position.
@@ -134,10 +133,6 @@ def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
     return tuple(
         each for each in near if each.likeness.is_contradiction and each.note.state in _OPEN_STATES
     )
-
-
-def _now(vault: Vault) -> datetime:
-    return datetime.fromtimestamp(vault.now()).replace(microsecond=0)
 
 
 class Nearby(NamedTuple):

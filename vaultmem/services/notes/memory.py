@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
@@ -54,7 +53,7 @@ def compose_note(
         "state": state.value,
         "pinned": True if memory.pinned else None,
         "tags": memory.tags or None,
-        "created": datetime.fromtimestamp(vault.now()).replace(microsecond=0),
+        "created": vault.local_time(),
         "confidence": memory.confidence,
         "source": source,
         "agent": None if vault.is_person else vault.author.agent,

@@ -51,7 +51,7 @@ def curate(vault: Vault, progress: Callable[[int, int], None] | None = None) -> 
         *_find_broken(vault, records),
     ]
     head = vault.head()
-    made = datetime.fromtimestamp(vault.now()).isoformat(timespec="seconds")
+    made = vault.local_time().isoformat(timespec="seconds")
     order = list(Action)
     kept = sorted(_keep_first(found), key=lambda each: (order.index(each.action), each.path))
     return Report(made, head.commit if head else "", tuple(kept))

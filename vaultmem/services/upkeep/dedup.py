@@ -86,7 +86,7 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
         ConflictError, RefusedError: as for `apply_merges`.
     """
     changes: dict[PurePosixPath, Edit] = {}
-    at = datetime.fromtimestamp(vault.now())
+    at = vault.local_time()
     for merge in merges:
         drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
         if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):

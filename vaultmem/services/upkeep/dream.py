@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -93,7 +93,7 @@ def dream_if_due(vault: Vault) -> Dream | None:
     days = _EVERY[every]
     if not days:
         return None
-    now = datetime.fromtimestamp(vault.now())
+    now = vault.local_time()
     night = now.replace(hour=3, minute=0, second=0, microsecond=0)
     if now < night:
         night -= timedelta(days=1)
@@ -141,7 +141,7 @@ def _end_line(text: str) -> str:
 
 
 def _tell_diary(vault: Vault, promoted: Sequence[Candidate]) -> str:
-    day = datetime.fromtimestamp(vault.now()).date()
+    day = vault.local_time().date()
     told = ", ".join(f"{link_to(each.path)} {each.strength.score:.2f}" for each in promoted)
     return f"- {day}: {told}\n"
 
