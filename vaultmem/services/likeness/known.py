@@ -33,7 +33,7 @@ _OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 _NEAR = 3
 
 
-class Telling(NamedTuple):
+class NewMemory(NamedTuple):
     """What is to be remembered, as far as it decides where: an empty field was not given."""
 
     text: str
@@ -59,24 +59,24 @@ class Known(NamedTuple):
     near: tuple[SimilarNote, ...]
 
 
-def look_up(vault: Vault, telling: Telling) -> Known:
+def find_known(vault: Vault, new: NewMemory) -> Known:
     """Return what the vault knows of a memory, by its index; only a new index is filled first."""
     if not vault.state.get("view"):
         sync_vault(vault)
-    found = find_similar(vault, telling.asked)
+    found = find_similar(vault, new.asked)
     for each in found:
-        if says_same(vault, each.likeness) and may_take_in(vault, each, telling):
+        if says_same(vault, each.likeness) and may_absorb_similar(vault, each, new):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR])
     return Known(None, tuple(found[:_NEAR]))
 
 
-def take_in(vault: Vault, note: Note, telling: Telling) -> str | None:
+def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
     """Return the note's text with the memory taken in; None if it does not say the same now."""
-    section, likeness = match_note(note, telling.asked)
-    if not says_same(vault, likeness) or not may_take(vault, note, likeness, telling):
+    section, likeness = match_note(note, new.asked)
+    if not says_same(vault, likeness) or not may_absorb(vault, note, likeness, new):
         return None
     author = vault.author
-    said = (telling.tags, telling.refs, telling.pinned)
+    said = (new.tags, new.refs, new.pinned)
     saying = Saying(author.agent, author.session, vault.local_time(), *said)
     try:
         return add_saying(note, section, likeness, saying)
@@ -91,32 +91,32 @@ def add_saying(note: Note, section: Section, likeness: Likeness, said: Saying) -
     return confirm_note(note, section, likeness.added, said)
 
 
-def may_take_in(vault: Vault, similar: SimilarNote, telling: Telling) -> bool:
+def may_absorb_similar(vault: Vault, similar: SimilarNote, new: NewMemory) -> bool:
     """Tell whether a note may take a memory in: same kind, context and authority, state open."""
-    return may_take(vault, similar.note, similar.likeness, telling)
+    return may_absorb(vault, similar.note, similar.likeness, new)
 
 
-def may_take(vault: Vault, note: Note, likeness: Likeness, telling: Telling) -> bool:
+def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> bool:
     """Tell whether a note may take in what it says, or nearly says, already."""
     path, adds = str(note.path), bool(likeness.added)
     if note.state not in _OPEN_STATES or note.matter.problem:
         return False
-    is_fact_of_decision = telling.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
-    if note.kind is not telling.kind and (adds or not is_fact_of_decision):
+    is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
+    if note.kind is not new.kind and (adds or not is_fact_of_decision):
         return False
     if path.startswith("primed/") or (adds and path in PINNED_FILES):
         return False
-    if note.kind in INSTRUCTION_KINDS and (adds or note.state is not telling.state):
+    if note.kind in INSTRUCTION_KINDS and (adds or note.state is not new.state):
         return False  # Another text would end its trust; another state is another authority.
-    if telling.is_state_given and telling.state is State.ACTIVE and note.state is State.CANDIDATE:
+    if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
         return False
-    if telling.is_state_given and telling.state not in _OPEN_STATES:
+    if new.is_state_given and new.state not in _OPEN_STATES:
         return False
     if adds and note.pinned and not vault.is_person:
         return False  # What is pinned stands in every pack.
-    if telling.title and telling.title != note.title and is_brief(telling.text):
+    if new.title and new.title != note.title and is_brief(new.text):
         return False  # "42" under one title is another fact than under another.
-    return _is_same_context(vault, note_context(note.path), telling.context)
+    return _is_same_context(vault, note_context(note.path), new.context)
 
 
 def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:

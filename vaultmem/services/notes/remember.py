@@ -15,11 +15,11 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.known import (
     Known,
     Nearby,
-    Telling,
+    NewMemory,
+    absorb,
     describe_similar,
-    look_up,
+    find_known,
     name_contradicted,
-    take_in,
 )
 from vaultmem.services.notes.memory import (
     Links,
@@ -85,13 +85,13 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     check_memory(
         memory, compose_note(vault, memory, title, state).encode("utf-8"), vault, str(folder)
     )
-    telling = _tell(vault, memory, state)
+    new = _as_new(vault, memory, state)
 
     def plan(change: Change) -> Remembered:
-        known = Known(None, ()) if force else look_up(change.seen, telling)
+        known = Known(None, ()) if force else find_known(change.seen, new)
         event = Event("write", "write: {paths}", vault.author, intent="observe")
         change.leave(event)
-        taken = _take_in(change, known, telling)
+        taken = _absorb(change, known, new)
         return taken or _put_new(change, memory, title, state, known.near)
 
     return write(vault, plan).value
@@ -109,8 +109,8 @@ def _put_new(
     return Remembered(str(path), blob_id(data), title, state, similar=describe_similar(seen, near))
 
 
-def _tell(vault: Vault, memory: Memory, state: State) -> Telling:
-    return Telling(
+def _as_new(vault: Vault, memory: Memory, state: State) -> NewMemory:
+    return NewMemory(
         text=memory.text,
         title=memory.title,
         context=memory.context,
@@ -123,7 +123,7 @@ def _tell(vault: Vault, memory: Memory, state: State) -> Telling:
     )
 
 
-def _take_in(change: Change, known: Known, telling: Telling) -> Remembered | None:
+def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
     """Let a note take the memory in; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
@@ -132,14 +132,14 @@ def _take_in(change: Change, known: Known, telling: Telling) -> Remembered | Non
         note = change.read(target.note.path)
     except NoteNotFoundError:
         return None
-    text = take_in(change.seen, note, telling)
+    text = absorb(change.seen, note, new)
     if text is None:
         return None
     data = replace_text(change, note, lambda _: text)
-    return _say_taken(change.seen, target, blob_id(data), known.near)
+    return _describe_absorbed(change.seen, target, blob_id(data), known.near)
 
 
-def _say_taken(
+def _describe_absorbed(
     vault: Vault, target: SimilarNote, blob: str, near: tuple[SimilarNote, ...]
 ) -> Remembered:
     note, added = target.note, target.likeness.added

@@ -93,12 +93,12 @@ def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
     for each in proposals:
         state = State.DEPRECATED if each.into else NEW_STATES[each.action]
         counts[state] = counts.get(state, 0) + 1
-    told = ", ".join(f"{number} {state}" for state, number in counts.items())
+    counted = ", ".join(f"{number} {state}" for state, number in counts.items())
     body = tuple(
         f"{each.path}: {each.action.replace('_', ' ')}, {check_reason(each.reason)}"
         for each in proposals
     )
-    return Event("curate", f"curate: {told}", vault.author, body, "refine")
+    return Event("curate", f"curate: {counted}", vault.author, body, "refine")
 
 
 def _is_done(note: Note, proposal: Proposal) -> bool:

@@ -149,7 +149,7 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
     head = vault.head()
     before = head.commit[:12] if head else ""
     count = f"{len(steps)} note{'s' if len(steps) != 1 else ''}"
-    told = {
+    done = {
         DecayStep.SUMMARY: f"{count} to a summary",
         DecayStep.KEYWORDS: f"{count} to keywords",
         DecayStep.STALE: f"{count} stale",
@@ -162,4 +162,4 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
     ]
     if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
         body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
-    return Event("compact", f"compact: {told[step]}", vault.author, tuple(body), "refine")
+    return Event("compact", f"compact: {done[step]}", vault.author, tuple(body), "refine")

@@ -57,7 +57,7 @@ def curate(vault: Vault, progress: Callable[[int, int], None] | None = None) -> 
     return Report(made, head.commit if head else "", tuple(kept))
 
 
-def tell_use(use: Use) -> tuple[str, ...]:
+def describe_use(use: Use) -> tuple[str, ...]:
     """Return the evidence of a note's use: when it was written, when and how often recalled."""
     written = f"written {datetime.fromtimestamp(use.written).date()}"
     if not use.times:
@@ -134,16 +134,16 @@ def _find_idle(
         waited = "never promoted, and " if state is State.CANDIDATE else ""
         reason = f"{waited}not asked for in {int(days)} days"
         if record.pinned:
-            told = (*tell_use(use), "pinned: only a person moves it")
-            yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, told)
+            evidence = (*describe_use(use), "pinned: only a person moves it")
+            yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
         else:
-            yield Proposal(action, record.path, record.blob, reason, tell_use(use))
+            yield Proposal(action, record.path, record.blob, reason, describe_use(use))
 
 
 def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
     for pair in pairs.contradicting:
         ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: str(note.path))
-        told = tuple(
+        evidence = tuple(
             f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
             if pair.ours is ours
             else f"{each.kind}: {each.theirs or 'nothing'} here, {each.ours or 'nothing'} there"
@@ -152,16 +152,21 @@ def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
         reason = f"another value of the same thing is in {theirs.path}"
         place = (str(theirs.path), theirs.blob)
         yield Proposal(
-            Action.CONTRADICTION, str(ours.path), ours.blob, reason, told[:_MAX_EVIDENCE], *place
+            Action.CONTRADICTION,
+            str(ours.path),
+            ours.blob,
+            reason,
+            evidence[:_MAX_EVIDENCE],
+            *place,
         )
 
 
 def _find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
     for record in records:
         if record.state == State.QUARANTINED:
-            told = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")
+            evidence = (_read_reason(vault, record.path), f"by {record.agent or 'a person'}")
             reason = "quarantined: release it, or forget it"
-            yield Proposal(Action.REVIEW_QUARANTINED, record.path, record.blob, reason, told)
+            yield Proposal(Action.REVIEW_QUARANTINED, record.path, record.blob, reason, evidence)
 
 
 def _read_reason(vault: Vault, path: str) -> str:
@@ -181,5 +186,5 @@ def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Propos
             broken.setdefault(found.source, []).append(place)
     for path, places in broken.items():
         reason = f"{len(places)} link{'s' if len(places) > 1 else ''} to notes that are not there"
-        told = tuple(places[:_MAX_EVIDENCE])
-        yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, told)
+        evidence = tuple(places[:_MAX_EVIDENCE])
+        yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, evidence)

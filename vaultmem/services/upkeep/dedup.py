@@ -15,7 +15,7 @@ from vaultmem.core.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.lifecycle.supersede import plan_supersession
 from vaultmem.services.lifecycle.transition import name_mover
-from vaultmem.services.likeness.known import Telling, add_saying, may_take
+from vaultmem.services.likeness.known import NewMemory, add_saying, may_absorb
 from vaultmem.services.likeness.pairs import Pair, compare_vault
 from vaultmem.services.likeness.similar import Asked, match_note
 from vaultmem.services.reading.read_notes import read_note
@@ -95,7 +95,7 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
         planned = plan_supersession(drop, keep.path, reason, mover, alias)
         for path, change in planned.items():
-            steps = [_take_text(drop, at), change] if path == keep.path else [change]
+            steps = [_absorb_text(drop, at), change] if path == keep.path else [change]
             before = [changes[path]] if path in changes else []
             changes[path] = _chain([*before, *steps])
     return changes
@@ -125,15 +125,15 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
         plan_supersession(drop, keep.path, "", mover)
     except RefusedError:
         return False
-    return may_take(vault, keep, pair.likeness, _tell(drop))
+    return may_absorb(vault, keep, pair.likeness, _as_new(drop))
 
 
-def _tell(note: Note) -> Telling:
+def _as_new(note: Note) -> NewMemory:
     place = (note.body, note.title, note_context(note.path), note.kind, note.state, True)
-    return Telling(*place, note.tags, note.refs, False)
+    return NewMemory(*place, note.tags, note.refs, False)
 
 
-def _take_text(drop: Note, at: datetime) -> Edit:
+def _absorb_text(drop: Note, at: datetime) -> Edit:
     """Return the change by which a note takes in what another says."""
 
     def change(note: Note) -> str:

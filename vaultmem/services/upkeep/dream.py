@@ -106,7 +106,7 @@ def dream_if_due(vault: Vault) -> Dream | None:
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:
     """Set the states, name the notes, write the diary, and commit that and nothing else."""
     bullets = [(name_heading(each.kind), each.bullet) for each in promoted]
-    line = _tell_diary(machine, promoted)
+    line = _make_diary_line(machine, promoted)
 
     def plan(change: Change) -> None:
         for each in promoted:
@@ -140,20 +140,20 @@ def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _tell_diary(vault: Vault, promoted: Sequence[Candidate]) -> str:
+def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
     day = vault.local_time().date()
-    told = ", ".join(f"{link_to(each.path)} {each.strength.score:.2f}" for each in promoted)
-    return f"- {day}: {told}\n"
+    named = ", ".join(f"{link_to(each.path)} {each.strength.score:.2f}" for each in promoted)
+    return f"- {day}: {named}\n"
 
 
 def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
-    body = tuple(f"{each.path}: {_tell_promotion(each)}" for each in promoted)
+    body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in promoted)
     count = f"{len(promoted)} note{'s' if len(promoted) != 1 else ''}"
     only = (*(each.path for each in promoted), str(MEMORY), str(DREAMS))
     return Event("promote", f"promote: {count}, by dream", vault.author, body, "refine", only=only)
 
 
-def _tell_promotion(each: Candidate) -> str:
+def _describe_promotion(each: Candidate) -> str:
     step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
     found = each.strength
     counts = f"{found.recalls} recalls, {found.queries} questions, {found.days} days"

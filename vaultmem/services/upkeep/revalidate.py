@@ -55,7 +55,7 @@ def find_changed_refs(
     """
     wanted = _find_paths(vault, records)
     since = min((int(uses[note].written) for note in wanted), default=0)
-    told: dict[str, list[str]] = {}
+    found_by_note: dict[str, list[str]] = {}
     for place in _find_places(vault) if wanted else ():
         names = sorted({n for paths in wanted.values() for p in paths for n in place.name(p)})
         commits: dict[str, list[FileCommit]] = {}
@@ -67,9 +67,11 @@ def find_changed_refs(
         for note, paths in wanted.items():
             for path in paths:
                 for name in place.name(path):
-                    if text := _tell(path, commits[name], uses[note].written, name in there):
-                        told.setdefault(note, []).append(text)
-    return {note: tuple(texts[:_MAX_TOLD]) for note, texts in told.items()}
+                    if text := _describe_change(
+                        path, commits[name], uses[note].written, name in there
+                    ):
+                        found_by_note.setdefault(note, []).append(text)
+    return {note: tuple(texts[:_MAX_TOLD]) for note, texts in found_by_note.items()}
 
 
 def _find_paths(vault: Vault, records: Sequence[NoteRecord]) -> dict[str, list[str]]:
@@ -97,7 +99,9 @@ def _find_places(vault: Vault) -> Iterator[_Place]:
             yield _Place(git, tuple(dict.fromkeys(("" if inside == "." else f"{inside}/", ""))))
 
 
-def _tell(path: str, commits: Sequence[FileCommit], written: float, is_there: bool) -> str:
+def _describe_change(
+    path: str, commits: Sequence[FileCommit], written: float, is_there: bool
+) -> str:
     """Return what happened to a file after a note was written, "" for nothing."""
     later = [commit for commit in commits if commit.at > written + 1]
     if not later:
@@ -132,10 +136,10 @@ def find_doubtful(
         note = _read(vault, record) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
             reasons.append("of low confidence, and nobody confirmed it")
-            evidence.append(f"confidence {record.confidence:g}, {_tell_age(uses, record, days)}")
+            evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
         if note and days > OLD_DAYS and (claim := _find_claim(record, note)):
             reasons.append("an old claim about an environment")
-            evidence.append(f'"{claim}", {_tell_age(uses, record, days)}')
+            evidence.append(f'"{claim}", {_say_age(uses, record, days)}')
         if reasons:
             reason = "; ".join(reasons)
             yield Proposal(Action.REVALIDATE, record.path, record.blob, reason, tuple(evidence))
@@ -159,6 +163,6 @@ def _read(vault: Vault, record: NoteRecord) -> Note | None:
         return None
 
 
-def _tell_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
+def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
     day = datetime.fromtimestamp(uses[record.path].written).date()
     return f"written {day}, {int(days)} days ago"
