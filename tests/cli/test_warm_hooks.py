@@ -16,7 +16,7 @@ from test_warm import answering
 from watchers import ask, find_socket, watch_process
 
 import vaultmem
-from vaultmem.cli.events import answer_plainly
+from vaultmem.cli.hook import answer_plainly
 from vaultmem.cli.start import MAX_INPUT, is_warm, make_words
 from vaultmem.core.hook_payload import MAX_PAYLOAD
 from vaultmem.services.reading.sync import sync_vault

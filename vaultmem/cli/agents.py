@@ -163,7 +163,7 @@ def hook(
 
     The reason for silence is in `vaultmem doctor`.
     """
-    from vaultmem.cli.events import answer_hook
+    from vaultmem.cli.hook import answer_hook
 
     answer_hook(event, form, wait, vault, agent)
 
@@ -216,6 +216,6 @@ def mcp(
     ref: RefOption = "",
 ) -> None:
     """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
-    from vaultmem.cli.serving import serve_mcp
+    from vaultmem.cli.mcp import serve_mcp
 
     serve_mcp(vault, agent, ref, read_only, port if http else 0, token_file)

@@ -64,11 +64,11 @@ def _run_here(arguments: list[str]) -> None:
 def _run_plainly(command: str, arguments: list[str]) -> int | None:
     """Run what clients start, without the library for command lines; None if that cannot be."""
     if command == "hook":
-        from vaultmem.cli.events import answer_plainly
+        from vaultmem.cli.hook import answer_plainly
 
         return answer_plainly(arguments)
     if command == "mcp":
-        from vaultmem.cli.serving import serve_plainly
+        from vaultmem.cli.mcp import serve_plainly
 
         return serve_plainly(arguments)
     return None

@@ -148,29 +148,14 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
 
 
 def _delete(vault: Vault, given: Mapping[str, Any]) -> str:
-    path = _parse(given["path"])
-    if path == PurePosixPath("."):
-        raise RefusedError(f"Cannot delete the {ROOT} directory itself")
-    found = _find(vault, path)
-    records = [found] if found is not None else _below(vault, path)
-    if not records:
-        raise NoteNotFoundError(f"The path {given['path']} does not exist")
-    if pinned := [record.path for record in records if record.pinned]:
-        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not deleted")
-    forget_notes(vault, records)
+    forget_notes(vault, _choose(vault, given["path"], "delete"))
     return f"Successfully deleted {given['path']}"
 
 
 def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
     old, new = _parse(given["old_path"]), _parse(given["new_path"])
-    if old == PurePosixPath("."):
-        raise RefusedError(f"Cannot rename the {ROOT} directory itself")
+    records = _choose(vault, given["old_path"], "rename")
     found = _find(vault, old)
-    records = [found] if found is not None else _below(vault, old)
-    if not records:
-        raise NoteNotFoundError(f"The path {given['old_path']} does not exist")
-    if pinned := [record.path for record in records if record.pinned]:
-        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not renamed")
     targets = {
         record.path: _with_suffix(new)
         if found is not None
@@ -232,6 +217,25 @@ def _need(vault: Vault, given: object) -> NoteRecord:
     if found is None:
         raise NoteNotFoundError(f"The path {given} does not exist. Provide a valid path.")
     return found
+
+
+def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
+    """Return the note of that path, or those in that folder, to be deleted or renamed.
+
+    Raises:
+        RefusedError: it is the folder of all notes, or one of them is pinned.
+        NoteNotFoundError: there is no such path.
+    """
+    path = _parse(given)
+    if path == PurePosixPath("."):
+        raise RefusedError(f"Cannot {verb} the {ROOT} directory itself")
+    found = _find(vault, path)
+    records = [found] if found is not None else _below(vault, path)
+    if not records:
+        raise NoteNotFoundError(f"The path {given} does not exist")
+    if pinned := [record.path for record in records if record.pinned]:
+        raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not {verb}d")
+    return records
 
 
 def _below(vault: Vault, path: PurePosixPath) -> list[NoteRecord]:

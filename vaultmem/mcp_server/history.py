@@ -13,12 +13,11 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
-from vaultmem.core.lifecycle import State
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text, show_page
 from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
-from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, see_at
+from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, read_shown, see_at
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
@@ -88,22 +87,12 @@ def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
 def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.history.blame import blame_note
 
-    _check_shown(vault, _need(given, "path"), given)
-    found = blame_note(vault, given["path"], given.get("at", ""))
+    path = _need(given, "path")
+    read_shown(vault, given)  # Nobody reads line by line what is not shown as a whole.
+    found = blame_note(vault, path, given.get("at", ""))
     lines, cut = fit_rows(found.lines, lambda each: str(line_json(each, found.ends)))
     rows = [line_json(line, found.ends) for line in lines]
     return _answer(list(map(_describe_line, lines)), "blame", rows, cut)
-
-
-def _check_shown(vault: Vault, path: str, given: dict[str, Any]) -> None:
-    """Let nobody read line by line what is not shown as a whole."""
-    from vaultmem.services.reading.read_notes import get_note
-
-    note = get_note(see_at(vault, given), path).note
-    if note.state == State.QUARANTINED:
-        raise RefusedError(
-            f"{note.path}: quarantined, so it is not shown here; a person can read the file"
-        )
 
 
 def _why(vault: Vault, given: dict[str, Any]) -> Answer:

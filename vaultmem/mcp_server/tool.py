@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.json_values import as_plain
+from vaultmem.core.lifecycle import State
 from vaultmem.core.tokens import count_tokens
+from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.schemas import Schema
 
 if TYPE_CHECKING:
+    from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.vault import Vault
 
 
@@ -60,6 +63,22 @@ def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
     from vaultmem.services.reading.look import look_at
 
     return look_at(vault, given.get("at", ""))
+
+
+def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
+    """Return the note or section that the arguments name, if it may be shown to an agent.
+
+    Raises:
+        RefusedError: it is quarantined.
+    """
+    from vaultmem.services.reading.read_notes import get_note
+
+    found = get_note(see_at(vault, given), given["path"])
+    if found.note.state == State.QUARANTINED:
+        raise RefusedError(
+            f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"
+        )
+    return found
 
 
 class Answer(NamedTuple):
