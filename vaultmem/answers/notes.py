@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def records_json(records: Iterable[NoteRecord]) -> dict[str, Any]:
     """Return a list of notes."""
-    return {"notes": list(map(record_json, records))}
+    return {"notes": list(map(_record_json, records))}
 
 
-def record_json(record: NoteRecord) -> dict[str, Any]:
+def _record_json(record: NoteRecord) -> dict[str, Any]:
     """Return what is known of a note without reading it."""
     return {
         "path": record.path,

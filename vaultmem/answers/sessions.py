@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def session_json(session: Session) -> dict[str, Any]:
     """Return a session with its lists and texts."""
     return {
-        **facts_json(session.facts),
+        **_facts_json(session.facts),
         "decisions": session.decisions,
         "questions": session.questions,
         "answered": session.answered,
@@ -33,7 +33,7 @@ def session_json(session: Session) -> dict[str, Any]:
     }
 
 
-def facts_json(facts: SessionFacts) -> dict[str, Any]:
+def _facts_json(facts: SessionFacts) -> dict[str, Any]:
     """Return a session whose lists are counted."""
     return {
         "session": facts.id,
@@ -77,11 +77,11 @@ def begun_json(begun: Begun, restored: Restore | None) -> dict[str, Any]:
         "new": begun.is_new,
         "restore": restored.text if restored else None,
         "restored": begun.restore or None,
-        "recovered": list(map(recovered_json, begun.recovered)),
+        "recovered": list(map(_recovered_json, begun.recovered)),
     }
 
 
-def recovered_json(each: Recovered) -> dict[str, Any]:
+def _recovered_json(each: Recovered) -> dict[str, Any]:
     """Return a session whose process was gone, and what was done about it."""
     return {
         "session": each.session,
@@ -113,13 +113,13 @@ def closed_json(done: Closed) -> dict[str, Any]:
 
 def list_json(found: Iterable[SessionFacts], recovered: Iterable[Recovered]) -> dict[str, Any]:
     """Return sessions, and those that were recovered before they were listed."""
-    listed = list(map(facts_json, found))
-    return {"sessions": listed, "recovered": list(map(recovered_json, recovered))}
+    listed = list(map(_facts_json, found))
+    return {"sessions": listed, "recovered": list(map(_recovered_json, recovered))}
 
 
 def found_json(found: Sequence[FoundSession]) -> dict[str, Any]:
     """Return the sessions that answer a question, each with the sections that do."""
-    return {"sessions": [{**facts_json(each.facts), "hits": _hits_json(each)} for each in found]}
+    return {"sessions": [{**_facts_json(each.facts), "hits": _hits_json(each)} for each in found]}
 
 
 def _hits_json(found: FoundSession) -> list[dict[str, Any]]:
@@ -137,14 +137,14 @@ def chain_json(chain: Chain) -> dict[str, Any]:
             "session": link.session,
             "relation": link.relation,
             "by": link.by,
-            "facts": facts_json(link.facts) if link.facts else None,
+            "facts": _facts_json(link.facts) if link.facts else None,
         }
         for link in chain.earlier
     ]
     followers = [
-        {"relation": relation, "facts": facts_json(facts)} for relation, facts in chain.followers
+        {"relation": relation, "facts": _facts_json(facts)} for relation, facts in chain.followers
     ]
-    return {"session": facts_json(chain.session), "earlier": earlier, "followers": followers}
+    return {"session": _facts_json(chain.session), "earlier": earlier, "followers": followers}
 
 
 def restore_json(made: Restore) -> dict[str, Any]:
