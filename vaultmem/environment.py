@@ -1,4 +1,4 @@
-"""What the environment says to a front end: the one place where vaultmem's variables are read."""
+"""What the environment says of opening a vault: read for the front ends, never by the library."""
 
 from __future__ import annotations
 

@@ -65,9 +65,8 @@ class Vault:
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
     `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
     something takes, and whether a file has settled since it was saved, is measured and not dated:
-    that is for `time.monotonic` and `time.time_ns`. `tokenizer` and `environment` are as
-    `open_vault` has them. With `postpones_index`, what is written is left for the next sync to
-    index.
+    that is for `time.monotonic` and `time.time_ns`. `environment` is as `open_vault` has it. With
+    `postpones_index`, what is written is left for the next sync to index.
     """
 
     def __init__(
@@ -76,12 +75,10 @@ class Vault:
         config: Config,
         folders: UserFolders,
         author: Author,
-        ref: str = "",
-        now: Callable[[], float] = time.time,
-        *,
-        keeps_receipts: bool = False,
-        tokenizer: str = "",
-        environment: Mapping[str, str] = _NOTHING,
+        ref: str,
+        now: Callable[[], float],
+        keeps_receipts: bool,
+        environment: Mapping[str, str],
     ) -> None:
         self.root = root
         self.config = config
@@ -90,7 +87,6 @@ class Vault:
         self.author = author
         self.ref = ref
         self.now = now
-        self.tokenizer = tokenizer
         self.environment = environment
         self.postpones_index = False
         self._lender: Vault | None = None
@@ -234,17 +230,8 @@ def open_vault(
     root = _find_root(path)
     config = config or read_config(root)
     author = Author(agent or config.agent, session, tool_call)
-    return Vault(
-        root,
-        config,
-        folders or find_user_folders(_NOTHING),
-        author,
-        ref or config.ref,
-        now,
-        keeps_receipts=keeps_receipts,
-        tokenizer=tokenizer,
-        environment=environment,
-    )
+    own = folders or find_user_folders(_NOTHING)
+    return Vault(root, config, own, author, ref or config.ref, now, keeps_receipts, environment)
 
 
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:

@@ -19,7 +19,8 @@ COUNTS = json.loads((TEXTS / "counts.json").read_text())
 
 
 @pytest.fixture
-def estimate_again() -> Iterator[None]:
+def estimate_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("vaultmem.storage.tokenizer._used", "")
     yield
     set_tokenizer(None)
 

@@ -19,14 +19,25 @@ VARIABLE = "VAULTMEM_TOKENIZER"
 _PACKAGES = ("tiktoken", "bpe_openai")
 
 
+#: The encoding in which this process counts, "" for the estimate.
+_used = ""
+
+
 def use_tokenizer(name: str) -> None:
     """Count tokens exactly from now on, in this process, where an encoding is named.
 
     Raises:
         VaultError: no package that knows it is installed.
     """
+    global _used
     if name:
         set_tokenizer(load_tokenizer(name))
+        _used = name
+
+
+def name_tokenizer() -> str:
+    """Return the encoding in which this process counts, empty for the estimate."""
+    return _used
 
 
 def load_tokenizer(name: str) -> Callable[[str], int]:

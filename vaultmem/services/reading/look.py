@@ -181,9 +181,7 @@ def _index_unseen(
         ]
         batch = Batch(vault)
         with vault.state.transaction():
-            for number, (path, (note, _, _)) in enumerate(
-                read_notes(vault.root, jobs, vault.tokenizer), start
-            ):
+            for number, (path, (note, _, _)) in enumerate(read_notes(vault.root, jobs), start):
                 if progress is not None and number % 100 == 0:
                     progress(number, len(unseen))
                 if note is not None:

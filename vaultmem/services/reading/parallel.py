@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.tokenizer import name_tokenizer, use_tokenizer
 
 if TYPE_CHECKING:
     import subprocess
@@ -52,8 +53,8 @@ class Job(NamedTuple):
 Outcome = tuple["AnalysedNote | None", str, str]
 
 
-def read_notes(root: Path, jobs: Sequence[Job], tokenizer: str) -> Iterator[tuple[str, Outcome]]:
-    """Yield the path of each job with what was read; helpers count tokens as this process does."""
+def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[str, Outcome]]:
+    """Yield the path of each job with what was read."""
     chunks = [jobs[start : start + _CHUNK] for start in range(0, len(jobs), _CHUNK)]
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
     if len(jobs) < MANY or helpers < 1:
@@ -61,7 +62,7 @@ def read_notes(root: Path, jobs: Sequence[Job], tokenizer: str) -> Iterator[tupl
             yield job.path, _read_note(root, job)
         return
     with contextlib.ExitStack() as stack:
-        pool = [stack.enter_context(_Helper(root, tokenizer)) for _ in range(helpers)]
+        pool = [stack.enter_context(_Helper(root)) for _ in range(helpers)]
         # Chunks with bytes fill the pipes: no second one while a result may wait to be taken.
         ahead = _AHEAD if jobs[0].data is None else 1
         for chunk, outcomes in _share_out(root, pool, chunks, ahead):
@@ -120,16 +121,15 @@ def _read_note(root: Path, job: Job) -> Outcome:
 class _Helper:
     """Another process that reads notes; where it fails, this one does its work."""
 
-    def __init__(self, root: Path, tokenizer: str) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._tokenizer = tokenizer
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> _Helper:
         import subprocess
 
         # -P: the current folder may be a vault that has a folder called `vaultmem`.
-        command = [sys.executable, "-P", "-m", __name__, os.fspath(self._root), self._tokenizer]
+        command = [sys.executable, "-P", "-m", __name__, os.fspath(self._root), name_tokenizer()]
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -200,8 +200,5 @@ def serve(root: Path, jobs: IO[bytes], results: IO[Any]) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        if sys.argv[2]:
-            from vaultmem.storage.tokenizer import use_tokenizer
-
-            use_tokenizer(sys.argv[2])
+        use_tokenizer(sys.argv[2])
         serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)

@@ -97,7 +97,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
         known = vault.manifest.files(names)
         batch = Batch(vault)
         with vault.state.transaction():
-            for name, outcome in read_notes(vault.root, _jobs(there, known), vault.tokenizer):
+            for name, outcome in read_notes(vault.root, _jobs(there, known)):
                 _take(batch, vault, name, _settled(there[name], looked), known.get(name), outcome)
             vault.manifest.drop_files(stats.keys() - there.keys())
             finish_view(vault, known.values())
@@ -142,7 +142,7 @@ def _apply(
             stat = scan.others.get(path, _NO_STAT)
             vault.manifest.put_file(path, KnownFile("", stat, None, scan.unsafe.get(path, "")))
         finish_view(vault, (known[path] for path in found.gone))
-    outcomes = read_notes(vault.root, _jobs(found.notes, known), vault.tokenizer)
+    outcomes = read_notes(vault.root, _jobs(found.notes, known))
     for start in range(0, len(found.notes), BATCH_SIZE):
         paths = found.notes[start : start + BATCH_SIZE]
         batch = Batch(vault)
