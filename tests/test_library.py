@@ -31,8 +31,8 @@ from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
-from vaultmem.services.sessions.write import add_detail
-from vaultmem.services.tasks.change import add_task, change_task
+from vaultmem.services.sessions.edit_session import add_detail
+from vaultmem.services.tasks.edit_tasks import add_task, change_task
 from vaultmem.services.tasks.view import hand_over
 from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.dream import dream
@@ -88,7 +88,7 @@ import vaultmem
 from vaultmem.services.sessions.begin import start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.identify import identify_session
-from vaultmem.services.sessions.write import add_detail
+from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.vault import UserFolders
 
 root, own = pathlib.Path(sys.argv[1], "vault"), pathlib.Path(sys.argv[1], "own")

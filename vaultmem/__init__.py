@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from vaultmem.services.reading.sync import SyncReport, sync_vault
     from vaultmem.services.sessions.begin import Begun, NewSession, start_session
     from vaultmem.services.sessions.close import Closed, close_session
+    from vaultmem.services.sessions.edit_session import add_detail
     from vaultmem.services.sessions.learn import Learned
     from vaultmem.services.sessions.recover import Recovered
-    from vaultmem.services.sessions.write import add_detail
     from vaultmem.services.watching.lease import catch_up
     from vaultmem.services.writing.checkpoint import save_checkpoint
     from vaultmem.services.writing.commit import CommitReport
@@ -174,7 +174,7 @@ _HOMES = {
     "services.sessions.close": "Closed close_session",
     "services.sessions.learn": "Learned",
     "services.sessions.recover": "Recovered",
-    "services.sessions.write": "add_detail",
+    "services.sessions.edit_session": "add_detail",
     "services.watching.lease": "catch_up",
     "services.writing.checkpoint": "save_checkpoint",
     "services.writing.commit": "CommitReport",

@@ -26,7 +26,7 @@ from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View, ViewStore
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.history import History
+    from vaultmem.storage.git.vault_history import History
     from vaultmem.storage.index.search_index import SearchIndex
 else:  # Much to import; who asks for hints while the program runs learns no more.
     History = SearchIndex = object
@@ -152,7 +152,7 @@ class Vault:
         """
         if self._lender is not None:
             return self._lender.history
-        from vaultmem.storage.git.history import History
+        from vaultmem.storage.git.vault_history import History
 
         return History(self.root, self.state_folder)
 

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from support import git, write_notes
 
 from vaultmem.core.tasks.task import find_ungrounded
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 Make = Callable[..., Path]
 SCHEMA = Path(__file__).parents[2] / "docs/schemas/task-history.schema.json"

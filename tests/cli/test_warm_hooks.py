@@ -133,7 +133,11 @@ def test_as_much_is_read_as_a_hook_takes() -> None:
 HEAVY = {"git", "whoosh", "yaml", "frontmatter", "platformdirs", "secrets", "ctypes", "difflib"}
 NO_TYPER = HEAVY | {"typer"}
 BARE = NO_TYPER | {"numpy", "sqlite3", "re", "json", "typing", "enum", "dataclasses", "pathlib"}
-OURS = {"vaultmem.storage.git.history", "vaultmem.core.links.link", "vaultmem.core.notes.note"}
+OURS = {
+    "vaultmem.storage.git.vault_history",
+    "vaultmem.core.links.link",
+    "vaultmem.core.notes.note",
+}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from vaultmem.core.packs.caution import find_caution
 from vaultmem.core.packs.conflicts import Contradiction
 from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)

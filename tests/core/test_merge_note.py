@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from core.builders import generated_notes
-from vaultmem.core.changing.lines import diff_lines, match_lines, split_keys, split_lines
+from vaultmem.core.delta.lines import diff_lines, match_lines, split_keys, split_lines
 from vaultmem.core.merging.lines import merge_lines
 from vaultmem.core.merging.note import merge_texts
 from vaultmem.core.notes.edit_properties import remove_property, set_property

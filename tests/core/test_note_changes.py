@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import generated_notes, make_note
-from vaultmem.core.changing.lines import split_lines
-from vaultmem.core.changing.note_changes import (
+from vaultmem.core.delta.lines import split_lines
+from vaultmem.core.delta.note_changes import (
     ChangeOp,
     NoteChange,
     PropertyChange,

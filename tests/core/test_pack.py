@@ -20,7 +20,7 @@ from vaultmem.core.packs.pack_text import (
     render_item,
     render_pack,
 )
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)

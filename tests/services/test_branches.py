@@ -13,7 +13,7 @@ from support import git
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.branching.branches import list_branches, make_branch, remove_branch
 from vaultmem.services.notes.create import create_vault
-from vaultmem.storage.git.history import init_repository
+from vaultmem.storage.git.vault_history import init_repository
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -11,7 +11,7 @@ from support import git, hash_tree, write_notes
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import (
     DecayStep,
     Fidelity,

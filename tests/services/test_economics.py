@@ -10,7 +10,7 @@ import pytest
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.plot import plot_lines
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.services.economics import read_pack_sizes, read_stats
 from vaultmem.services.finding.count import count_pack, count_recall
 from vaultmem.services.finding.pack import make_pack

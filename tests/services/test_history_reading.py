@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.changing.file_changes import FileChange, pair_renames
+from vaultmem.core.delta.file_changes import FileChange, pair_renames
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import (
     ConflictError,

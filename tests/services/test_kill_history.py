@@ -249,7 +249,7 @@ _KILLED = """
 import os, signal, sys
 from vaultmem import open_vault
 from vaultmem.services.branching.merge import merge_branch
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.vault_history import History
 History.write_commits = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 merge_branch(open_vault(sys.argv[1]), "side")
 """

@@ -40,7 +40,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage import work_tree as move
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]

@@ -14,7 +14,7 @@ from support import git, write_notes
 
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
 from vaultmem.services.finding.trust import trust_vault

@@ -29,7 +29,7 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage import work_tree as move
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]

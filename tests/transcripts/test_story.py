@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from support import git, write_notes
 
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 SEED = 20_261_121
 DAYS = {"monday": "UTC", "tuesday": "XXX-24"}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.core.changing.note_changes import PropertyChange
+    from vaultmem.core.delta.note_changes import PropertyChange
     from vaultmem.services.history.blame import BlamedLine
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import Operation, ShownCommit

@@ -9,7 +9,7 @@ from vaultmem.cli.output import say, say_painted
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.core.changing.note_changes import PropertyChange
+    from vaultmem.core.delta.note_changes import PropertyChange
     from vaultmem.services.history.diff import Operation
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.storage.git.log import Commit

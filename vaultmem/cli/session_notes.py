@@ -40,7 +40,7 @@ def note(
     as_json: JsonOption = False,
 ) -> None:
     """Add a line to a session's details, or to its open questions."""
-    from vaultmem.services.sessions.write import add_detail, add_question
+    from vaultmem.services.sessions.edit_session import add_detail, add_question
 
     opened = open_here(vault, agent, session)
     add = add_question if question else add_detail
@@ -99,7 +99,7 @@ def touch(
     as_json: JsonOption = False,
 ) -> None:
     """Note which files the session touched, and what it left in them."""
-    from vaultmem.services.sessions.files import touch_files
+    from vaultmem.services.sessions.touched_files import touch_files
 
     opened = open_here(vault, agent, session)
     say_done(touch_files(opened, find_named(opened, session), files), "touched", as_json)
@@ -137,7 +137,7 @@ def summarize(
     as_json: JsonOption = False,
 ) -> None:
     """Add a paragraph to the session's summary: where things stand."""
-    from vaultmem.services.sessions.write import summarize as add_summary
+    from vaultmem.services.sessions.edit_session import summarize as add_summary
 
     opened = open_here(vault, agent, session)
     say_done(add_summary(opened, find_named(opened, session), read_text(text)), "summed", as_json)

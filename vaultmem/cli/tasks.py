@@ -52,7 +52,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Write a task down as a note in tasks/."""
-    from vaultmem.services.tasks.change import add_task
+    from vaultmem.services.tasks.edit_tasks import add_task
 
     opened = _open(vault, agent, session)
     _say_task("added", add_task(opened, " ".join(title), next_step, text), as_json)
@@ -72,7 +72,7 @@ def set_(
     """Say how a task stands, or what is next."""
     from vaultmem.core.tasks.task import TaskStatus
     from vaultmem.errors import RefusedError
-    from vaultmem.services.tasks.change import change_task, find_task
+    from vaultmem.services.tasks.edit_tasks import change_task, find_task
 
     try:
         wanted = TaskStatus(status) if status else None
@@ -90,7 +90,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the tasks, the last changed first."""
-    from vaultmem.services.tasks.change import list_tasks
+    from vaultmem.services.tasks.edit_tasks import list_tasks
 
     tasks = list_tasks(open_synced(vault), everything)
     if as_json:
@@ -107,7 +107,7 @@ def list_(
 
 def show(name: NameArgument = "", vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Show a task: how it stands, what is next, and which sessions worked on it."""
-    from vaultmem.services.tasks.change import find_task
+    from vaultmem.services.tasks.edit_tasks import find_task
 
     task = find_task(open_synced(vault), name)
     if as_json:
@@ -135,7 +135,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Render all that is known of a task within a token budget: sessions, files, commits."""
-    from vaultmem.services.tasks.change import find_task
+    from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
     opened = open_synced(vault)
@@ -172,7 +172,7 @@ def handoff(
     as_json: JsonOption = False,
 ) -> None:
     """Render a task for whoever goes on with it; with --note, leave them a word in handoffs/."""
-    from vaultmem.services.tasks.change import find_task
+    from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over, view_task
 
     opened = _open(vault, agent, session)
@@ -209,8 +209,8 @@ def family(
 
 def _open(vault: str, agent: str, session: str) -> Vault:
     """Open the vault for writing in the session that is meant here, if any is."""
+    from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
-    from vaultmem.services.sessions.write import act_in
 
     opened = open_synced(vault, agent, session)
     name = identify_session(opened, session).session

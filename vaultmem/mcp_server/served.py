@@ -85,8 +85,8 @@ def warm_up(_: Vault) -> None:
 
 def _in_session(vault: Vault) -> Vault:
     """Return the vault for writing in the session that its agent has open here, if there is one."""
+    from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
-    from vaultmem.services.sessions.write import act_in
 
     if vault.author.session:
         return vault

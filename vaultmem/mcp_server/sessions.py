@@ -43,19 +43,19 @@ def _resume(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _note(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.sessions.write import add_detail
+    from vaultmem.services.sessions.edit_session import add_detail
 
     return _tell("Noted in", add_detail(vault, _named(vault, given), _need(given, "text")))
 
 
 def _question(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.sessions.write import add_question
+    from vaultmem.services.sessions.edit_session import add_question
 
     return _tell("Asked in", add_question(vault, _named(vault, given), _need(given, "text")))
 
 
 def _touch(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.sessions.files import touch_files
+    from vaultmem.services.sessions.touched_files import touch_files
 
     if not given.get("files"):
         raise RefusedError('session touch needs "files"')
@@ -63,7 +63,7 @@ def _touch(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _summarize(vault: Vault, given: dict[str, Any]) -> Answer:
-    from vaultmem.services.sessions.write import summarize
+    from vaultmem.services.sessions.edit_session import summarize
 
     return _tell("Summarised", summarize(vault, _named(vault, given), _need(given, "text")))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.schemas import Schema
 

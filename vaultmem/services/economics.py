@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import has_words
 from vaultmem.core.packs.pack_text import PackItem, render_item
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced

@@ -21,7 +21,7 @@ from vaultmem.storage.files import (
     replace_file,
     set_executable,
 )
-from vaultmem.storage.git.commits import REGULAR, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.intent import Move, Moves

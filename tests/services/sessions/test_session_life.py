@@ -28,12 +28,17 @@ from vaultmem.services.sessions.begin import (
 )
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.decide import decide
-from vaultmem.services.sessions.files import touch_files
+from vaultmem.services.sessions.edit_session import (
+    add_detail,
+    add_question,
+    edit_session,
+    summarize,
+)
 from vaultmem.services.sessions.identify import identify_session, require_session
 from vaultmem.services.sessions.read import find_dead, find_unsettled, get_session, list_facts
 from vaultmem.services.sessions.recover import recover_sessions
+from vaultmem.services.sessions.touched_files import touch_files
 from vaultmem.services.sessions.windows import mark_restore
-from vaultmem.services.sessions.write import add_detail, add_question, edit_session, summarize
 from vaultmem.services.watching.transitions import take_transitions
 from vaultmem.storage.processes import find_owner, find_process, is_gone
 from vaultmem.storage.session_table import ActiveSessions
@@ -323,7 +328,7 @@ def test_processes_write_to_one_session_at_once_and_nothing_is_lost(
     begin(vault, "s-1")
     script = (
         "import sys\nfrom vaultmem import open_vault\n"
-        "from vaultmem.services.sessions.write import add_detail\n"
+        "from vaultmem.services.sessions.edit_session import add_detail\n"
         "from vaultmem.services.sessions.windows import add_turns\n"
         "from vaultmem.core.sessions.turns import Turn\n"
         "vault = open_vault(sys.argv[1], agent='claude')\n"

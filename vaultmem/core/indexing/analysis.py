@@ -11,7 +11,7 @@ from vaultmem.core.indexing.section_terms import SectionTerms, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.paths import note_context
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.sections import Section

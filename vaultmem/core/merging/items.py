@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from vaultmem.core.changing.lines import strip_end
+from vaultmem.core.delta.lines import strip_end
 from vaultmem.core.notes.sections import find_fences
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]|$)")

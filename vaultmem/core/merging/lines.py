@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from vaultmem.core.changing.lines import (
+from vaultmem.core.delta.lines import (
     Hunk,
     diff_lines,
     find_line_end,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vaultmem.core.changing.lines import find_line_end
+from vaultmem.core.delta.lines import find_line_end
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.edit_properties import format_value, set_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from vaultmem.core.changing.lines import find_line_end, split_lines
+from vaultmem.core.delta.lines import find_line_end, split_lines
 from vaultmem.core.merging.lines import merge_lines
 from vaultmem.core.merging.merged import Labels, MergeConflict, Merged, mark_conflict
 from vaultmem.core.merging.properties import merge_blocks, read_block

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vaultmem.core.changing.lines import match_lines, strip_end
+from vaultmem.core.delta.lines import match_lines, strip_end
 from vaultmem.core.merging.merged import MergeConflict
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)

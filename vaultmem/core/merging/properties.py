@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from vaultmem.core.changing.lines import find_line_end
+from vaultmem.core.delta.lines import find_line_end
 from vaultmem.core.merging.lists import Value, merge_list
 from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
 from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts

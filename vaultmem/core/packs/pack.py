@@ -21,7 +21,7 @@ from vaultmem.core.packs.pack_text import (
     render_link,
     render_pack,
 )
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100

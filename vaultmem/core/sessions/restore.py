@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import PackSource

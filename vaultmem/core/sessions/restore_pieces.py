@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.sessions.restore import Group, Piece, Rank
 from vaultmem.core.sessions.session import Decision, Session
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore import EarlierSession, RestoreMaterial

@@ -14,7 +14,7 @@ from vaultmem.core.packs.pack_text import PackSource, quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.restore import MIN_BUDGET, Group, Piece, choose_texts
 from vaultmem.core.sessions.restore_pieces import make_pieces, name_session
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:

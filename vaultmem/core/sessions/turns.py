@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets import find_secrets
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 #: Characters of text in one line; longer turns are divided.
 MAX_PART = 16_384

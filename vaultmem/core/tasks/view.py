@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.packs.pack_text import quote
 from vaultmem.core.safe_text import one_line
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 200

@@ -14,7 +14,7 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.edit_properties import add_to_list, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
     import numpy as np

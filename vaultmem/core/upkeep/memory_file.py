@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import Kind
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.section_edit import append_to_section
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 
 #: The heading under which a note of each kind is named; all others go under `PROJECT`.
 PROJECT = "Project"

@@ -18,7 +18,7 @@ from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import REGULAR, Draft, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, Draft, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.intent import Moves
 from vaultmem.storage.git.merge_tree import (
     MergedTree,

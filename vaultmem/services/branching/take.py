@@ -30,7 +30,7 @@ from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose, is_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import Draft, Identity, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import Draft, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.intent import Move
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.merge_tree import find_shared_versions

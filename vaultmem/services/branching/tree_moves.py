@@ -12,7 +12,7 @@ from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.reading.recovery import read_blobs
 from vaultmem.services.writing.folder import moving
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
-from vaultmem.storage.git.commits import REGULAR
+from vaultmem.storage.git.commit_draft import REGULAR
 from vaultmem.storage.work_tree import read_blob, remove_empty_folders
 from vaultmem.vault import Vault
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.core.secrets import find_secrets
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.storage.signals import Call, SignalStore, append, is_large
 from vaultmem.vault import Vault

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changing.file_changes import ChangeOp
-from vaultmem.core.changing.lines import match_lines
+from vaultmem.core.delta.file_changes import ChangeOp
+from vaultmem.core.delta.lines import match_lines
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError

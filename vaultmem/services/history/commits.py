@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit, find_ends, walk_log
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault

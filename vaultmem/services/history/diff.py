@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changing.file_changes import ChangeOp, FileChange, pair_renames
-from vaultmem.core.changing.note_changes import (
+from vaultmem.core.delta.file_changes import ChangeOp, FileChange, pair_renames
+from vaultmem.core.delta.note_changes import (
     NoteChange,
     compare_notes,
     diff_text,
@@ -20,10 +20,10 @@ from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.services.history.commits import find_commit, resolve_commit
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import TreeEntry
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit, find_ends, read_commit
 from vaultmem.storage.git.trees import diff_commits
+from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
 
 #: Files that are read at once.

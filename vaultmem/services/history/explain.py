@@ -18,8 +18,8 @@ from vaultmem.services.finding.recall import recall
 from vaultmem.services.history.blame import Blame, BlamedLine, blame_bytes, find_lines
 from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
 from vaultmem.storage.git.blame import find_mentions, is_mentioned
-from vaultmem.storage.git.history import History
 from vaultmem.storage.git.log import Commit, sort_commits
+from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
 
 #: What a memory holds to be so, or wants done; no episodes and no working notes.

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changing.file_changes import FileChange
+from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.commits import find_commit, locate_note

@@ -11,7 +11,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
-from vaultmem.services.sessions.write import act_in
+from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.vault import Vault
 
 #: Tokens of what is shown at a start: of the pack, and of an earlier context.

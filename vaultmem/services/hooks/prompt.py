@@ -6,7 +6,7 @@ import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is ne
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackItem, PackStyle, render_item
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.vault import Vault
 

@@ -72,7 +72,7 @@ def template_folder() -> Path:
 
 
 def _init_repository(vault: Vault) -> None:
-    from vaultmem.storage.git.history import init_repository
+    from vaultmem.storage.git.vault_history import init_repository
 
     init_repository(vault.root, vault.state_folder)
 

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.errors import PendingError
 from vaultmem.storage.files import find_temporaries
-from vaultmem.storage.git.commits import REGULAR, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 from vaultmem.storage.git.intent import Intent, Moves, drop_intent, has_intent, read_intent
 from vaultmem.storage.work_tree import order_moves, put_back
 from vaultmem.vault import Vault

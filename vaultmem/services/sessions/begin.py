@@ -24,6 +24,7 @@ from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.reading.sync import sync_once
+from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
 from vaultmem.services.sessions.identify import (
     OWN_VARIABLE,
     TERMINAL_VARIABLE,
@@ -39,7 +40,6 @@ from vaultmem.services.sessions.read import (
     refuse_branch,
 )
 from vaultmem.services.sessions.windows import begin_window
-from vaultmem.services.sessions.write import act_in, check_text, edit_session, reopen
 from vaultmem.services.writing.write import write
 from vaultmem.storage.processes import find_owner, find_process
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions

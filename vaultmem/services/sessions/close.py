@@ -13,10 +13,10 @@ from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
+from vaultmem.services.sessions.edit_session import check_text, edit_session
 from vaultmem.services.sessions.learn import Learned, learn
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
-from vaultmem.services.sessions.write import check_text, edit_session
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Pending, find_pending, is_own

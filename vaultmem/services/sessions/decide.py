@@ -11,8 +11,8 @@ from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.read import find_path
-from vaultmem.services.sessions.write import act_in, edit_session
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from vaultmem.core.sessions.turns import AgentLine, parse_agent_line
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
+from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import add_turns
-from vaultmem.services.sessions.write import act_in
 from vaultmem.services.writing.folder import one_transaction
 from vaultmem.vault import Vault
 

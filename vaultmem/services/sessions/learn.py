@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.sessions.write import act_in
+from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault

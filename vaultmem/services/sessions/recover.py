@@ -17,9 +17,9 @@ from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, Vault
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.close import commit_close, find_author, find_own
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
+from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.read import find_unsettled, read_session, refuse_branch
 from vaultmem.services.sessions.windows import read_tally, write_windows
-from vaultmem.services.sessions.write import edit_session
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Pending, find_pending

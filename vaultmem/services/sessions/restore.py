@@ -14,14 +14,14 @@ from vaultmem.core.sessions.restore import (
 )
 from vaultmem.core.sessions.restore_text import Restore, render_restore
 from vaultmem.core.sessions.session import Decision, Session, walk_chain
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.sessions.decide import find_unlinked
-from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session, open_table, read_session
+from vaultmem.services.sessions.touched_files import trace_files
 from vaultmem.services.sessions.windows import read_last_turns
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault

@@ -11,8 +11,8 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.session import Session, Window, format_window
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.core.sessions.turns import Line, Tally, Turn, add_lines, join_turns
+from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.read import find_path, open_transcripts
-from vaultmem.services.sessions.write import edit_session
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored
 from vaultmem.vault import Vault
 

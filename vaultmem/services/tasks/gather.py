@@ -15,9 +15,9 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.links import list_backlinks
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.sessions.files import trace_files
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session
+from vaultmem.services.sessions.touched_files import trace_files
 from vaultmem.storage.git.any_repository import RecentCommit, list_recent, open_repository
 from vaultmem.vault import Vault
 

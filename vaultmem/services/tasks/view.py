@@ -17,7 +17,7 @@ from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.sessions.read import get_session, list_facts
 from vaultmem.services.sessions.search import search_sessions
-from vaultmem.services.tasks.change import change_task
+from vaultmem.services.tasks.edit_tasks import change_task
 from vaultmem.services.tasks.gather import (
     HANDOFFS,
     gather_commits,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.tokens import count_tokens
+from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch

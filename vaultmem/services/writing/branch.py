@@ -19,7 +19,7 @@ from vaultmem.services.writing.commit import CommitReport, draft_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
-from vaultmem.storage.git.commits import REGULAR, File, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.trees import FOLDER, list_places
 from vaultmem.vault import Vault
 

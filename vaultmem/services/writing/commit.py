@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.changing.file_changes import format_message
+from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
@@ -19,7 +19,7 @@ from vaultmem.services.writing.pending import (
     find_pending,
     is_pending,
 )
-from vaultmem.storage.git.commits import (
+from vaultmem.storage.git.commit_draft import (
     Draft,
     File,
     Identity,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.pending import Pending, find_leaks, is_own
-from vaultmem.storage.git.commits import File
+from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 

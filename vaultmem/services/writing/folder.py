@@ -20,7 +20,7 @@ from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
 from vaultmem.storage.files import read_file
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.intent import Intent, Move, Moves, drop_intent, read_intent, write_intent
 from vaultmem.storage.journal import REMOVED
 from vaultmem.storage.work_tree import move_files

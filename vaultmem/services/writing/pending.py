@@ -13,7 +13,7 @@ from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
-from vaultmem.storage.git.commits import File
+from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
 from vaultmem.storage.journal import REMOVED, Author

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.repository import check_repository, refuse_bare
 from vaultmem.storage.git.runner import GitRunner

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.vault_history import History
 
 _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.storage.git.commits import EMPTY_TREE, TreeEntry
+from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
 from vaultmem.storage.git.trees import RAW
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.history import History
     from vaultmem.storage.git.intent import Moves
+    from vaultmem.storage.git.vault_history import History
 
 
 def find_differences(

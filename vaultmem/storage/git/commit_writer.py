@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import (
+from vaultmem.storage.git.commit_draft import (
     EMPTY_TREE,
     Draft,
     RefMovedError,

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import REGULAR, TreeEntry
+from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 from vaultmem.storage.state import State
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.history import History
+    from vaultmem.storage.git.vault_history import History
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS head_files (

@@ -9,8 +9,8 @@ from pathlib import Path
 from vaultmem.core.paths import is_conflict_copy
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.history import History
 from vaultmem.storage.git.setup import name_driver
+from vaultmem.storage.git.vault_history import History
 
 #: The first version of git that can merge without a work tree (`git merge-tree --write-tree`).
 MERGES_SINCE = (2, 38)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 
 _NAME = "transaction.json"
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from vaultmem.core.changing.file_changes import FileChange
+from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.storage.git.commits import EMPTY_TREE
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.trees import RAW, Words, take_changes
+from vaultmem.storage.git.vault_history import History
 
 _FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b")
 

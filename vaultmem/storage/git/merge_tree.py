@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.history import History
 from vaultmem.storage.git.setup import name_driver, name_notes
+from vaultmem.storage.git.vault_history import History
 
 
 @contextlib.contextmanager

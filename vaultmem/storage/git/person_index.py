@@ -12,7 +12,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.commits import Settings, TreeEntry
+    from vaultmem.storage.git.commit_draft import Settings, TreeEntry
     from vaultmem.storage.git.runner import GitRunner
 
 #: Removes an entry from an index.

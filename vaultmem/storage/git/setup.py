@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vaultmem.errors import MergeConflictError, VaultError
 from vaultmem.storage.atomic import sync_folder
-from vaultmem.storage.git.history import History
+from vaultmem.storage.git.vault_history import History
 
 
 def find_not_ignored(history: History, lines: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commits import TreeEntry
+from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.objects import ObjectPack, object_id
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.core.changing.file_changes import FileChange
-from vaultmem.storage.git.commits import EMPTY_TREE, TreeEntry
+from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
 
 if TYPE_CHECKING:
-    from vaultmem.storage.git.history import History
+    from vaultmem.storage.git.vault_history import History
 
 
 #: How `Words` and `take_changes` want it: raw, divided by NUL, nothing of the repository's run.

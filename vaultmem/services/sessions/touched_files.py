@@ -16,9 +16,9 @@ from vaultmem.core.sessions.restore import FileFate
 from vaultmem.core.sessions.session import Session, TouchedFile, format_touched
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.sessions.edit_session import edit_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import find_path
-from vaultmem.services.sessions.write import edit_session
 from vaultmem.storage.git.any_repository import (
     FileCommit,
     list_entries,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vaultmem.core.changing.file_changes import ChangeOp
-from vaultmem.core.changing.lines import Hunk, diff_lines, split_lines
+from vaultmem.core.delta.file_changes import ChangeOp
+from vaultmem.core.delta.lines import Hunk, diff_lines, split_lines
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.safe_text import one_line

@@ -6,8 +6,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_writer import CommitWriter
-from vaultmem.storage.git.commits import (
+from vaultmem.storage.git.commit_draft import (
     REGULAR,
     Draft,
     Identity,
@@ -15,6 +14,7 @@ from vaultmem.storage.git.commits import (
     TreeEntry,
     read_settings,
 )
+from vaultmem.storage.git.commit_writer import CommitWriter
 from vaultmem.storage.git.head import (
     Head,
     find_broken_git,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaultmem.core.tokens import count_tokens, set_tokenizer
+from vaultmem.core.token_count import count_tokens, set_tokenizer
 from vaultmem.errors import VaultError
 from vaultmem.storage.tokenizer import load_tokenizer, use_tokenizer
 

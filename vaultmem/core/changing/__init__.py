@@ -1,1 +1,0 @@
-"""What changed: between two sets of notes, two texts, two commits."""

@@ -1,0 +1,1 @@
+"""What differs between two sets of notes, two texts, two commits."""
