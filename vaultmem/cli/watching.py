@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import signal
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
-from xml.sax.saxutils import escape
 
 import typer
 
@@ -50,7 +48,9 @@ WantedBy=default.target
 def launchd_plist(command: Sequence[str]) -> str:
     """Return an agent, to be saved as `~/Library/LaunchAgents/<name>.plist`."""
     name = _name(command)
-    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    from html import escape  # What XML's own module imports for it takes 30 ms.
+
+    words = "\n".join(f"    <string>{escape(word, quote=False)}</string>" for word in command)
     return f"""\
 <?xml version="1.0" encoding="UTF-8"?>
 <!-- Save as ~/Library/LaunchAgents/{name}.plist, then:
@@ -79,6 +79,8 @@ def launchd_plist(command: Sequence[str]) -> str:
 
 def _name(command: Sequence[str]) -> str:
     """Return a name that is another one for each vault."""
+    import hashlib
+
     return f"vaultmem-{hashlib.sha256(command[-1].encode()).hexdigest()[:8]}"
 
 
