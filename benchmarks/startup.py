@@ -107,17 +107,9 @@ def list_tricks(question: str) -> list[Trick]:
             "arguments read without Typer (`cli/arguments.py`)",
             "hook prompt",
             start + _RUN,
-            start + "start._run_plainly = lambda command, arguments: None\n" + _RUN,
+            start + "start._run_hook = lambda arguments: None\n" + _RUN,
             hook,
             given,
-        ),
-        Trick(
-            "arguments read without Typer (`cli/arguments.py`)",
-            "mcp, first answers",
-            start + _RUN,
-            start + "start._run_plainly = lambda command, arguments: None\n" + _RUN,
-            ("mcp",),
-            _SPOKEN,
         ),
         Trick(
             "one thread for OpenBLAS (`cli/start.py`)",

@@ -10,7 +10,7 @@ import typer
 from vaultmem.answers.agents import connected_json, connections_json, imported_json, skill_json
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
@@ -216,6 +216,18 @@ def mcp(
     ref: RefOption = "",
 ) -> None:
     """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
-    from vaultmem.cli.mcp import serve_mcp
+    from vaultmem.errors import VaultError
+    from vaultmem.mcp_server.run import read_token, serve
 
-    serve_mcp(vault, agent, ref, read_only, port if http else 0, token_file)
+    opened = open_here(vault, agent, ref=ref)
+    served = None
+    if http and port:
+        file = Path(token_file).expanduser() if token_file else opened.state_folder / "mcp.token"
+        served = (port, read_token(file))
+        warn(f"serving {opened.root} at http://127.0.0.1:{port}/mcp; the token is in {file}")
+    try:
+        serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)
+    except ModuleNotFoundError as error:
+        raise VaultError(
+            f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"
+        ) from None

@@ -51,27 +51,24 @@ def main() -> None:
 def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
-    code = _run_plainly(find_command(arguments), arguments)
-    if code is not None:
-        from vaultmem.cli.opening import end_process
-
-        end_process(code)
+    if find_command(arguments) == "hook":
+        _run_hook(arguments)
     from vaultmem.cli.app import main as run
 
     run()
 
 
-def _run_plainly(command: str, arguments: list[str]) -> int | None:
-    """Run what clients start, without the library for command lines; None if that cannot be."""
-    if command == "hook":
-        from vaultmem.cli.hook import answer_plainly
+def _run_hook(arguments: list[str]) -> None:
+    """Answer a hook and end the process, without the library for command lines where that can be.
 
-        return answer_plainly(arguments)
-    if command == "mcp":
-        from vaultmem.cli.mcp import serve_plainly
+    An agent waits for it, and calls it at each of its turns.
+    """
+    from vaultmem.cli.hook import answer_plainly
+    from vaultmem.cli.opening import end_process
 
-        return serve_plainly(arguments)
-    return None
+    code = answer_plainly(arguments)
+    if code is not None:
+        end_process(code)
 
 
 def is_warm(arguments: list[str]) -> bool:
