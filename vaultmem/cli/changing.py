@@ -188,7 +188,7 @@ def _set_pinned(path: str, pinned: bool, opened: Vault, as_json: bool) -> None:
 
 
 def _warn_of_pinned(opened: Vault) -> None:
-    from vaultmem.core.packs.pack import warn_of_pinned
+    from vaultmem.core.packs.pack_text import warn_of_pinned
     from vaultmem.services.economics import list_pinned
 
     tokens = sum(note.tokens for note in list_pinned(opened))

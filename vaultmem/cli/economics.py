@@ -28,7 +28,7 @@ def pinned(
     vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
 ) -> None:
     """List what is pinned and what it costs in each pack."""
-    from vaultmem.core.packs.pack import warn_of_pinned
+    from vaultmem.core.packs.pack_text import warn_of_pinned
     from vaultmem.services.economics import list_pinned
 
     opened = open_view(vault, ref, at)

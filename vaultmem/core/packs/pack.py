@@ -289,13 +289,3 @@ def _settle(
             break
         account = account._replace(sent=sent)
     return text, account
-
-
-def warn_of_pinned(tokens: int, budget: int) -> str:
-    """Return a warning if pinned sections cost more than half of the vault's default budget."""
-    if tokens <= budget // 2:
-        return ""
-    return (
-        f"pinned notes cost {tokens:,} tokens, over half of the budget of {budget:,}: a pack names "
-        "the rest by link; unpin or shorten some (`vaultmem pinned` lists them)"
-    )

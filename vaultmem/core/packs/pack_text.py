@@ -220,3 +220,13 @@ def _describe_account(account: PackAccount) -> str:
         f"{account.sent} of {account.budget} tokens, flat memory {account.flat}, "
         f"{account.ratio:.{digits}f}x"
     )
+
+
+def warn_of_pinned(tokens: int, budget: int) -> str:
+    """Return a warning if pinned sections cost more than half of the vault's default budget."""
+    if tokens <= budget // 2:
+        return ""
+    return (
+        f"pinned notes cost {tokens:,} tokens, over half of the budget of {budget:,}: a pack names "
+        "the rest by link; unpin or shorten some (`vaultmem pinned` lists them)"
+    )

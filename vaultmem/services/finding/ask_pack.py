@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.core.packs.pack import Pack, warn_of_pinned
-from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.pack_text import PackStyle, warn_of_pinned
 from vaultmem.services.finding.ask import (
     ByMeaning,
     TellProgress,

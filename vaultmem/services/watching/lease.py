@@ -18,6 +18,7 @@ from vaultmem.core.json_values import as_named
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import mark_in_sync, sync_vault
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.vault import Vault
@@ -53,8 +54,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
     with held:
         own = Watching(os.getpid(), vaultmem.__version__, vault.now())
         file = vault.state_folder / "watch.json"
-        file.unlink(missing_ok=True)  # Of one that was killed.
-        file.write_text(json.dumps(as_named(own)), encoding="utf-8")
+        write_atomically(file, json.dumps(as_named(own)).encode(), durable=False)
         try:
             yield own
         finally:
