@@ -1,0 +1,186 @@
+"""What whoever comes next makes of a transaction whose process ended in the midst of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+from support import git, write_notes
+
+from vaultmem.errors import ConflictError
+from vaultmem.services.reading.recovery import is_interrupted
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.folder import one_transaction
+from vaultmem.services.writing.write import write, write_event
+from vaultmem.vault import Vault, open_vault
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+PATHS = [f"notes/n{number}.md" for number in range(4)]
+NOTES = {path: f"# {path}\n\nOld.\n" for path in PATHS}
+
+#: Changes all notes as one event and ends without a word: right before the file with this name is
+#: replaced, or right after the commit.
+_KILLED = """
+import os, sys
+from pathlib import PurePosixPath
+from vaultmem import open_vault
+from vaultmem.services.writing import folder
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write import write_event
+from vaultmem.storage import work_tree
+root, where, *paths = sys.argv[1:]
+real = work_tree.replace_file
+def replace(base, path, *rest):
+    if str(path) == where:
+        os._exit(9)
+    real(base, path, *rest)
+work_tree.replace_file = replace
+if where == "end":
+    folder.drop_intent = lambda *_: os._exit(9)
+vault = open_vault(root, agent="claude", session="s-1")
+edits = {PurePosixPath(path): (lambda note: note.text + "New.\\n") for path in paths}
+write_event(vault, edits, Event("state", "state: all", vault.author, ("because",), "refine"))
+"""
+
+
+def kill(root: Path, where: str) -> None:
+    command = [sys.executable, "-c", _KILLED, str(root), where, *PATHS]
+    assert subprocess.run(command, check=False).returncode == 9
+
+
+def texts(root: Path) -> dict[str, str]:
+    return {path: (root / path).read_text() for path in PATHS if (root / path).exists()}
+
+
+def changed(*paths: str) -> dict[str, str]:
+    return {path: text + "New.\n" * (path in paths) for path, text in NOTES.items()}
+
+
+@pytest.fixture
+def root(make_vault: Make) -> Path:
+    return make_vault(NOTES)
+
+
+def test_a_recall_undoes_what_was_interrupted(root: Path, opened: Open) -> None:
+    kill(root, PATHS[2])
+    assert texts(root) == changed(*PATHS[:2])
+
+    vault = opened(root)
+    assert is_interrupted(vault)
+    sync_vault(vault)
+
+    assert texts(root) == NOTES
+    assert not is_interrupted(vault)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_what_somebody_saved_since_is_theirs(root: Path, opened: Open) -> None:
+    kill(root, PATHS[2])
+    write_notes(root, {PATHS[0]: "Saved since.\n", PATHS[3]: "This too.\n"})
+
+    sync_vault(opened(root))
+
+    assert texts(root) == {**NOTES, PATHS[0]: "Saved since.\n", PATHS[3]: "This too.\n"}
+
+
+def test_what_somebody_committed_since_stays(root: Path, opened: Open) -> None:
+    kill(root, PATHS[2])
+    git(root, "commit", "-qm", "one of them", PATHS[0])
+
+    sync_vault(opened(root))
+
+    assert texts(root) == changed(PATHS[0])
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_an_event_that_git_has_is_whole_whatever_comes_then(root: Path, opened: Open) -> None:
+    kill(root, "end")
+    assert git(root, "log", "-1", "--format=%an %s") == "claude state: all"
+    write_notes(root, {PATHS[1]: "Saved since.\n"})
+    git(root, "commit", "-qm", "by hand", PATHS[1])
+
+    sync_vault(opened(root))
+
+    assert texts(root) == {**changed(*PATHS), PATHS[1]: "Saved since.\n"}
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_damaged_intent_is_set_aside_and_stops_nobody(root: Path, opened: Open) -> None:
+    kill(root, PATHS[2])
+    vault = opened(root)
+    intent = vault.state_folder / "transaction.json"
+    intent.write_bytes(intent.read_bytes()[:40])
+
+    sync_vault(vault)
+
+    assert texts(root) == changed(*PATHS[:2])
+    assert intent.with_suffix(".damaged").exists()
+    assert not is_interrupted(vault)
+
+
+def test_without_git_it_is_undone_as_well(tmp_path: Path, home: Path) -> None:
+    root = tmp_path / "plain"
+    write_notes(root, NOTES)
+    kill(root, PATHS[2])
+
+    vault = open_vault(root)
+    sync_vault(vault)
+    vault.close()
+
+    assert texts(root) == NOTES
+
+
+def add(vault: Vault, path: str, text: str) -> None:
+    edits = {PurePosixPath(path): lambda note: note.text + text}
+    write_event(vault, edits, Event("state", f"state: {path}", vault.author, ("x",), "refine"))
+
+
+def leave(vault: Vault, path: str, text: str) -> None:
+    def plan(change: Change) -> None:
+        note = change.read(PurePosixPath(path))
+        change.replace(note.path, (note.text + text).encode(), note.blob)
+
+    write(vault, plan)
+
+
+def test_what_is_written_inside_of_a_transaction_stands_or_falls_with_it(
+    root: Path, opened: Open
+) -> None:
+    vault = opened(root, agent="claude")
+
+    def fail() -> None:
+        with one_transaction(vault):
+            for text in ("One.\n", "Two.\n"):  # The same file twice: each version is known.
+                leave(vault, PATHS[0], text)
+            write(vault, lambda change: change.put(PurePosixPath("notes/new.md"), b"# New\n"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert texts(root) == NOTES
+    assert not (root / "notes/new.md").exists()
+    assert not is_interrupted(vault)
+    leave(vault, PATHS[0], "Three.\n")
+    assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "Three.\n"}
+
+
+def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened: Open) -> None:
+    vault = opened(root, agent="claude")
+
+    with one_transaction(vault):
+        leave(vault, PATHS[0], "One.\n")
+        with pytest.raises(ConflictError):
+            write(vault, lambda change: change.put(PurePosixPath(PATHS[1]), b"There already.\n"))
+        add(vault, PATHS[0], "Two.\n")
+
+    assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "One.\nTwo.\n"}
+    assert git(root, "log", "-1", "--format=%s") == f"state: {PATHS[0]}"
+    assert not is_interrupted(vault)
