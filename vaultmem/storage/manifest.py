@@ -86,7 +86,7 @@ class Manifest:
         """Remember a note with its sections and return its number."""
         from vaultmem.core.indexing.place import NOTE_FIELDS
 
-        values = {name: _as_stored(getattr(note, name)) for name in NOTE_FIELDS}
+        values = {name: _as_stored(getattr(note.record, name)) for name in NOTE_FIELDS}
         marks = ", ".join("?" * len(values))
         document = self._state.execute(
             f"INSERT INTO documents ({', '.join(values)}) VALUES ({marks})", list(values.values())

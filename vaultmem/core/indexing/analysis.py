@@ -10,6 +10,7 @@ from vaultmem.core.indexing.place import encode_place, list_note
 from vaultmem.core.indexing.section_terms import SectionTerms, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
 
@@ -18,25 +19,9 @@ if TYPE_CHECKING:
 
 
 class AnalysedNote(NamedTuple):
-    """A note without its text: properties, sections, and the terms of each section."""
+    """A note without its text: its record, of no document yet, and the terms of each section."""
 
-    path: str
-    blob: str
-    title: str
-    kind: str
-    state: str
-    pinned: bool
-    context: str
-    tags: tuple[str, ...]
-    created: str
-    updated: str
-    confidence: float | None
-    source: str
-    agent: str
-    session: str
-    tokens: int
-    body_digest: str
-    warnings: tuple[str, ...]
+    record: NoteRecord
     sections: tuple[Section, ...]
     terms: tuple[SectionTerms, ...]
     aliases: tuple[str, ...]
@@ -50,7 +35,8 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         UnreadableNoteError: the bytes are not UTF-8 text.
     """
     note = parse_note(path, data)
-    analysed = AnalysedNote(
+    record = NoteRecord(
+        document=0,
         path=str(path),
         blob=note.blob,
         title=note.title,
@@ -68,12 +54,15 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         tokens=count_tokens(note.text),
         body_digest=digest_body(note),
         warnings=note.warnings,
+        changed=0.0,
+    )
+    return AnalysedNote(
+        record=record,
         sections=note.sections,
-        terms=(),
+        terms=_list_terms(note, list_note(record)),
         aliases=note.aliases,
         links=find_links(note.text, note.matter),
     )
-    return analysed._replace(terms=_list_terms(note, list_note(analysed)))
 
 
 def digest_body(note: Note) -> str:

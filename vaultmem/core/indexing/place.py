@@ -19,9 +19,9 @@ PLACE_FORMAT = " ".join((*NOTE_FIELDS, *SECTION_FIELDS))
 _VERSION = 2
 
 
-def list_note(note: Any) -> tuple[Any, ...]:
-    """Return the values of `NOTE_FIELDS` of something that has them."""
-    return tuple(getattr(note, name) for name in NOTE_FIELDS)
+def list_note(record: NoteRecord) -> tuple[Any, ...]:
+    """Return the values of `NOTE_FIELDS`."""
+    return tuple(getattr(record, name) for name in NOTE_FIELDS)
 
 
 def encode_place(note: tuple[Any, ...], section: Any) -> bytes:

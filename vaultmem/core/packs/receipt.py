@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
 from vaultmem.core.json_values import as_named
-from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import (
     PackAccount,
@@ -165,9 +165,6 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
             f"{shown.path}: this vaultmem divides the note otherwise than the one that made the "
             "receipt; use that version"
         )
-    names = set(NoteRecord._fields) - {"document", "changed"}
-    facts = {name: getattr(note, name) for name in names}
-    record = NoteRecord(document=0, changed=shown.changed, **facts)
     found = SectionRecord(
         document=0,
         ordinal=section.ordinal,
@@ -179,7 +176,7 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
     )
     body = text[section.start : section.end].strip()
     return Hit(
-        record=record,
+        record=note.record._replace(changed=shown.changed),
         section=found,
         text=body,
         score=0.0,

@@ -35,7 +35,7 @@ class Batch:
     def add(self, note: AnalysedNote) -> int:
         """Add a note unless it is known already, and return its document's number."""
         manifest = self._vault.manifest
-        document = manifest.find_document(note.path, note.blob)
+        document = manifest.find_document(note.record.path, note.record.blob)
         if document is None:
             document = manifest.add_document(note)
             self._links.put(document, note)

@@ -115,7 +115,7 @@ def _read_note(root: Path, job: Job) -> Outcome:
         return None, "", str(error).removeprefix(f"{job.path}: ")
     except UnreadableNoteError as error:
         return None, blob_id(data), str(error)
-    return note, note.blob, ""
+    return note, note.record.blob, ""
 
 
 class _Helper:
