@@ -20,7 +20,7 @@ from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.trust import TrustStore
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.views import View, ViewStore
@@ -110,9 +110,9 @@ class Vault:
         return datetime.fromtimestamp(int(self.now()))
 
     @cached_property
-    def state(self) -> State:
+    def state(self) -> StateDatabase:
         """The state database."""
-        return State(self.state_folder)
+        return StateDatabase(self.state_folder)
 
     @cached_property
     def manifest(self) -> Manifest:

@@ -18,7 +18,7 @@ from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.tree_builder import TreeBuilder, is_refused_name
 from vaultmem.storage.git.vault_history import History, init_repository
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 SOMEBODY = Identity("Some Body", "some@example.org")
 AT = 1_700_000_000
@@ -487,7 +487,7 @@ def test_a_branch_that_is_checked_out_is_not_written_behind_its_work_tree(
 def test_the_table_of_heads_files_is_never_that_of_another_commit(
     root: Path, history: History, tmp_path: Path
 ) -> None:
-    state = State(tmp_path / "scratch")
+    state = StateDatabase(tmp_path / "scratch")
     head = HeadTree(state)
 
     def check() -> None:
@@ -531,7 +531,7 @@ def test_the_table_is_of_one_folder_of_the_repository(
     write_notes(root, {"a.md": "a\n", "memory/b.md": "b\n"})
     git(root, "add", "--all")
     git(root, "commit", "-q", "-m", "one")
-    state = State(tmp_path / "scratch")
+    state = StateDatabase(tmp_path / "scratch")
     inner = open_history(root / "memory", tmp_path / "scratch")
     first = history.head().commit
     HeadTree(state).follow(history, first)
@@ -551,7 +551,7 @@ def test_the_table_is_of_one_folder_of_the_repository(
 def test_our_own_commits_bring_the_table_along(
     root: Path, history: History, tmp_path: Path
 ) -> None:
-    state = State(tmp_path / "scratch")
+    state = StateDatabase(tmp_path / "scratch")
     head = HeadTree(state)
     steps: list[dict[str, File]] = [
         {"auth": text("file\n"), "d/x/b.md": text("b\n"), "d0": text("0\n")},

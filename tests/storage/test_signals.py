@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vaultmem.storage.signals import MAX_CALLS, Call, SignalStore, append
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 
 def call(
@@ -21,7 +21,7 @@ def call(
 
 @pytest.fixture
 def store(tmp_path: Path) -> SignalStore:
-    return SignalStore(State(tmp_path), tmp_path)
+    return SignalStore(StateDatabase(tmp_path), tmp_path)
 
 
 def _append_many(folder: Path, start: int) -> None:
@@ -52,7 +52,7 @@ def test_lines_of_many_processes_are_all_there_and_each_is_taken_in_once(
 
 def test_processes_that_take_in_at_once_take_in_each_line_once(tmp_path: Path) -> None:
     def fold(_: int) -> None:
-        state = State(tmp_path)
+        state = StateDatabase(tmp_path)
         SignalStore(state, tmp_path).fold()
         state.close()
 
@@ -61,7 +61,7 @@ def test_processes_that_take_in_at_once_take_in_each_line_once(tmp_path: Path) -
             _append_many(tmp_path, start * 1_000)
             list(pool.map(fold, range(4)))
 
-    assert SignalStore(State(tmp_path), tmp_path).accounts()[0].calls == 15 * 50
+    assert SignalStore(StateDatabase(tmp_path), tmp_path).accounts()[0].calls == 15 * 50
 
 
 def test_line_that_was_cut_off_spoils_no_other(tmp_path: Path, store: SignalStore) -> None:

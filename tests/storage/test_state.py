@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 from vaultmem.vault import open_vault
 
 Make = Callable[..., Path]
@@ -39,13 +39,13 @@ def test_all_who_come_at_once_have_one_whole_database(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     many = 6
-    state = State(tmp_path)
+    state = StateDatabase(tmp_path)
     state.put("word", "old")
     state.close()
     gate = threading.Barrier(many)
 
     def come(number: int) -> None:
-        state = State(tmp_path)
+        state = StateDatabase(tmp_path)
         gate.wait()
         state.put(f"word {number}", "new")
         state.close()
@@ -55,7 +55,7 @@ def test_all_who_come_at_once_have_one_whole_database(
             damage(tmp_path / "state.sqlite3")
             list(pool.map(come, range(many)))
 
-            state = State(tmp_path)
+            state = StateDatabase(tmp_path)
             assert state.query("SELECT count(*) FROM meta") == [(many,)]
             assert state.query("PRAGMA integrity_check") == [("ok",)]
             state.close()
@@ -63,14 +63,14 @@ def test_all_who_come_at_once_have_one_whole_database(
 
 
 def test_who_finds_damage_leaves_the_database_that_another_made_since(tmp_path: Path) -> None:
-    late, early = State(tmp_path), State(tmp_path)
+    late, early = StateDatabase(tmp_path), StateDatabase(tmp_path)
     late.put("word", "old")
     fill_with_junk(tmp_path / "state.sqlite3")
     early.put("word", "new")
 
     late._drop()
 
-    assert State(tmp_path).get("word") == "new"
+    assert StateDatabase(tmp_path).get("word") == "new"
     late.close()
     early.close()
 

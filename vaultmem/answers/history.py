@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import Operation, ShownCommit
-    from vaultmem.services.history.explain import Ground, Step
+    from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.services.history.trace import Trace, Version
     from vaultmem.storage.git.log import Commit
 
@@ -93,7 +93,7 @@ def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:
     return {"line": line.number, "text": line.text, **origin_json(line, ends)}
 
 
-def origin_json(line: BlamedLine | Step, ends: frozenset[str]) -> dict[str, Any]:
+def origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[str, Any]:
     """Return who wrote something, and the commit that brought it; all null but `who` if none."""
     commit = line.commit
     return {

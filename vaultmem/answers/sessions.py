@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.close import Closed
     from vaultmem.services.sessions.decide import Decided
     from vaultmem.services.sessions.recover import Recovered
-    from vaultmem.services.sessions.search import Chain, FoundSession
-    from vaultmem.services.tasks.view import History
+    from vaultmem.services.sessions.search import FoundSession, SessionChain
+    from vaultmem.services.tasks.view import TaskHistory
 
 
 def session_json(session: Session) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _hits_json(found: FoundSession) -> list[dict[str, Any]]:
     ]
 
 
-def chain_json(chain: Chain) -> dict[str, Any]:
+def chain_json(chain: SessionChain) -> dict[str, Any]:
     """Return a session, those before it, and those that follow it."""
     earlier = [
         {
@@ -159,7 +159,7 @@ def restore_json(made: Restore) -> dict[str, Any]:
     }
 
 
-def view_json(found: History, summary: str) -> dict[str, Any]:
+def view_json(found: TaskHistory, summary: str) -> dict[str, Any]:
     """Return a view, the summary that was worded for it, and what it rests on."""
     return {
         "rendered": found.rendered,

@@ -25,7 +25,7 @@ from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
-    from vaultmem.services.finding.judge import Step
+    from vaultmem.services.finding.judge import JudgedCommit
     from vaultmem.services.history.diff import ShownCommit
 
 
@@ -161,7 +161,7 @@ def _say_found(shown: ShownCommit) -> None:
         say_operation(operation)
 
 
-def _say_step(step: Step, left: int) -> None:
+def _say_step(step: JudgedCommit, left: int) -> None:
     style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
     rest = f"  {step.commit[:7]}  {'; '.join(step.reasons)}".rstrip()
     say_painted(f"{step.verdict:<4}", style, rest)

@@ -24,7 +24,7 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.history.blame import BlamedLine
-    from vaultmem.services.history.explain import Ground, Step
+    from vaultmem.services.history.explain import ChangeStep, Ground
 
 _CUT = (
     "This clone is shallow and its history ends at {}: what is said to be from there may be older."
@@ -108,7 +108,7 @@ def restore(
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
 
 
-def _origin(line: BlamedLine | Step) -> list[str]:
+def _origin(line: BlamedLine | ChangeStep) -> list[str]:
     commit = line.commit
     if commit is None:
         return ["", "", one_line(line.who), "not committed", one_line(line.session), "", ""]

@@ -15,7 +15,7 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
-    from vaultmem.services.tasks.view import History
+    from vaultmem.services.tasks.view import TaskHistory
     from vaultmem.vault import Vault
 
 NameArgument = Annotated[
@@ -224,7 +224,7 @@ def _say_task(word: str, task: Task, as_json: bool) -> None:
         say_painted(f"{word:<5}  ", "green", f"{task.id}  ({task.status})")
 
 
-def _say_history(vault: Vault, found: History, summarizer: str, as_json: bool) -> None:
+def _say_history(vault: Vault, found: TaskHistory, summarizer: str, as_json: bool) -> None:
     from vaultmem.services.tasks.view import polish_summary
 
     summary = polish_summary(found, summarizer, vault.environment)

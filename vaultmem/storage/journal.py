@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 #: Stands for "the file was removed" where a blob id stands otherwise.
 REMOVED = ""
@@ -23,7 +23,7 @@ class Author(NamedTuple):
 class Journal:
     """The state database's tables of writes and of commits that have to wait."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def record(self, path: str, blob: str, author: Author, at: float) -> None:
@@ -63,7 +63,7 @@ class Journal:
 class Unfinished:
     """The state database's table of such notes, by path."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def put(self, path: str, candidate: bool, is_open: bool) -> None:

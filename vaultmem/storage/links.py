@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.paths import NOT_NOTES
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.analysis import AnalysedNote
@@ -34,7 +34,7 @@ def find_attachments(root: Path) -> Iterator[str]:
 class LinkStore:
     """What each document links to, as written; they go with their documents."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def put(self, document: int, note: AnalysedNote) -> None:

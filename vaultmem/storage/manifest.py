@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.paths import fold_name
 from vaultmem.storage.scan import Stat
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import drop_unused
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class KnownFile(NamedTuple):
 class Manifest:
     """The state database's tables of files, documents and sections."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def stats(self) -> dict[str, Stat]:

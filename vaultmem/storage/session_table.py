@@ -13,7 +13,7 @@ from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.processes import Process, is_gone
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 #: Named after the form of its rows: another form is another table.
 _NAME = "session_facts_1"
@@ -31,7 +31,7 @@ _FACTS = f"SELECT s.facts FROM files f JOIN {_NAME} s ON s.document = f.document
 class SessionTable:
     """The state database's table of session facts, by document."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
         state.execute(_TABLE)
 

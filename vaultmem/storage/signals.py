@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.storage.lock import hold_lock
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 #: The file's name, next to the state database.
 LOG = "calls.log"
@@ -109,7 +109,7 @@ class Account(NamedTuple):
 class SignalStore:
     """The state database's tables of calls; `folder` is where the lines are."""
 
-    def __init__(self, state: State, folder: Path) -> None:
+    def __init__(self, state: StateDatabase, folder: Path) -> None:
         self._state = state
         self._folder = folder
 

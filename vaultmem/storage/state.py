@@ -102,7 +102,7 @@ class _DamagedError(Exception):
     """The database's file is none, or not whole."""
 
 
-class State:
+class StateDatabase:
     """The database in one folder; opened, repaired or made anew on first use."""
 
     def __init__(self, folder: Path) -> None:

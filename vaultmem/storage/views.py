@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 #: Rows that stored views may take together; one view is kept however large it is.
 MAX_ROWS = 1_000_000
@@ -56,7 +56,7 @@ class Source(NamedTuple):
 class View:
     """The documents of one source, or the union of several; read by SQL, never held as a list."""
 
-    def __init__(self, state: State, sources: Sequence[Source] = ()) -> None:
+    def __init__(self, state: StateDatabase, sources: Sequence[Source] = ()) -> None:
         self._state = state
         self.sources = tuple(sources)
 
@@ -206,7 +206,7 @@ class View:
 class ViewStore:
     """The state database's tables of stored views."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def find(self, key: str) -> int | None:
@@ -262,7 +262,7 @@ class ViewStore:
         drop_unused(self._state, (row[0] for row in held))
 
 
-def drop_unused(state: State, documents: Iterable[int]) -> None:
+def drop_unused(state: StateDatabase, documents: Iterable[int]) -> None:
     """Forget those of the documents that neither the work tree nor a stored view has."""
     rows = [(document,) for document in documents]
     for table, column in (("sections", "document"), ("documents", "id")):

@@ -13,7 +13,7 @@ from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
 
 
-class Step(NamedTuple):
+class JudgedCommit(NamedTuple):
     """A commit that was judged: "good", "bad" or "skip", and why it is not good."""
 
     commit: str
@@ -25,11 +25,11 @@ class Bisected(NamedTuple):
     """The first bad commit, or where some could not be judged all that it may be; the steps."""
 
     first_bad: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[JudgedCommit, ...]
 
 
 #: Called with a step when it is done, and about how many are left.
-OnStep = Callable[[Step, int], None]
+OnStep = Callable[[JudgedCommit, int], None]
 
 
 def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
@@ -50,7 +50,7 @@ def bisect_history(
     first, last = refs.resolve(good).commit, refs.resolve(bad).commit
     if first == last or not refs.is_ancestor(first, last):
         raise RefusedError(f"{good} is not before {bad}; name one in its history")
-    steps: list[Step] = []
+    steps: list[JudgedCommit] = []
 
     def judge(commit: str, left: int) -> str:
         step = _judge_commit(vault, commit, expected)
@@ -80,22 +80,22 @@ def bisect_history(
             skipped.add(commit)
 
 
-def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> Step:
+def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCommit:
     try:
         seen = look_at(vault, commit)
         if not seen.view.totals()[0]:
-            return Step(commit, "skip", ("there are no notes yet",))
+            return JudgedCommit(commit, "skip", ("there are no notes yet",))
         reasons = judge_vault(seen, expected)
     except VaultError as error:
-        return Step(commit, "skip", (str(error),))
-    return Step(commit, "bad" if reasons else "good", tuple(reasons))
+        return JudgedCommit(commit, "skip", (str(error),))
+    return JudgedCommit(commit, "bad" if reasons else "good", tuple(reasons))
 
 
 def _steps_left(commits: int) -> int:
     return math.ceil(math.log2(commits + 1))
 
 
-def _describe_surprise(name: str, verdict: str, wanted: str, step: Step) -> str:
+def _describe_surprise(name: str, verdict: str, wanted: str, step: JudgedCommit) -> str:
     if verdict == "skip":
         return f"{name}: cannot be judged ({'; '.join(step.reasons)})"
     if wanted == "good":

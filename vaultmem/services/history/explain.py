@@ -27,7 +27,7 @@ _KINDS = frozenset([Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PR
 _STATES = frozenset(State) - {State.QUARANTINED}
 
 
-class Step(NamedTuple):
+class ChangeStep(NamedTuple):
     """Some lines of a section that came together; `commit` is None while none has them."""
 
     commit: Commit | None
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     lines: int
 
 
-class Link(NamedTuple):
+class GroundLink(NamedTuple):
     """A note as a link names it, and its path; empty where there is no such note."""
 
     name: str
@@ -51,9 +51,9 @@ class Ground(NamedTuple):
     """
 
     hit: Hit
-    steps: tuple[Step, ...]
-    supersedes: tuple[Link, ...]
-    superseded_by: tuple[Link, ...]
+    steps: tuple[ChangeStep, ...]
+    supersedes: tuple[GroundLink, ...]
+    superseded_by: tuple[GroundLink, ...]
     ends: frozenset[str]
 
 
@@ -87,18 +87,20 @@ def _make_ground(
     first, last = find_lines(note, section)
     steps = _order_steps(vault.history, blame.lines[first - 1 : last])
     ends = blame.ends & {step.commit.commit for step in steps if step.commit is not None}
-    older = tuple(Link(name, _resolve(vault, name)) for name in _read_links(note.matter))
-    newer = tuple(Link(path, path) for path in successors.get(str(note.path), ()))
+    older = tuple(GroundLink(name, _resolve(vault, name)) for name in _read_links(note.matter))
+    newer = tuple(GroundLink(path, path) for path in successors.get(str(note.path), ()))
     return Ground(hit, steps, older, newer, ends)
 
 
-def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[Step, ...]:
+def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
     """Return the distinct origins of lines, oldest first, what is not committed last."""
     groups: dict[str, list[BlamedLine]] = {}
     for line in lines:
         groups.setdefault(line.commit.commit if line.commit else "", []).append(line)
     steps = {
-        commit: Step(group[0].commit, group[0].who, group[0].agent, group[0].session, len(group))
+        commit: ChangeStep(
+            group[0].commit, group[0].who, group[0].agent, group[0].session, len(group)
+        )
         for commit, group in groups.items()
     }
     made = [step.commit for step in steps.values() if step.commit is not None]

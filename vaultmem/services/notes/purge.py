@@ -11,7 +11,7 @@ from vaultmem.services.history.trace import trace_note
 from vaultmem.vault import Vault
 
 
-class Step(NamedTuple):
+class PurgeStep(NamedTuple):
     """One thing to do: why, and the commands for it, if it can be done by commands."""
 
     why: str
@@ -26,7 +26,7 @@ class Purge(NamedTuple):
 
     paths: tuple[str, ...]
     commits: int
-    steps: tuple[Step, ...]
+    steps: tuple[PurgeStep, ...]
 
 
 def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
@@ -49,45 +49,45 @@ def plan_purge(vault: Vault, paths: Sequence[str]) -> Purge:
     return Purge(tuple(names), len(commits), tuple(_list_steps(vault, tuple(names))))
 
 
-def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[Step]:
+def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     history = vault.history
     inside = [f"{history.prefix}{path}" for path in paths]
     options = " ".join(f"--path={shlex.quote(path)}" for path in inside)
-    yield Step(
+    yield PurgeStep(
         "If it was a key, password or token, change it now, where it is used. Whoever saw it has "
         "it; no rewriting takes it back. That alone may be enough."
     )
-    yield Step(
+    yield PurgeStep(
         "Keep a copy of the repository, until you know that the rewriting was right. The copy "
         "holds the note too: remove it in the end.",
         (f"git clone --mirror {shlex.quote(str(vault.root))} ../before-purge.git",),
     )
-    yield Step(
+    yield PurgeStep(
         "Commit or put away everything, then rewrite every commit of every branch and tag (git "
         "filter-repo is a program of its own: `pip install git-filter-repo`). All later commits "
         "get new ids; receipts, links to commits and signatures of the old ones end.",
         (f"git filter-repo --force --invert-paths {options}",),
     )
-    yield Step(
+    yield PurgeStep(
         "Git keeps what nothing names for a while. Drop it.",
         ("git reflog expire --expire=now --expire-unreachable=now --all", "git gc --prune=now"),
     )
-    yield Step(
+    yield PurgeStep(
         "See that no commit has it any more: this prints nothing.",
         tuple(f"git log --all --oneline -- {shlex.quote(path)}" for path in inside),
     )
     yield from _list_remotes(vault)
-    yield Step(
+    yield PurgeStep(
         "Every other clone, work tree, fork, backup and CI cache still has it, and one push from "
         "an old clone brings it back. Have each deleted and cloned again, not pulled."
     )
     yield from _list_own(vault, paths)
 
 
-def _list_remotes(vault: Vault) -> Iterator[Step]:
+def _list_remotes(vault: Vault) -> Iterator[PurgeStep]:
     remotes = vault.history.git.run("remote", check=False).splitlines()
     if not remotes:
-        yield Step("This repository has no remote, so nothing was pushed from here.")
+        yield PurgeStep("This repository has no remote, so nothing was pushed from here.")
         return
     commands = []
     for name in remotes:
@@ -98,7 +98,7 @@ def _list_remotes(vault: Vault) -> Iterator[Step]:
             f"git push --force --all {quoted}",
             f"git push --force --tags {quoted}",
         ]
-    yield Step(
+    yield PurgeStep(
         "filter-repo removes the remotes, so that nothing is pushed by accident. Add them again "
         "and overwrite what they have. A host such as GitHub keeps old commits reachable by their "
         "ids and in pull requests: ask its support to remove them.",
@@ -106,7 +106,7 @@ def _list_remotes(vault: Vault) -> Iterator[Step]:
     )
 
 
-def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[Step]:
+def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     """Yield what vaultmem itself keeps outside of the repository."""
     shown = [
         receipt.id
@@ -114,11 +114,11 @@ def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[Step]:
         if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
     ]
     if shown:
-        yield Step(
+        yield PurgeStep(
             "Packs that agents were given showed it, and their receipts say so. Remove these "
             f"files: {', '.join(f'{name}.json' for name in shown)}.",
         )
-    yield Step(
+    yield PurgeStep(
         "vaultmem's own index is made from the notes and made again without them.",
         (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem sync"),
     )

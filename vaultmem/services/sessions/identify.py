@@ -28,7 +28,7 @@ AGENT_VARIABLES = ("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_I
 TERMINAL_VARIABLE = "TERM_SESSION_ID"
 
 
-class Candidate(NamedTuple):
+class SessionCandidate(NamedTuple):
     """A source that could name the session: what it says ("" if nothing), the id, a remark."""
 
     source: str
@@ -37,19 +37,19 @@ class Candidate(NamedTuple):
     remark: str = ""
 
 
-class Identity(NamedTuple):
+class SessionIdentity(NamedTuple):
     """The session that is meant ("" if none), the source that named it, and all sources."""
 
     session: str
     source: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SessionCandidate, ...]
 
 
 def identify_session(
     vault: Vault,
     explicit: str = "",
     workspace: Path | None = None,
-) -> Identity:
+) -> SessionIdentity:
     """Return which session is meant: the first of the sources that names one.
 
     What is given explicitly, $VAULTMEM_SESSION_ID, the agents' variables, the session that this
@@ -60,7 +60,7 @@ def identify_session(
     """
     candidates = tuple(_list_candidates(vault, explicit, workspace))
     won = next((each for each in candidates if each.session), None)
-    return Identity(won.session if won else "", won.source if won else "", candidates)
+    return SessionIdentity(won.session if won else "", won.source if won else "", candidates)
 
 
 def require_session(
@@ -118,38 +118,42 @@ def name_new_session(environment: Mapping[str, str]) -> tuple[str, str]:
     return "", ""
 
 
-def _list_candidates(vault: Vault, explicit: str, workspace: Path | None) -> Iterator[Candidate]:
+def _list_candidates(
+    vault: Vault, explicit: str, workspace: Path | None
+) -> Iterator[SessionCandidate]:
     own = vault.environment.get(OWN_VARIABLE, "").strip()
     # What `open_vault` was given counts as explicit, unless the environment only said so.
     told = explicit or (vault.author.session if vault.author.session != own else "")
-    yield Candidate("--session", told, plain_id(told))
-    yield Candidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
+    yield SessionCandidate("--session", told, plain_id(told))
+    yield SessionCandidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
     for name in AGENT_VARIABLES:
         yield _from_variable(vault, name)
     yield _from_file(vault, find_workspace(workspace))
     last = _from_variable(vault, TERMINAL_VARIABLE)
     if last.session and not _is_there(vault, last.session):
-        last = Candidate(last.source, last.value, "", "no session was begun under this name")
+        last = SessionCandidate(last.source, last.value, "", "no session was begun under this name")
     yield last
 
 
-def _from_variable(vault: Vault, name: str) -> Candidate:
+def _from_variable(vault: Vault, name: str) -> SessionCandidate:
     value = vault.environment.get(name, "").strip()
     session = map_session_id(value) if value else ""
     remark = f"stands for {value}" if session != value else ""
-    return Candidate(f"${name}", value, session, remark)
+    return SessionCandidate(f"${name}", value, session, remark)
 
 
-def _from_file(vault: Vault, workspace: Path) -> Candidate:
+def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
     active = ActiveSessions(vault.state_folder)
     there = active.list_open(str(workspace))
     found = next((each for each in there if each.agent == vault.author.agent), None)
     whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
     source = f"active session of {whom} in {workspace}"
     if found is not None:
-        return Candidate(source, found.id, found.id, f"in {active.file_of(found.id)}")
+        return SessionCandidate(source, found.id, found.id, f"in {active.file_of(found.id)}")
     agents = ", ".join(dict.fromkeys(record.agent or "nobody" for record in there))
-    return Candidate(source, "", "", f"open here: of {agents}; see --agent" if agents else "")
+    return SessionCandidate(
+        source, "", "", f"open here: of {agents}; see --agent" if agents else ""
+    )
 
 
 def _check_own(vault: Vault, text: str) -> str:

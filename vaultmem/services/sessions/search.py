@@ -41,7 +41,7 @@ class FoundSession(NamedTuple):
     hits: tuple[Hit, ...]
 
 
-class Chain(NamedTuple):
+class SessionChain(NamedTuple):
     """A session, those before it, and those that follow it directly."""
 
     session: SessionFacts
@@ -100,7 +100,7 @@ def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSess
     return [FoundSession(facts, hits) for facts, hits in found if facts is not None]
 
 
-def follow_chain(vault: Vault, name: str, depth: int = 10) -> Chain:
+def follow_chain(vault: Vault, name: str, depth: int = 10) -> SessionChain:
     """Return the sessions before a session, and those that follow it; the vault must be in sync.
 
     Raises:
@@ -112,7 +112,7 @@ def follow_chain(vault: Vault, name: str, depth: int = 10) -> Chain:
     table = open_table(vault)
     start = table.find(plain_id(name)) or get_session(vault, name).facts
     followers = find_followers(start.id, table.naming(start.id))
-    return Chain(start, tuple(walk_chain(start, table.find, depth)), tuple(followers))
+    return SessionChain(start, tuple(walk_chain(start, table.find, depth)), tuple(followers))
 
 
 def count_sessions(vault: Vault) -> SessionStats:

@@ -43,7 +43,7 @@ class Support(NamedTuple):
     newest: float | None
 
 
-class History(NamedTuple):
+class TaskHistory(NamedTuple):
     """A view: `rendered` fits the budget, `artifact` is the digest of the full one.
 
     `task_id` and `task_title` are empty for a family of sessions.
@@ -59,7 +59,7 @@ class History(NamedTuple):
     support: Support
 
 
-def view_task(vault: Vault, task: Task, budget: int | None = None) -> History:
+def view_task(vault: Vault, task: Task, budget: int | None = None) -> TaskHistory:
     """Return the view of a task; the vault must be in sync."""
     entries = gather_task(vault, task)
     summary = _summarise(entries, f"{task.title} is {task.status}.", task.next_step)
@@ -73,7 +73,7 @@ def view_family(
     since: str = "",
     until: str = "",
     budget: int | None = None,
-) -> History:
+) -> TaskHistory:
     """Return the view of the sessions that follow one another, or that a question finds.
 
     A session counts if it began between `since` and `until`, dates or timestamps. The vault must
@@ -135,7 +135,7 @@ def _make(
     summary: str,
     budget: int | None,
     task: Task | None,
-) -> History:
+) -> TaskHistory:
     limit = vault.config.budget if budget is None else budget
     view = render_view(title, entries, limit)
     artifact = vault.artifacts.keep(render_view(title, entries, _FULL).text)
@@ -149,7 +149,7 @@ def _make(
         round(min(ages)) if ages else None,
     )
     names = (task.id, task.title) if task is not None else ("", "")
-    return History(view.text, summary, artifact, *names, view.tokens, limit, support)
+    return TaskHistory(view.text, summary, artifact, *names, view.tokens, limit, support)
 
 
 def _summarise(entries: Sequence[Entry], stand: str, next_step: str) -> str:
@@ -214,7 +214,7 @@ _INSTRUCTION = (
 _LENGTH = 1_000
 
 
-def polish_summary(found: History, summarizer: str, environment: Mapping[str, str]) -> str:
+def polish_summary(found: TaskHistory, summarizer: str, environment: Mapping[str, str]) -> str:
     """Return the summary, worded by a model if `summarizer` is "llm" and it can be trusted.
 
     Where the model does not answer or names what no source has, the plain summary stands.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 5
 
 
-class Chain(NamedTuple):
+class CommitChain(NamedTuple):
     """Commits that were written one upon the other and that no branch has yet.
 
     `old` and `new` are the trees before and behind it ("" for none); `paths`, from the
@@ -57,7 +57,7 @@ class CommitWriter:
         self._trees = TreeBuilder(objects, self._pack)
         self._index = PersonIndex(git, scratch)
 
-    def write(self, drafts: Sequence[Draft], parent: str) -> Chain:
+    def write(self, drafts: Sequence[Draft], parent: str) -> CommitChain:
         """Store the objects of these commits, each upon the one before."""
         old = tree = self._trees.root(parent)
         commits: list[str] = []
@@ -75,9 +75,9 @@ class CommitWriter:
         if any(draft.base for draft in drafts):
             paths |= self._find_differing(old, tree)
         subject = drafts[-1].message.partition("\n")[0]
-        return Chain(parent, tuple(commits), old, tree, frozenset(paths), subject)
+        return CommitChain(parent, tuple(commits), old, tree, frozenset(paths), subject)
 
-    def move_head(self, chain: Chain, settings: Settings) -> None:
+    def move_head(self, chain: CommitChain, settings: Settings) -> None:
         """Let the person's index follow, then the branch that is checked out.
 
         Raises:
@@ -95,7 +95,7 @@ class CommitWriter:
             raise
         self._index.drop_intent()
 
-    def move_branch(self, chain: Chain, ref: str) -> None:
+    def move_branch(self, chain: CommitChain, ref: str) -> None:
         """Move a ref to the chain's end, if it still is at the chain's parent.
 
         Raises:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
-from vaultmem.storage.state import State
+from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
@@ -28,7 +28,7 @@ _KEY = "head_files"
 class HeadTree:
     """The state database's table of the regular files that HEAD has in the vault."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
     def follow(self, history: History, commit: str) -> None:
