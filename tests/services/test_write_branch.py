@@ -15,7 +15,13 @@ from conftest import PERSON, MakeVault
 from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import (
+    ConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+    VaultError,
+)
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.forget import forget_notes, select_notes
@@ -308,3 +314,23 @@ def test_a_commit_of_somebody_else_in_between_is_built_upon(
     assert remember(vault, Memory("ours", title="x")).path == "notes/inbox/x-3.md"
     assert read_at(root, "side:notes/inbox/x.md") == b"theirs\n"
     assert git(root, "rev-list", "--count", "main..side") == "3"
+
+
+def test_a_promotion_that_git_did_not_take_puts_nothing_on_record(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = "---\nkind: policy_rule\nstate: candidate\n---\nNobody is refunded twice.\n"
+    commit_on(root, "side", {"notes/p.md": policy})
+    vault = opened(root, ref="side")
+    vault.trust.record({})
+    sync_vault(vault)
+
+    def refuse(*_: object) -> None:
+        raise PendingError("another git holds the branch")
+
+    monkeypatch.setattr(type(vault.history), "write_branch_commits", refuse)
+    with pytest.raises(PendingError):
+        promote_notes(look_at(vault), ["notes/p.md"])
+
+    assert vault.trust.notes() == {}
+    assert read_at(root, "side:notes/p.md") == policy.encode()

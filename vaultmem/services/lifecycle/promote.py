@@ -12,6 +12,7 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, Made, commit_event
@@ -44,11 +45,12 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     promoted: list[Note] = []
 
     def plan(change: Change) -> tuple[list[tuple[PurePosixPath, State]], tuple[Made, ...]]:
+        promoted.clear()
         notes = [change.read(path) for path in dict.fromkeys(paths)]
         for note in notes:
             check_note(vault, note)
         earlier = _commit_made_by_hand(vault, map(str, paths)) if change.is_folder else ()
-        promoted[:] = [_activate(change, note) for note in notes]
+        promoted.extend(_activate(change, note) for note in notes)
         before = [(note.path, note.state) for note in notes]
         change.commit(make_event(vault, before), Whose.OTHERS_AND_EDITS)
         return before, earlier
@@ -57,7 +59,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
         try:
             (before, earlier), report = write(vault, plan)
         except PendingError:
-            record_trust(vault, promoted)
+            if not find_branch(vault):  # Where nothing was written, nothing is to be trusted.
+                record_trust(vault, promoted)
             raise
         trusted = record_trust(vault, promoted)
     report = report._replace(commits=(*earlier, *report.commits))

@@ -1,6 +1,6 @@
 """Write to a branch that is not checked out: each write is a commit of its own there.
 
-There is no folder that could hold what is not committed, so the three events do not apply.
+There is no folder that could hold what is not committed, so nothing can wait for a later event.
 Work tree, index and editors see nothing of it.
 """
 

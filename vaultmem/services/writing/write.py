@@ -33,7 +33,8 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
     Raises:
         ConflictError: others kept changing the same notes; nothing was written.
         RefusedError: something may not be written or committed; nothing was.
-        PendingError: the notes are changed; their commit has to wait.
+        PendingError: the notes in the folder are changed and their commit has to wait; or git took
+            none on the branch, and nothing was written.
     """
     if branch := find_branch(vault):
         return write_to_branch(vault, branch, plan)
