@@ -961,3 +961,18 @@ def test_with_a_ref_every_answer_is_about_that_branch_and_a_restore_is_a_commit_
     assert git(root, "log", "-2", "--format=%an", "side").split() == ["claude", "claude"]
     assert hash_tree(root, skip=(".git",)) == before
     assert git(root, "log", "-1", "--format=%s") == "notes"
+
+
+def test_restoring_what_the_note_is_already_commits_nothing(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/a.md": "gangway one\n"})
+    git(root, "switch", "-q", "-c", "side")
+    write_notes(root, {"notes/a.md": "gangway two\n"})
+    commit(root, "side")
+    git(root, "switch", "-q", "main")
+    write_notes(root, {"notes/a.md": "gangway two\n"})  # By hand, and in no commit of this branch.
+    head = git(root, "rev-parse", "HEAD")
+
+    done = restore_note(synced(opened(root)), "a", "side")
+
+    assert (done.is_changed, done.commits) == (False, ())
+    assert git(root, "rev-parse", "HEAD") == head

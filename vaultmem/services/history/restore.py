@@ -64,6 +64,8 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
 
     def plan(change: Change) -> Restored:
         old = _blob_now(change, path)
+        if old == entry.blob:
+            return Restored(name, entry.blob, old, commit, ())
         saved = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
             change.replace(path, data, old)
