@@ -48,8 +48,7 @@ def recover(vault: Vault) -> None:
         if is_under_way(vault) or (intent := read_intent(vault.state_folder)) is None:
             return
         moves = _find_undone(vault, intent)
-        contents = {**read_contents(vault, moves, intent.contents), **intent.contents}
-        undo_moves(vault, moves, contents, intent.earlier)
+        undo_moves(vault, moves, intent.contents, intent.earlier)
         _remove_temporaries(vault, intent)
         if vault.head() is not None:
             with contextlib.suppress(PendingError):  # The next commit or clean index sees to it.
@@ -63,17 +62,21 @@ def undo_moves(
     contents: Mapping[str, bytes],
     earlier: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
-    """Bring each file back that has come to what it was to be, and that nobody changed since."""
-    back = {path: (after, before) for path, (before, after) in moves.items()}
+    """Bring each file back that has come to what it was to be, and that nobody changed since.
+
+    `contents` are bytes by blob id that git may not have. Bytes that nobody has any more were those
+    of no file when it was to be changed, so that it was not.
+    """
+    wanted = {before.blob for before, _ in moves.values() if before is not None}
+    whole = {**_read_held(vault, wanted - contents.keys()), **contents}
+    back = {
+        path: (after, before)
+        for path, (before, after) in moves.items()
+        if before is None or before.blob in whole
+    }
     for path, (after, before), _ in order_moves(back):
         was = (earlier or {}).get(path, ())
-        put_back(vault.root, PurePosixPath(path), (before, after), was, contents)
-
-
-def read_contents(vault: Vault, moves: Moves, known: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the bytes before, by blob id, that are not known; git has them."""
-    wanted = {before.blob for before, _ in moves.values() if before is not None}
-    return read_blobs(vault, wanted - known.keys())
+        put_back(vault.root, PurePosixPath(path), (before, after), was, whole)
 
 
 def read_blobs(vault: Vault, blobs: Iterable[str]) -> dict[str, bytes]:
@@ -113,7 +116,7 @@ def _remove_temporaries(vault: Vault, intent: Intent) -> None:
     if not left:
         return
     blobs = {entry.blob for pair in intent.moves.values() for entry in pair if entry is not None}
-    whole = [*intent.contents.values(), *_read_held(vault, blobs - intent.contents.keys())]
+    whole = [*intent.contents.values(), *_read_held(vault, blobs - intent.contents.keys()).values()]
     for file in left:
         with contextlib.suppress(OSError):
             data = file.read_bytes()
@@ -121,11 +124,10 @@ def _remove_temporaries(vault: Vault, intent: Intent) -> None:
                 file.unlink()
 
 
-def _read_held(vault: Vault, blobs: set[str]) -> Iterable[bytes]:
-    """Return the bytes of those blobs that git has."""
-    if not blobs:
-        return ()
+def _read_held(vault: Vault, blobs: set[str]) -> dict[str, bytes]:
+    """Return the bytes by blob id of those that git has."""
+    if not blobs or vault.head() is None:
+        return {}
     from vaultmem.storage.git.checkout import find_sizes
 
-    held = [blob for blob, _ in find_sizes(vault.history, sorted(blobs))]
-    return read_blobs(vault, held).values()
+    return read_blobs(vault, [blob for blob, _ in find_sizes(vault.history, sorted(blobs))])

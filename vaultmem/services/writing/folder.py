@@ -12,14 +12,13 @@ from vaultmem.errors import ConflictError, PendingError
 from vaultmem.services.reading.recovery import (
     is_under_way,
     mark_under_way,
-    read_contents,
     recover,
     undo_moves,
 )
 from vaultmem.services.reading.sync import sync_paths
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
-from vaultmem.storage.files import read_file
+from vaultmem.storage.files import read_known
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.intent import Intent, Move, Moves, drop_intent, read_intent, write_intent
 from vaultmem.storage.journal import REMOVED
@@ -122,11 +121,10 @@ def moving(
             move_files(vault.root, moves, contents)  # One file changes whole by itself.
             yield
             return
-        kept, held = _read_before(vault, moves, contents)
-        whole = {**held, **kept, **contents}
+        whole = {**_read_uncommitted(vault, moves), **contents}
         head = vault.head()
         named = head.commit if head else ""
-        intent = Intent(named, is_committed, moves, {**kept, **contents})
+        intent = Intent(named, is_committed, moves, whole)
         write_intent(vault.state_folder, _join(outer, intent) if outer else intent)
         mark_under_way(vault, True)
         try:
@@ -158,21 +156,14 @@ def one_transaction(vault: Vault) -> Iterator[None]:
         yield
 
 
-def _read_before(
-    vault: Vault, moves: Moves, contents: Mapping[str, bytes]
-) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the bytes before by blob id: those that the files alone have, and those of git."""
-    held: dict[str, Move] = {}
-    kept: dict[str, bytes] = {}
-    for path, move in moves.items():
-        before = move[0]
-        if before is None or before.blob in contents:
-            continue
-        if vault.manifest.is_committed(path, before.blob):
-            held[path] = move
-        else:
-            kept[before.blob] = read_file(vault.root, PurePosixPath(path))
-    return kept, read_contents(vault, held, {})
+def _read_uncommitted(vault: Vault, moves: Moves) -> dict[str, bytes]:
+    """Return by blob id the bytes before that the files alone have, and git does not."""
+    return {
+        before.blob: data
+        for path, (before, _) in moves.items()
+        if before is not None and not vault.manifest.is_committed(path, before.blob)
+        if (data := read_known(vault.root, path, before.blob)) is not None
+    }
 
 
 def _join(outer: Intent, inner: Intent) -> Intent:
