@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_note
-from vaultmem.core.notes.frontmatter import MAX_BLOCK_BYTES, MAX_DEPTH, read_frontmatter
+from vaultmem.core.notes.frontmatter import MAX_BLOCK_BYTES, read_frontmatter
+from vaultmem.core.notes.yaml_block import MAX_DEPTH
 
 BODY = "# Heading\n\nthe body's last words\n"
 #: Reads a note of its standard input, so that a crash or a hang is not the test's own.
@@ -179,6 +180,19 @@ def test_rules_inside_the_body_stay_in_it(eol: str) -> None:
     note = make_note(f"---{eol}title: x{eol}---{eol}{body}")
     assert note.body == body
     assert note.section_text(note.sections[0]) == body
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("a: 1\n...\n--- b", "line 4: but found another document"),
+        ("a: 1\n--- b\n", "line 3: but found another document"),
+        ("a: 1\n--- b\n--- !x y", "uses the tag '!x'"),
+        ("a: 1\n--- b\n--- [", "not valid YAML, line"),
+    ],
+)
+def test_what_stands_behind_a_document_is_told(block: str, problem: str) -> None:
+    assert problem in read_frontmatter(f"---\n{block}\n---\n").problem
 
 
 def test_block_that_is_never_closed_is_body_with_a_warning() -> None:

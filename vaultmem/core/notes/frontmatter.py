@@ -1,34 +1,24 @@
 """Frontmatter: found by position, read with limits, edited one property at a time.
 
-Reading never builds Python objects from YAML: the text is composed to nodes, and each node is
-kept as its own text and tag. So no tag can run code, `010` stays "010", and an edit knows the
-exact lines of each property. The limits are those of docs/vault-format.md.
+Reading never builds Python objects from YAML: each value is kept as its own text and the name of
+its type. So no tag can run code, `010` stays "010", and an edit knows the exact lines of each
+property. The limits are those of docs/vault-format.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.notes.properties import Property, read_plain_block
 
-if TYPE_CHECKING:
-    import yaml
-    from frontmatter.default_handlers import YAMLHandler
-
 MAX_BLOCK_BYTES = 64 * 1024
-MAX_DEPTH = 32
-MAX_EVENTS = 5_000
 
-_TAG = "tag:yaml.org,2002:"
+#: Obsidian's boundary: a line of exactly `---`.
+_OPENING = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
+_CLOSING = re.compile(r"\n---[ \t]*\r?$", re.MULTILINE)
 #: A line that looks like a property, which tells a broken block from prose between two rules.
 _NAMED_LINE = re.compile(r"^[ \t]*[\"']?\w[\w .-]{0,63}[\"']?[ \t]*:(?:\s|$)", re.MULTILINE)
-_KNOWN_TAGS = frozenset(
-    _TAG + name
-    for name in ["str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge", "value"]
-)
 
 
 class Frontmatter(NamedTuple):
@@ -53,10 +43,7 @@ class Frontmatter(NamedTuple):
 
 def read_frontmatter(text: str) -> Frontmatter:
     """Find and read the frontmatter of a note's text; problems are returned, never raised."""
-    offset = 1 if text.startswith("\ufeff") else 0
-    if not text.startswith("---", offset):
-        return Frontmatter()
-    span = _find_block(text, offset)
+    span = _find_block(text)
     if span is None:
         return Frontmatter()
     start, end, body = span
@@ -64,163 +51,44 @@ def read_frontmatter(text: str) -> Frontmatter:
         looks = _NAMED_LINE.match(text, start) is not None
         warning = ("the frontmatter is never closed; all of it was read as body",)
         return Frontmatter(warnings=warning if looks else ())
-    block = text[start:end]
+    return _read_block(text[start:end], Frontmatter(start, end, body))
+
+
+def _read_block(block: str, place: Frontmatter) -> Frontmatter:
+    if len(block.encode("utf-8", "surrogatepass")) > MAX_BLOCK_BYTES:
+        limit = MAX_BLOCK_BYTES // 1024
+        return _refuse(block, place, f"the frontmatter is larger than {limit} KiB")
     if (plain := read_plain_block(block)) is not None:
-        return Frontmatter(start, end, body, plain)
+        return place._replace(properties=plain)
+    from vaultmem.core.notes.yaml_block import UnreadableBlockError, read_yaml_block
+
     try:
-        node = _compose(block)
-    except _UnreadableError as problem:
-        if _NAMED_LINE.search(block):
-            return Frontmatter(start, end, body, problem=str(problem))
-        return Frontmatter(warnings=(f"{problem}; all of it was read as body",))
-    if not block.strip():
-        return Frontmatter(start, end, body)
-    if node is None or node.id != "mapping":
-        return Frontmatter()  # Two thematic breaks with text between them, not properties.
-    properties, warnings = _read_mapping(node, block)
-    return Frontmatter(start, end, body, properties, warnings=warnings)
+        read = read_yaml_block(block)
+    except UnreadableBlockError as problem:
+        return _refuse(block, place, str(problem))
+    if read is None:  # Unless it is empty, two thematic breaks with text between them.
+        return Frontmatter() if block.strip() else place
+    return place._replace(properties=read[0], warnings=read[1])
 
 
-class _UnreadableError(Exception):
-    """Why a block was not read."""
+def _refuse(block: str, place: Frontmatter, problem: str) -> Frontmatter:
+    if _NAMED_LINE.search(block):
+        return place._replace(problem=problem)
+    return Frontmatter(warnings=(f"{problem}; all of it was read as body",))
 
 
-@cache
-def _handler() -> YAMLHandler:
-    """Return python-frontmatter's YAML handler for Obsidian's boundary: exactly `---`."""
-    from frontmatter.default_handlers import YAMLHandler
-
-    return YAMLHandler(fm_boundary=re.compile(r"^---[ \t]*\r?$", re.MULTILINE))
-
-
-def _find_block(text: str, offset: int) -> tuple[int, int, int] | None:
+def _find_block(text: str) -> tuple[int, int, int] | None:
     """Return start, end and body offset of the block; a body of -1 if it is not closed."""
-    closing = text.find("\n---", offset + 3) + 1
-    if closing and text.startswith("---\n", offset) and text.startswith("---\n", closing):
-        return offset + 4, closing, closing + 4  # As nearly all are; the library takes 20 ms.
-    handler = _handler()
-    plain = text[offset:]
-    if not handler.detect(plain):
+    offset = 1 if text.startswith("\ufeff") else 0
+    if not _OPENING.match(text, offset):
         return None
     start = _next_line(text, offset)
-    try:
-        _, content = handler.split(plain)
-    except ValueError:
+    closing = _CLOSING.search(text, start - 1)
+    if closing is None:
         return start, start, -1
-    end = len(text) - len(content)
-    end = text.rfind("\n", 0, end) + 1  # The start of the closing line.
-    if end < start:
-        return None
-    return start, end, _next_line(text, end)
+    return start, closing.start() + 1, _next_line(text, closing.end())
 
 
 def _next_line(text: str, offset: int) -> int:
     newline = text.find("\n", offset)
     return len(text) if newline < 0 else newline + 1
-
-
-def _compose(block: str) -> Any:
-    """Return the block's root node; the limits are checked before anything is built."""
-    import yaml
-
-    try:
-        from yaml import CSafeLoader as Loader
-    except ImportError:  # A PyYAML without libyaml.
-        from yaml import SafeLoader as Loader  # type: ignore[assignment]
-
-    if len(block.encode("utf-8", "surrogatepass")) > MAX_BLOCK_BYTES:
-        raise _UnreadableError(f"the frontmatter is larger than {MAX_BLOCK_BYTES // 1024} KiB")
-    try:
-        _scan_events(yaml.parse(block, Loader=Loader))
-        loader = Loader(block)
-        try:
-            return loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        raise _UnreadableError(_explain(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise _UnreadableError(f"the frontmatter is not YAML: {error}") from None
-
-
-def _scan_events(events: Iterable[Any]) -> None:
-    import yaml
-
-    depth = 0
-    for count, event in enumerate(events):
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise _UnreadableError("the frontmatter uses anchors or aliases, which are not read")
-        tag = getattr(event, "tag", None)
-        if tag and tag not in _KNOWN_TAGS:
-            raise _UnreadableError(f"the frontmatter uses the tag {tag!r}, which is not read")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH or count > MAX_EVENTS:
-            raise _UnreadableError("the frontmatter is nested too deeply or too long to read")
-
-
-def _explain(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or "it cannot be parsed"
-    where = f", line {mark.line + 2}" if mark is not None else ""
-    return f"the frontmatter is not valid YAML{where}: {what}"
-
-
-def _read_mapping(node: Any, block: str) -> tuple[tuple[Property, ...], tuple[str, ...]]:
-    """Return the properties of the root mapping, the last of a duplicate, and the warnings."""
-    found: dict[str, Property] = {}
-    warnings: list[str] = []
-    for key, value in node.value:
-        if key.id != "scalar":
-            warnings.append("a property's name is not plain text; it was ignored")
-            continue
-        if key.value in found:
-            warnings.append(f'the property "{key.value}" stands twice; the last one counts')
-        found[str(key.value)] = _read_property(key, value, len(block))
-    return tuple(found.values()), tuple(warnings)
-
-
-def _read_property(key: Any, node: Any, length: int) -> Property:
-    kind, content = _read_value(node)
-    first = int(key.start_mark.line)
-    span = (min(node.start_mark.index, length), min(node.end_mark.index, length))
-    items: tuple[int, ...] = ()
-    if node.id == "sequence" and not node.flow_style and all(map(_is_one_line, node.value)):
-        items = tuple(int(item.start_mark.line) for item in node.value)
-    last = _last_line(node, first)
-    return Property(
-        name=str(key.value),
-        value=content,
-        kind=kind,
-        first=first,
-        last=last,
-        span=span,
-        items=items,
-        indent=key.start_mark.column,
-    )
-
-
-def _is_one_line(node: Any) -> bool:
-    return bool(node.start_mark.line == node.end_mark.line)
-
-
-def _read_value(node: Any) -> tuple[str, str | tuple[str, ...]]:
-    kind = str(node.tag).removeprefix(_TAG)
-    if node.id == "scalar":
-        return kind, str(node.value)
-    if node.id == "sequence":
-        items = (item for item in node.value if item.id == "scalar")
-        return "seq", tuple(str(item.value) for item in items if not item.tag.endswith(":null"))
-    return "map", ""
-
-
-def _last_line(node: Any, first: int) -> int:
-    """Return the line behind a value, which YAML's marks put after blank lines and comments."""
-    if node.id != "scalar" and not node.flow_style and node.value:
-        tail = node.value[-1]
-        return _last_line(tail[1] if isinstance(tail, tuple) else tail, first)
-    mark = node.end_mark
-    ends_line = mark.column == 0 and mark.line > first
-    return int(mark.line if ends_line else mark.line + 1)

@@ -1,0 +1,166 @@
+"""A block read by YAML's own rules: its events become properties in one pass, within limits.
+
+PyYAML's composer knows no limits: it would need a pass of its own, behind one that checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from vaultmem.core.notes.properties import Property, resolve_scalar
+
+try:
+    from yaml import CSafeLoader as _Loader
+except ImportError:  # A PyYAML without libyaml.
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+
+MAX_DEPTH = 32
+MAX_EVENTS = 5_000
+
+_TAG = "tag:yaml.org,2002:"
+_KNOWN_TAGS = frozenset(
+    _TAG + name
+    for name in ["str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge", "value"]
+)
+
+
+class UnreadableBlockError(Exception):
+    """Why a block is not read."""
+
+
+class _Node(NamedTuple):
+    """A value between two marks: its text, or what is inside (of a map, names and values in turn).
+
+    `shape` is scalar, seq or map; `kind` is YAML's word for the type.
+    """
+
+    shape: str
+    kind: str
+    start: Any
+    end: Any
+    text: str = ""
+    inside: tuple[_Node, ...] = ()
+    is_flow: bool = False
+
+
+def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] | None:
+    """Return the properties, of a duplicate the last, and warnings; None if it is no mapping.
+
+    Raises:
+        UnreadableBlockError: it is not YAML, or beyond the limits.
+    """
+    try:
+        root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
+    except yaml.YAMLError as error:
+        what = getattr(error, "problem", None) or "it cannot be parsed"
+        raise _not_valid(getattr(error, "problem_mark", None), what) from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBlockError(f"the frontmatter is not YAML: {error}") from None
+    return None if root is None or root.shape != "map" else _read_mapping(root, len(block))
+
+
+def _not_valid(mark: Any, what: str) -> UnreadableBlockError:
+    where = f", line {mark.line + 2}" if mark is not None else ""
+    return UnreadableBlockError(f"the frontmatter is not valid YAML{where}: {what}")
+
+
+def _check_events(events: Iterable[Any]) -> Iterator[Any]:
+    """Yield the events as long as they keep to the limits."""
+    depth = 0
+    for count, event in enumerate(events):
+        if isinstance(event, yaml.NodeEvent):
+            if event.anchor:  # As an alias has, too.
+                raise UnreadableBlockError(
+                    "the frontmatter uses anchors or aliases, which are not read"
+                )
+            tag = getattr(event, "tag", None)
+            if tag and tag not in _KNOWN_TAGS:
+                raise UnreadableBlockError(
+                    f"the frontmatter uses the tag {tag!r}, which is not read"
+                )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH or count > MAX_EVENTS:
+            raise UnreadableBlockError("the frontmatter is nested too deeply or too long to read")
+        yield event
+
+
+def _read_root(events: Iterator[Any]) -> _Node | None:
+    """Return the root of the one document, None if there is none; all events are checked first."""
+    root = second = None
+    for event in events:
+        if not isinstance(event, yaml.DocumentStartEvent):
+            continue
+        if root is not None:
+            second = second or event.start_mark
+        root = _read_node(next(events), events)
+    if second is not None:
+        raise _not_valid(second, "but found another document")
+    return root
+
+
+def _read_node(event: Any, events: Iterator[Any]) -> _Node:
+    """Return the value that an event begins, and take the events up to its end."""
+    if isinstance(event, yaml.ScalarEvent):
+        kind = resolve_scalar(event.value) if event.implicit[0] else "str"
+        kind = event.tag.removeprefix(_TAG) if event.tag else kind
+        return _Node("scalar", kind, event.start_mark, event.end_mark, str(event.value))
+    shape = "seq" if isinstance(event, yaml.SequenceStartEvent) else "map"
+    inside: list[_Node] = []
+    while not isinstance(each := next(events), yaml.CollectionEndEvent):
+        inside.append(_read_node(each, events))
+    return _Node(
+        shape,
+        shape,
+        event.start_mark,
+        each.end_mark,
+        inside=tuple(inside),
+        is_flow=bool(event.flow_style),
+    )
+
+
+def _read_mapping(root: _Node, length: int) -> tuple[tuple[Property, ...], tuple[str, ...]]:
+    found: dict[str, Property] = {}
+    warnings: list[str] = []
+    for name, value in zip(root.inside[::2], root.inside[1::2], strict=True):
+        if name.shape != "scalar":
+            warnings.append("a property's name is not plain text; it was ignored")
+            continue
+        if name.text in found:
+            warnings.append(f'the property "{name.text}" stands twice; the last one counts')
+        found[name.text] = _read_property(name, value, length)
+    return tuple(found.values()), tuple(warnings)
+
+
+def _read_property(name: _Node, node: _Node, length: int) -> Property:
+    items: tuple[int, ...] = ()
+    is_hyphen_list = node.shape == "seq" and not node.is_flow
+    if is_hyphen_list and all(item.start.line == item.end.line for item in node.inside):
+        items = tuple(item.start.line for item in node.inside)
+    return Property(
+        name=name.text,
+        value=node.text if node.shape != "seq" else _read_texts(node),
+        kind=node.kind,
+        first=name.start.line,
+        last=_last_line(node, name.start.line),
+        span=(min(node.start.index, length), min(node.end.index, length)),
+        items=items,
+        indent=name.start.column,
+    )
+
+
+def _read_texts(node: _Node) -> tuple[str, ...]:
+    items = (item for item in node.inside if item.shape == "scalar")
+    return tuple(item.text for item in items if item.kind != "null")
+
+
+def _last_line(node: _Node, first: int) -> int:
+    """Return the line behind a value, which YAML's marks put after blank lines and comments."""
+    if node.inside and not node.is_flow:
+        return _last_line(node.inside[-1], first)
+    ends_line = node.end.column == 0 and node.end.line > first
+    return int(node.end.line if ends_line else node.end.line + 1)
