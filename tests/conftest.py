@@ -57,6 +57,15 @@ def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(params=["ours", "watchdog's"])
+def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have file events from our own emitter, and in another run from watchdog's."""
+    if request.param == "ours" and sys.platform != "linux":
+        pytest.skip("our emitter asks inotify, which is Linux's")
+    monkeypatch.setattr("vaultmem.storage.watcher._IS_OURS", request.param == "ours")
+    return str(request.param)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the test a home of its own, with its own state, data and configuration folders.

@@ -16,6 +16,9 @@ from watchers import found, held_now, watched
 
 from vaultmem.services.watching.watch import Happened, WatchLoop
 
+#: On which watchdog itself warns of its own races.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
 Make = Callable[..., Path]
 Watch = Callable[[Path], tuple[WatchLoop, list[Happened]]]
 
@@ -62,6 +65,7 @@ SAVES = {
 }
 
 
+@pytest.mark.usefixtures("emitter")
 def test_what_is_saved_is_found(make_vault: Make, watch: Watch, tmp_path: Path) -> None:
     names = [how for how in SAVES if "vim" not in how or shutil.which("vim")]
     root = make_vault({f"s{n}/old.md": "# Old\n\ngangway\n" for n in range(len(names))})
@@ -89,6 +93,7 @@ def test_files_of_editors_and_clients_are_no_notes(make_vault: Make, watch: Watc
     assert found(root, "quagga") == []
 
 
+@pytest.mark.usefixtures("emitter")
 def test_what_is_removed_is_not_found(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n\nquagga\n", "deep/er/n.md": "# N\n\nquagga\n"})
     watch(root)
@@ -97,6 +102,7 @@ def test_what_is_removed_is_not_found(make_vault: Make, watch: Watch) -> None:
     wait_until(lambda: not found(root, "quagga"))
 
 
+@pytest.mark.usefixtures("emitter")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
 def test_odd_files_end_nothing(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
@@ -119,6 +125,7 @@ def test_odd_files_end_nothing(make_vault: Make, watch: Watch) -> None:
     assert held_now(root).keys() >= {"notes/link.md", "notes/n.md/inside.md"}
 
 
+@pytest.mark.usefixtures("emitter")
 def test_a_save_is_in_the_index_once_the_loop_has_settled(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
     loop, _ = watch(root)

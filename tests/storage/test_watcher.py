@@ -6,8 +6,10 @@ import os
 import random
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import wait_until
@@ -15,28 +17,43 @@ from support import wait_until
 from vaultmem.storage import watcher
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+#: On which watchdog itself warns of its own races.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-Begin = Callable[..., tuple[FolderWatcher, list[str]]]
+Begin = Callable[[], tuple[FolderWatcher, list[str]]]
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
+def begin(tmp_path: Path, emitter: str) -> Iterator[Begin]:
     """Return a function that watches `tmp_path`/root; the list gets what it tells."""
     running: list[FolderWatcher] = []
 
-    def start(native: bool = True) -> tuple[FolderWatcher, list[str]]:
+    def start() -> tuple[FolderWatcher, list[str]]:
         root = tmp_path / "root"
         root.mkdir(exist_ok=True)
         heard: list[str] = []
         ignored = {"drafts"}
         running.append(FolderWatcher(root, heard.append, lambda path: path in ignored))
-        running[-1].start(native)
+        running[-1].start()
         return running[-1], heard
 
     yield start
     for each in running:
         each.stop()
+
+
+@pytest.fixture
+def ours(emitter: str) -> None:
+    """Skip what watchdog's own emitter cannot do."""
+    if emitter != "ours":
+        pytest.skip("watchdog's emitter loses folders, and knows neither which nor what it missed")
+
+
+def expect(events: FolderWatcher, heard: list[str], *paths: str) -> None:
+    """Expect that paths are told: at once by who can catch up, else in a moment."""
+    if not events.catch_up():
+        wait_until(lambda: set(paths) <= set(heard))
+    assert set(paths) <= set(heard)
 
 
 def stir(root: Path, chance: random.Random, times: int) -> None:
@@ -61,23 +78,41 @@ def stir(root: Path, chance: random.Random, times: int) -> None:
             os.rename(root.with_name("out"), folder)
 
 
-@linux
+def count_watched(events: FolderWatcher, heard: list[str], root: Path) -> int:
+    """Expect that no folder is left out; return how many there are."""
+    assert events.catch_up()
+    heard.clear()
+    probes = [Path(folder) / "probe.md" for folder, _, _ in os.walk(root)]
+    for probe in probes:
+        probe.write_text("x")
+    assert events.catch_up()
+    assert {probe.relative_to(root).as_posix() for probe in probes} - set(heard) == set()
+    return len(probes)
+
+
+@pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("seed", range(5))
 def test_no_folder_is_lost_in_a_storm_of_moves(tmp_path: Path, begin: Begin, seed: int) -> None:
     events, heard = begin()
+    stir(tmp_path / "root", random.Random(seed), 300)
+    count_watched(events, heard, tmp_path / "root")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("ours")
+def test_none_of_two_thousand_folders_is_lost(tmp_path: Path, begin: Begin) -> None:
     root = tmp_path / "root"
-    stir(root, random.Random(seed), 300)
-    assert events.catch_up()
-    heard.clear()
-    folders = [Path(folder) for folder, _, _ in os.walk(root)]
-    for folder in folders:
-        (folder / "probe.md").write_text("x")
-    assert events.catch_up()
-    expected = {(folder / "probe.md").relative_to(root).as_posix() for folder in folders}
-    assert expected - set(heard) == set()
+    events, heard = begin()
+    count = 0
+    for seed in range(1_000):
+        stir(root, random.Random(seed), 400)
+        count += count_watched(events, heard, root)
+        if count >= 2_000:
+            break
+    assert count >= 2_000
 
 
-@linux
+@pytest.mark.usefixtures("ours")
 def test_what_was_done_before_is_known_when_it_has_caught_up(tmp_path: Path, begin: Begin) -> None:
     events, heard = begin()
     for number in range(200):
@@ -86,7 +121,19 @@ def test_what_was_done_before_is_known_when_it_has_caught_up(tmp_path: Path, beg
         assert heard[-1] == f"n{number}.md"
 
 
-@linux
+def test_what_is_hidden_is_not_told(tmp_path: Path, begin: Begin) -> None:
+    root = tmp_path / "root"
+    (root / ".obsidian").mkdir(parents=True)
+    events, heard = begin()
+    (root / ".obsidian/deep").mkdir()
+    (root / ".obsidian/n.md").write_text("x")
+    (root / ".n.md.swp").write_text("x")
+    (root / ".checkpoint").write_text("x")
+    expect(events, heard, ".checkpoint")
+    assert set(heard) == {".checkpoint"}
+
+
+@pytest.mark.usefixtures("ours")
 def test_what_is_never_read_is_neither_watched_nor_told(tmp_path: Path, begin: Begin) -> None:
     root = tmp_path / "root"
     passed_over = ("drafts", ".git", ".obsidian", "media", "transcripts", "notes/code")
@@ -98,20 +145,21 @@ def test_what_is_never_read_is_neither_watched_nor_told(tmp_path: Path, begin: B
     for folder in passed_over:
         (root / folder / "deep/n.md").write_text("x")
     (tmp_path / "outside.md").write_text("x")
-    (root / ".n.md.swp").write_text("x")
     assert events.catch_up()
     assert heard == []
-    (root / ".checkpoint").write_text("x")
-    assert events.catch_up()
-    assert set(heard) == {".checkpoint"}
 
 
-@linux
-def test_an_overflow_asks_for_everything(tmp_path: Path, begin: Begin) -> None:
+def test_an_overflow_asks_for_everything(tmp_path: Path, begin: Begin, emitter: str) -> None:
+    if sys.platform != "linux":
+        pytest.skip("inotify is Linux's")
     events, heard = begin()
     root = tmp_path / "root"
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    with events._events._lock:  # Nothing is read meanwhile.
+    source: Any = events._events._emitter  # type: ignore[union-attr]
+    # Nothing is read meanwhile; but watchdog reads once more.
+    with source._lock if emitter == "ours" else source._inotify_fd._lock:
+        (root / "first.md").write_text("x")
+        time.sleep(0.1)
         with open(root / "a.md", "w") as first, open(root / "b.md", "w") as second:
             for number in range(limit):
                 file = (first, second)[number % 2]
@@ -119,23 +167,27 @@ def test_an_overflow_asks_for_everything(tmp_path: Path, begin: Begin) -> None:
                 file.flush()
         (root / "new/deep").mkdir(parents=True)
     wait_until(lambda: EVERYTHING in heard)
-    assert events.catch_up()
-    heard.clear()
-    (root / "new/deep/n.md").write_text("x")
-    assert events.catch_up()
-    assert "new/deep/n.md" in heard
+
+    def is_told_now() -> bool:
+        (root / "new/deep/n.md").write_text("x")
+        return (events.catch_up() or emitter != "ours") and "new/deep/n.md" in heard
+
+    if emitter == "ours":
+        assert events.catch_up()
+        assert is_told_now()
+    else:  # It says first that events were lost, and then looks for folders.
+        wait_until(is_told_now)
 
 
-@linux
 def test_what_sends_no_events_is_polled(
     tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = watcher._find_remote(tmp_path)
     assert kind == ""
     monkeypatch.setattr(watcher, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(watcher, "_REMOTE", ("",))  # Every file system counts as such.
+    monkeypatch.setattr(watcher, "_find_remote", lambda _: "nfs")
     events, heard = begin()
-    assert "tells nothing of other machines' changes; everything is polled" in events.polling()
+    assert "nfs tells nothing of other machines' changes; everything is polled" in events.polling()
     assert not events.catch_up()
     events.stop()  # No event is told from now on.
     heard.clear()
@@ -147,18 +199,26 @@ def test_what_sends_no_events_is_polled(
     assert heard == [EVERYTHING]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # watchdog warns of its own races.
-def test_watchdog_serves_other_systems(tmp_path: Path, begin: Begin) -> None:
-    events, heard = begin(native=False)
+def test_what_is_in_a_new_folder_is_told(tmp_path: Path, begin: Begin) -> None:
+    events, heard = begin()
     root = tmp_path / "root"
     (root / "deep").mkdir()
-    wait_until(lambda: EVERYTHING in heard)
+    expect(events, heard, EVERYTHING)
     (root / "deep/n.md").write_text("x")
-    (root / "deep/.n.md.swp").write_text("x")
-    wait_until(lambda: "deep/n.md" in heard)
-    assert not any("swp" in path for path in heard)
-    assert not events.catch_up()
+    expect(events, heard, "deep/n.md")
+
+
+@pytest.mark.parametrize("part", ["_emitter", "_observer"])
+def test_a_thread_that_ended_is_noticed(begin: Begin, part: str) -> None:
+    events, _ = begin()
     assert events.is_healthy()
-    for emitter in events._events._observer.emitters:
-        emitter.stop()
+    getattr(events._events, part).stop()
     wait_until(lambda: not events.is_healthy())
+    assert not events.catch_up()
+
+
+def test_a_root_that_is_gone_is_noticed(tmp_path: Path, begin: Begin) -> None:
+    events, _ = begin()
+    os.rename(tmp_path / "root", tmp_path / "aside")
+    (tmp_path / "root").mkdir()
+    assert not events.is_healthy()

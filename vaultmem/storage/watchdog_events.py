@@ -1,4 +1,4 @@
-"""File events of a folder by watchdog, for systems that have no inotify."""
+"""File events of a folder by watchdog: on Linux from an emitter of ours, elsewhere from its own."""
 
 from __future__ import annotations
 
@@ -9,65 +9,101 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.events import FileSystemEventHandler
-from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+#: Seconds in which events that are queued have been passed on.
+_PATIENCE = 5.0
 
 
-class WatchdogEvents:
+class FolderEvents(FileSystemEventHandler):
     """Watches a folder from threads of watchdog's until it is stopped.
 
-    `notice` is called with a path relative to the folder, or with "" for what is not known.
+    `notice` is called with a path relative to the folder, and whether it is a folder; "" is the
+    folder itself, where it is not known what changed. `enters` tells, for `is_ours`, which folders
+    are of interest.
     """
 
-    def __init__(self, root: Path, notice: Callable[[str], None]) -> None:
-        prefix = os.fspath(root) + os.sep
-
-        class Enqueue(FileSystemEventHandler):
-            """Does nothing but pass names on: what a handler raises would end the thread."""
-
-            def on_any_event(self, event: Any) -> None:
-                if event.event_type in {"opened", "closed_no_write"}:
-                    return
-                if event.is_directory and event.event_type == "modified":
-                    return  # By what happened in it, which is told too.
-                for raw in (event.src_path, event.dest_path):
-                    path = os.fsdecode(raw)
-                    if path.startswith(prefix):
-                        inside = path.removeprefix(prefix).replace(os.sep, "/")
-                        notice("" if event.is_directory else inside)
-
-        self._overflow = _OverflowHandler(notice)
-        logging.getLogger("watchdog").addHandler(self._overflow)
-        self._observer = Observer()
+    def __init__(
+        self,
+        root: Path,
+        notice: Callable[[str, bool], None],
+        enters: Callable[[str], bool],
+        is_ours: bool,
+    ) -> None:
+        self._prefix = os.path.join(root, "")
+        self._notice = notice
+        self._observer = _make_observer(lambda path: enters(self._inside(path)), is_ours)
+        self._observer.schedule(self, os.fspath(root), recursive=True)
+        (self._emitter,) = self._observer.emitters
+        self._losses = _LossHandler(lambda: notice("", True))
+        logging.getLogger("watchdog").addHandler(self._losses)
         try:
-            self._observer.schedule(Enqueue(), os.fspath(root), recursive=True)
             self._observer.start()
         except BaseException:
-            logging.getLogger("watchdog").removeHandler(self._overflow)
+            logging.getLogger("watchdog").removeHandler(self._losses)
             raise
+
+    @property
+    def unwatched(self) -> frozenset[str]:
+        """Folders that are known not to be watched, relative to the folder."""
+        paths: frozenset[str] = getattr(self._emitter, "unwatched", frozenset())
+        return frozenset(map(self._inside, paths))
+
+    def on_any_event(self, event: Any) -> None:
+        """Do nothing but pass names on: what a handler raises would end the thread."""
+        if event.event_type in {"opened", "closed_no_write"}:
+            return
+        if event.is_directory and event.event_type == "modified" and not event.is_synthetic:
+            return  # By what happened in it, which is told too.
+        for raw in filter(None, (event.src_path, event.dest_path)):
+            self._notice(self._inside(os.fsdecode(raw)), event.is_directory)
 
     def is_alive(self) -> bool:
         """Tell whether events are still being passed on."""
-        return self._observer.is_alive() and all(e.is_alive() for e in self._observer.emitters)
+        return self._observer.is_alive() and self._emitter.is_alive()
 
     def catch_up(self) -> bool:
-        """Return False: whether every event of the past was seen cannot be known."""
-        return False
+        """Pass on every event of what happened before this call; False if that cannot be known.
+
+        Our emitter can queue them all; then there is the queue, which another thread empties.
+        """
+        drain: Callable[[], bool] = getattr(self._emitter, "drain", lambda: False)
+        queue = self._observer.event_queue
+        if not drain():
+            return False
+        with queue.all_tasks_done:  # As `queue.join`, which would wait for ever.
+            return queue.all_tasks_done.wait_for(lambda: not queue.unfinished_tasks, _PATIENCE)
 
     def stop(self) -> None:
         """End the threads."""
-        logging.getLogger("watchdog").removeHandler(self._overflow)
+        logging.getLogger("watchdog").removeHandler(self._losses)
         if self._observer.is_alive():
             self._observer.stop()
             self._observer.join(timeout=5)
 
+    def _inside(self, path: str) -> str:
+        """Return a path relative to the folder, with `/`; "" for itself and what is not in it."""
+        inside = path.removeprefix(self._prefix)
+        return "" if inside == path else inside.replace(os.sep, "/")
 
-class _OverflowHandler(logging.Handler):
-    """Hears of lost events, of which watchdog says no more than a line in its log."""
 
-    def __init__(self, notice: Callable[[str], None]) -> None:
+def _make_observer(enters: Callable[[str], bool], is_ours: bool) -> BaseObserver:
+    if is_ours:
+        from vaultmem.storage.inotify import TreeEmitter
+
+        return BaseObserver(TreeEmitter, enters=enters)
+    from watchdog.observers import Observer
+
+    return Observer()
+
+
+class _LossHandler(logging.Handler):
+    """Hears of lost events, of which watchdog's own emitters say no more than a line in its log."""
+
+    def __init__(self, notice: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
-        self._notice_all = notice
+        self._notice = notice
 
     def emit(self, record: logging.LogRecord) -> None:
         """Ask for a look at everything, whatever the warning is."""
-        self._notice_all("")
+        self._notice()

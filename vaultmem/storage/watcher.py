@@ -1,6 +1,6 @@
 """File events of a vault's folder: hints that something may have changed, never more.
 
-Linux is asked itself (inotify), other systems by watchdog. What sends no events is polled.
+watchdog passes them on, on Linux from an emitter of ours. What sends no events is polled.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vaultmem.core.paths import is_hidden
 from vaultmem.storage.scan import scan_vault
+
+if TYPE_CHECKING:
+    from vaultmem.storage.watchdog_events import FolderEvents
 
 #: Stands for a path where it is not known what changed.
 EVERYTHING = ""
@@ -27,6 +30,9 @@ POLL_SECONDS = 5.0
 
 #: File systems whose changes by other machines send no events here.
 _REMOTE = ("nfs", "cifs", "smb", "9p", "vboxsf", "virtiofs", "prl_fs", "fuse.", "afs", "ceph")
+
+#: Whether events come from our own emitter, and not from watchdog's for this system.
+_IS_OURS = sys.platform == "linux"
 
 _UNREAD = frozenset({"transcripts", "media"})
 
@@ -45,25 +51,20 @@ class FolderWatcher:
         self._notice = notice
         self._ignored = ignored
         self._inode = 0
-        self._events: Any = None
+        self._events: FolderEvents | None = None
         self._why_all = ""
         self._polled = ""
         self._next_poll = 0.0
 
-    def start(self, native: bool = sys.platform == "linux") -> None:
-        """Begin; `native` is False to leave it to watchdog."""
+    def start(self) -> None:
+        """Begin."""
         self._inode = os.stat(self._root).st_ino
-        kind = _find_remote(self._root) if native else ""
+        kind = _find_remote(self._root)
         self._why_all = f"{kind} tells nothing of other machines' changes" if kind else ""
+        from vaultmem.storage.watchdog_events import FolderEvents
+
         try:
-            if native:
-                from vaultmem.storage.inotify import FolderEvents
-
-                self._events = FolderEvents(self._root, self._pass_on, self._enters)
-            else:
-                from vaultmem.storage.watchdog_events import WatchdogEvents
-
-                self._events = WatchdogEvents(self._root, self._pass_on)
+            self._events = FolderEvents(self._root, self._pass_on, self._enters, _IS_OURS)
         except OSError as error:
             self._why_all = f"the folder cannot be watched ({error.strerror or error})"
         self._polled = self._fingerprint()
@@ -109,7 +110,7 @@ class FolderWatcher:
         self._events = None
 
     def _unwatched(self) -> frozenset[str]:
-        return getattr(self._events, "unwatched", frozenset())
+        return self._events.unwatched if self._events is not None else frozenset()
 
     def _fingerprint(self) -> str:
         """Return a text that differs whenever what sends no events is something else."""
@@ -127,10 +128,10 @@ class FolderWatcher:
                 found.update(repr(what).encode("utf-8", "surrogateescape"))
         return found.hexdigest()
 
-    def _pass_on(self, path: str) -> None:
-        """Pass a path on, but for those that are never looked at."""
-        if path in {EVERYTHING, CHECKPOINT_FILE} or not any(map(is_hidden, path.split("/"))):
-            self._notice(path)
+    def _pass_on(self, path: str, is_folder: bool) -> None:
+        """Pass on what a file's or folder's event says, but for what is never looked at."""
+        if path == CHECKPOINT_FILE or not path or not any(map(is_hidden, path.split("/"))):
+            self._notice(EVERYTHING if is_folder else path)
 
     def _enters(self, folder: str) -> bool:
         """Tell whether files of a folder are ever looked at, as a scan does it."""
@@ -142,6 +143,8 @@ class FolderWatcher:
 
 def _find_remote(root: Path) -> str:
     """Return what the file system is called if other machines may change it, else ""."""
+    if sys.platform != "linux":
+        return ""
     device = os.stat(root).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
