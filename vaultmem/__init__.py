@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit, Match
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
     from vaultmem.core.lifecycle import Kind, State
+    from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_text import PackAccount, PackItem, PackSource, PackStyle
@@ -90,6 +91,7 @@ __all__ = [
     "NewSession",
     "NoVaultError",
     "NoteFilter",
+    "NoteHandler",
     "NoteNotFoundError",
     "NoteRecord",
     "Outcome",
@@ -147,6 +149,7 @@ _HOMES = {
     "core.finding.hit": "Hit Match",
     "core.finding.query": "NoteFilter RecallQuery parse_query",
     "core.lifecycle": "Kind State",
+    "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
     "core.packs.pack": "Pack",
     "core.packs.pack_text": "PackAccount PackItem PackSource PackStyle",

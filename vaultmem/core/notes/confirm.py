@@ -7,7 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import add_to_list, remove_property, set_property
+from vaultmem.core.notes.edit_properties import (
+    add_to_list,
+    find_eol,
+    remove_property,
+    set_property,
+)
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import Section
 
@@ -59,8 +64,7 @@ def _append(text: str, end: int, added: Sequence[str], signature: str) -> str:
     """Return the text with items before `end`, behind what stands there."""
     if not added:
         return text
-    newline = text.find("\n")
-    eol = "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
+    eol = find_eol(text)
     at = len(text[:end].rstrip())
     last = text[:at].rpartition("\n")[2].lstrip()
     gap = eol if last.startswith(("- ", "* ", "+ ")) else eol * 2

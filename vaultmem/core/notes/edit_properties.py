@@ -31,7 +31,7 @@ def set_property(text: str, name: str, value: PropertyValue) -> str:
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is not a property\'s name; use letters, digits, - and _')
     matter = _editable(text)
-    eol = _line_end(text)
+    eol = find_eol(text)
     prop = matter.get(name)
     if not matter.body:
         return _checked(text, _add_block(text, format_property(name, value), eol), name, value)
@@ -98,7 +98,8 @@ def _editable(text: str) -> Frontmatter:
     return matter
 
 
-def _line_end(text: str) -> str:
+def find_eol(text: str) -> str:
+    """Return how the first line of a text ends: as the lines of the note are to end."""
     newline = text.find("\n")
     return "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
 
