@@ -644,3 +644,19 @@ def test_a_linked_work_tree_of_a_bare_repository_is_a_place_for_commits(
 
     assert listing(root.parent / "linked").keys() == {"a.md", "b.md"}
     assert_sound(root.parent / "linked")
+
+
+def test_git_ends_when_nobody_reads_on(root: Path, history: History) -> None:
+    process = history.git.start("cat-file", "--batch")
+    running = process.proc
+    assert running.poll() is None
+    del process
+    assert running.poll() is not None
+
+
+def test_git_reads_all_of_its_input_whatever_becomes_of_us(root: Path, history: History) -> None:
+    """A pipe would end where we are killed, and git would take the half of a list for all."""
+    told = history.git.run(
+        "-c", "alias.kind=!test -f /dev/stdin && echo file", "kind", stdin=b"x" * 9
+    )
+    assert told == "file"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.errors import NoteNotFoundError, VaultError
@@ -194,22 +194,12 @@ def _is_empty(history: History, commit: Commit) -> bool:
 def _stream(history: History, *arguments: str) -> Iterator[str]:
     """Yield the words of git's output as they come; git ends when nobody reads on."""
     process = history.git.start(*arguments)
-    try:
-        process.stdin.close()
-        rest = b""
-        while block := process.stdout.read1(_BLOCK):
-            *words, rest = (rest + block).split(b"\0")
-            for word in words:
-                yield word.decode("utf-8", "surrogateescape")
-        complaint = process.stderr.read().decode("utf-8", "replace")
-        if process.proc.wait():
-            raise VaultError(f"git log failed: {next(iter(complaint.splitlines()), 'no reason')}")
-    finally:
-        _end(process)
-
-
-def _end(process: Any) -> None:
-    process.stdout.close()
-    process.stderr.close()
-    process.proc.terminate()
-    process.proc.wait()
+    process.stdin.close()
+    rest = b""
+    while block := process.stdout.read1(_BLOCK):
+        *words, rest = (rest + block).split(b"\0")
+        for word in words:
+            yield word.decode("utf-8", "surrogateescape")
+    complaint = process.stderr.read().decode("utf-8", "replace")
+    if process.proc.wait():
+        raise VaultError(f"git log failed: {next(iter(complaint.splitlines()), 'no reason')}")

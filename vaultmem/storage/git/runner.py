@@ -70,61 +70,52 @@ class GitRunner:
             PendingError: another git holds what this one wanted to write.
             VaultError: git ended with another status than those in `fine`, and `check` is set.
         """
-        with _clean_environment(), _as_stream(stdin) as stream:
-            status, out, err = self._execute(
-                arguments if folder is None else ("-C", str(folder), *arguments),
-                istream=stream,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                env={**self._environment, **(env or {})},
-            )
-        if status not in fine and check:
-            message = err if isinstance(err, str) else err.decode(errors="replace")
+        words = arguments if folder is None else ("-C", str(folder), *arguments)
+        with _as_stream(stdin) as stream:
+            process = self.start(*words, stdin=stream, env=env)
+            out, err = process.communicate()
+        if process.returncode not in fine and check:
+            message = err.decode(errors="replace")
             if locked := _LOCKED.search(message):
                 lock = locked[1] or f"{locked[2]}.lock"
                 raise PendingError(f"another git is at work ({lock} exists); wait for it")
             name = next(word for word in arguments if not word.startswith("-"))
             raise VaultError(
-                f"git {name} failed: {_first_complaint(message) or f'status {status}'}"
+                f"git {name} failed: {_first_complaint(message) or f'status {process.returncode}'}"
             )
-        raw = out if isinstance(out, bytes) else str(out).encode()
-        return raw.decode("utf-8", "surrogateescape").removesuffix("\n")
+        return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
 
-    def start(self, *arguments: str) -> Any:
-        """Start git and return its process, with pipes to and from it."""
-        with _clean_environment():
-            return self._execute(arguments, istream=PIPE, as_process=True, env=self._environment)
-
-    def _execute(self, arguments: tuple[str, ...], **options: Any) -> Any:
+    def start(
+        self, *arguments: str, stdin: Any = PIPE, env: Mapping[str, str] | None = None
+    ) -> Any:
+        """Start git, with pipes to and from it; it ends with the last who holds the process."""
         git = self._git
         from git.exc import GitCommandNotFound
 
         try:
-            return git.execute(_command(arguments), **options)
+            with _clean_environment():
+                return git.execute(_command(arguments), istream=stdin, as_process=True, env=env)
         except GitCommandNotFound:
             _need_git()
             raise
 
     @cached_property
-    def _environment(self) -> dict[str, str]:
-        return {
-            "GIT_DIR": str(self.git_folder),
-            "GIT_WORK_TREE": str(self.work_tree),
-            "LC_ALL": "C",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            # A repository may name a "remote" that is a command, to be run for a missing object.
-            "GIT_ALLOW_PROTOCOL": "none",
-            "GIT_NO_LAZY_FETCH": "1",
-            # The audit log is what was committed, not what somebody later put in its place.
-            "GIT_NO_REPLACE_OBJECTS": "1",
-        }
-
-    @cached_property
     def _git(self) -> Git:
         with _clean_environment():
-            return _import_git()(str(self.work_tree))
+            git = _import_git()(str(self.work_tree))
+        git.update_environment(
+            GIT_DIR=str(self.git_folder),
+            GIT_WORK_TREE=str(self.work_tree),
+            LC_ALL="C",
+            GIT_OPTIONAL_LOCKS="0",
+            GIT_TERMINAL_PROMPT="0",
+            # A repository may name a "remote" that is a command, to be run for a missing object.
+            GIT_ALLOW_PROTOCOL="none",
+            GIT_NO_LAZY_FETCH="1",
+            # The audit log is what was committed, not what somebody later put in its place.
+            GIT_NO_REPLACE_OBJECTS="1",
+        )
+        return git
 
 
 def make_repository(root: Path) -> None:
@@ -189,6 +180,7 @@ def _clean_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_stream(data: bytes | None) -> Iterator[Any]:
+    """Give git what it is to read as a file: it would take half a pipe's for all if we died."""
     if data is None:
         yield None
         return
