@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,18 @@ def test_lines_cost_what_they_cost_alone_and_their_breaks(lines: list[str]) -> N
 )
 def test_cost_follows_the_documented_rule(text: str, tokens: int) -> None:
     assert count_tokens(text) == tokens
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("ab1.- \n", max_size=60))
+def test_words_numbers_and_marks_cost_what_the_rule_says(text: str) -> None:
+    cost = 100 * (text.count("\n") - text.count("\n\n")) + 50 * text.count("\n  ")
+    cost += sum(100 + 18 * max(len(word) - 6, 0) for word in re.findall("[ab]+", text))
+    cost += sum(140 * -(-len(number) // 3) for number in re.findall("1+", text))
+    cost += sum(
+        55 * min(len(run), 4) + 25 * max(len(run) - 4, 0) for run in re.findall("[.-]+", text)
+    )
+    assert count_tokens(text) == -(-cost // 100)
 
 
 @given(st.from_regex("[0-9a-f]{7}", fullmatch=True))
