@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.sections import Section, find_fences, split_sections
+from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import PINNED_FILES
 
@@ -44,6 +45,8 @@ KNOWN_PROPERTIES = frozenset(
 
 #: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
 _INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
+#: What could be one where code is left out.
+_NEARLY_TAG = re.compile(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 
@@ -51,7 +54,8 @@ class Note(NamedTuple):
     """A note as read: (path, blob) is its identity, `text` its whole decoded content.
 
     `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
-    written, empty where the note does not say. `extra` is the text of unknown properties.
+    written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
+    are the spans of fenced code.
     """
 
     path: PurePosixPath
@@ -73,6 +77,7 @@ class Note(NamedTuple):
     extra: str
     matter: Frontmatter
     sections: tuple[Section, ...]
+    fences: Sequence[tuple[int, int]]
     warnings: tuple[str, ...]
 
     @property
@@ -112,7 +117,8 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
             f"it is not UTF-8 (byte {error.start}); save it as UTF-8"
         ) from None
     matter = read_frontmatter(text)
-    sections, first_heading = split_sections(text, matter.body)
+    headings, fences = find_blocks(text, matter.body)
+    sections, first_heading = split_sections(text, matter.body, headings)
     reader = PropertyReader(matter)
     tags = reader.texts("tags", "tag")
     extra = reader.unknown_text(KNOWN_PROPERTIES)
@@ -122,7 +128,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         text=text,
         title=reader.text("title") or first_heading or path.stem,
         aliases=reader.texts("aliases", "alias"),
-        tags=_all_tags(tags, text, matter.body),
+        tags=_all_tags(tags, blank_fences(text, fences), matter.body),
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
         state=reader.member("state", State, State.ACTIVE),
         pinned=reader.flag("pinned") or str(path) in PINNED_FILES,
@@ -136,25 +142,21 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         extra=extra,
         matter=matter,
         sections=sections,
+        fences=fences,
         warnings=_all_warnings(matter, reader),
     )
 
 
-def _all_tags(declared: tuple[str, ...], text: str, body: int) -> tuple[str, ...]:
-    """Return the declared and the inline tags, without `#`, each once, in order."""
+def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ...]:
+    """Return the declared and the inline tags, without `#`, each once, in order.
+
+    `prose` is the note's text with its fenced code blanked.
+    """
     found = {tag.strip().lstrip("#"): None for tag in declared}
-    if "#" in text:
-        prose = _INLINE_CODE.sub(" ", _without_fences(text, body))
+    if _NEARLY_TAG.search(prose, body):
+        prose = _INLINE_CODE.sub(" ", prose[body:])
         found.update((tag.strip("/"), None) for tag in _INLINE_TAG.findall(prose))
     return tuple(tag for tag in found if tag)
-
-
-def _without_fences(text: str, body: int) -> str:
-    parts: list[str] = []
-    for start, end in find_fences(text, body):
-        parts.append(text[body:start])
-        body = end
-    return " ".join([*parts, text[body:]])
 
 
 def _all_warnings(matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 # Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is not text.
-_HEADING = re.compile(r"^\ufeff? {0,3}(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)\r?$", re.MULTILINE)
-_FENCE = re.compile(r"^\ufeff? {0,3}(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)\r?$", re.MULTILINE)
+_BLOCK = (
+    r"(?P<line>\ufeff? {0,3}(?:(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)"
+    r"|(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+))\r?)$"
+)
+_FIRST = re.compile("^" + _BLOCK, re.MULTILINE)
+#: Line breaks are found at once, where `^` is tried at each character; most lines are text.
+_FURTHER = re.compile(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
 
 #: A note with more headings than this is read as if the rest were plain text.
 MAX_SECTIONS = 2_000
+
+
+class Blocks(NamedTuple):
+    """The headings of a text, and the spans of its fenced code, fence lines included.
+
+    A heading is (offset, offset behind the line, level, text without closing marks).
+    """
+
+    headings: Sequence[tuple[int, int, int, str]]
+    fences: Sequence[tuple[int, int]]
 
 
 class Section(NamedTuple):
@@ -29,96 +45,88 @@ class Section(NamedTuple):
     line: int
 
 
-def split_sections(text: str, body: int) -> tuple[tuple[Section, ...], str]:
+def split_sections(
+    text: str, body: int, headings: Sequence[tuple[int, int, int, str]] | None = None
+) -> tuple[tuple[Section, ...], str]:
     """Return the sections of the text from offset `body`, and the first heading ("" if none).
 
     A heading without text of its own makes no section: its words live on in `parents`.
-    There is always at least one section.
+    There is always at least one section. `headings` are those of the text, if they are known.
     """
-    headings = _find_headings(text, body)
+    if headings is None:
+        headings = find_blocks(text, body).headings
     if not headings:
         line = text.count("\n", 0, body) + 1
-        return (
-            Section(ordinal=0, heading="", parents=(), start=body, end=len(text), line=line),
-        ), ""
+        return (Section(0, heading="", parents=(), start=body, end=len(text), line=line),), ""
     sections: list[Section] = []
-    spans = [(body, body, 0, ""), *headings]
-    stack: list[tuple[int, str]] = []
+    above: list[tuple[int, tuple[str, ...]]] = []  # Levels, and the headings down to there.
     line, counted = text.count("\n", 0, body) + 1, body
-    for index, (begin, start, level, heading) in enumerate(spans):
-        stack = [item for item in stack if item[0] < level]
-        end = spans[index + 1][0] if index + 1 < len(spans) else len(text)
+    ends = [*(begin for begin, _, _, _ in headings), len(text)]
+    spans = [(body, body, 0, ""), *headings]
+    for (begin, start, level, heading), end in zip(spans, ends, strict=True):
+        while above and above[-1][0] >= level:
+            above.pop()
+        parents = above[-1][1] if above else ()
         line, counted = line + text.count("\n", counted, begin), begin
-        if text[start:end].strip():
-            parents = tuple(name for _, name in stack)
-            sections.append(
-                Section(
-                    ordinal=len(sections),
-                    heading=heading,
-                    parents=parents,
-                    start=start,
-                    end=end,
-                    line=line,
-                )
-            )
+        own = text[start:end]
+        if own and not own.isspace():
+            sections.append(Section(len(sections), heading, parents, start, end, line))
         if heading:
-            stack.append((level, heading))
+            above.append((level, (*parents, heading)))
     if not sections:
         begin, start, _, heading = headings[0]
-        sections.append(
-            Section(
-                ordinal=0,
-                heading=heading,
-                parents=(),
-                start=start,
-                end=start,
-                line=text.count("\n", 0, begin) + 1,
-            )
-        )
+        line = text.count("\n", 0, begin) + 1
+        sections.append(Section(0, heading, (), start, start, line))
     return tuple(sections), headings[0][3]
 
 
-def _find_headings(text: str, body: int) -> list[tuple[int, int, int, str]]:
-    """Return (offset, offset behind the line, level, heading), code fences skipped."""
-    fences = find_fences(text, body)
-    starts = [start for start, _ in fences]
-    found: list[tuple[int, int, int, str]] = []
-    for match in _HEADING.finditer(text, body):
-        fence = bisect_right(starts, match.start()) - 1
-        if fence >= 0 and match.start() < fences[fence][1]:
-            continue
-        heading = _heading_text(match["text"])
-        if heading:
-            found.append((match.start(), match.end(), len(match["marks"]), heading))
-        if len(found) >= MAX_SECTIONS:
-            break
-    return found
+def find_blocks(text: str, body: int) -> Blocks:
+    """Return the headings and the fenced code from offset `body`; headings in code are text.
+
+    Source: CommonMark 0.31, "ATX headings", "Fenced code blocks".
+    """
+    headings: list[tuple[int, int, int, str]] = []
+    fences: list[tuple[int, int]] = []
+    start, opened = -1, ""
+    first = _FIRST.match(text, body)
+    for match in chain([first] if first else [], _FURTHER.finditer(text, body)):
+        _, marks, heading, fence, info = match.groups()
+        if marks:
+            heading = _strip_heading(heading)
+            if heading and not opened and len(headings) < MAX_SECTIONS:
+                headings.append((match.start(1), match.end(), len(marks), heading))
+        elif not opened:
+            if fence[0] == "~" or "`" not in info:
+                start, opened = match.start(1), fence
+        elif fence.startswith(opened) and not info.strip():
+            fences.append((start, match.end()))
+            opened = ""
+    if opened:
+        fences.append((start, len(text)))
+    return Blocks(headings, fences)
 
 
-def _heading_text(text: str) -> str:
+def _strip_heading(text: str) -> str:
     """Return a heading without the `##` that may close it."""
     text = text.strip()
+    if not text.endswith("#"):
+        return text
     bare = text.rstrip("#")
     return bare.rstrip() if not bare or bare[-1] in " \t" else text
 
 
-def find_fences(text: str, body: int) -> list[tuple[int, int]]:
-    """Return the spans of fenced code from offset `body`, in order, fence lines included.
+def find_fences(text: str, body: int) -> Sequence[tuple[int, int]]:
+    """Return the spans of fenced code from offset `body`, in order, fence lines included."""
+    return find_blocks(text, body).fences if "```" in text or "~~~" in text else ()
 
-    Source: CommonMark 0.31, "Fenced code blocks".
-    """
-    if "```" not in text and "~~~" not in text:
-        return []
-    spans: list[tuple[int, int]] = []
-    opened: tuple[int, str] | None = None
-    for match in _FENCE.finditer(text, body):
-        fence, info = match["fence"], match["info"]
-        if opened is None:
-            if fence[0] == "~" or "`" not in info:
-                opened = (match.start(), fence)
-        elif fence[0] == opened[1][0] and len(fence) >= len(opened[1]) and not info.strip():
-            spans.append((opened[0], match.end()))
-            opened = None
-    if opened is not None:
-        spans.append((opened[0], len(text)))
-    return spans
+
+def blank_fences(text: str, fences: Sequence[tuple[int, int]]) -> str:
+    """Return a text of the same length in which each fenced code is one long word."""
+    if not fences:
+        return text
+    parts: list[str] = []
+    place = 0
+    for start, end in fences:
+        parts += (text[place:start], "x" * (end - start))
+        place = end
+    return "".join([*parts, text[place:]])
