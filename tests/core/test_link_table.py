@@ -7,6 +7,8 @@ formatting syntax". Where the pages leave something open, what was observed on O
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.links.link import Link, find_links
@@ -222,7 +224,44 @@ def test_subpath_leads_to_its_section(subpath: str, heading: str | None) -> None
     assert (place and place.heading) == heading
 
 
+@pytest.mark.parametrize("gap", ["\n\n", "\n \t\n", "\r\n\r\n", "\n\n\n"])
+def test_code_ends_with_its_paragraph(gap: str) -> None:
+    assert [link.path for link in links(f"a ` b [[A]]{gap}[[B]] ` c{gap}`[[C]]`{gap}")] == [
+        "A",
+        "B",
+    ]
+
+
+PIECES = [
+    *("`", "``", "\\`", "\n", "\n\n", "\n \n", "\r\n", "\r\n\r\n", "    ", "\t", "- ", "[[a]]"),
+    *("[b](c.md)", "[`d`](e.md)", "[![f](g)](h)", "[", "]", "](i)", "\\", "x", "```\n", "~~~\n"),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_a_mark_that_hides_nothing_changes_no_link(text: str) -> None:
+    """A paragraph is read alone where the note has no comment: the links must be the same."""
+    note, marked = make_note(text), make_note(f"%%\n\n{text}")
+    found = find_links(note.text, note.matter, note.fences)
+    moved = [
+        each._replace(start=each.start + 4, end=each.end + 4, line=each.line + 2) for each in found
+    ]
+    assert list(find_links(marked.text, marked.matter)) == moved
+
+
 def test_many_marks_are_read_at_once() -> None:
-    for piece in ("[[", "](", "`", "%%", "<!--", "[a](", "[[a|", "``` ", "    [[a]]\n\n"):
+    for piece in (
+        "[[",
+        "](",
+        "`",
+        "%%",
+        "<!--",
+        "[a](",
+        "[[a|",
+        "``` ",
+        "    [[a]]\n\n",
+        "` [a](b) ",
+    ):
         text = piece * (200_000 // len(piece))
         find_links(text, make_note("").matter)

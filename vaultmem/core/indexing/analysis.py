@@ -61,7 +61,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         sections=note.sections,
         terms=_list_terms(note, list_note(record)),
         aliases=note.aliases,
-        links=find_links(note.text, note.matter),
+        links=find_links(note.text, note.matter, note.fences),
     )
 
 

@@ -6,13 +6,14 @@ Source: Obsidian Help, "Internal links", "Embed files" and "Basic formatting syn
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from vaultmem.core.links.code import find_unread, is_within
+from vaultmem.core.links.code import drop_unread
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.sections import blank_fences, find_fences
 
 # Only `]]` ends a link; a link stays on its line, and of nested brackets the inner ones count.
 # It begins with plain characters, which `re` finds fastest; what stands before is looked at later.
@@ -56,16 +57,20 @@ class Link(NamedTuple):
     is_hidden: bool = False
 
 
-def find_links(text: str, matter: Frontmatter) -> tuple[Link, ...]:
-    """Return the links of a note's text in their order.
+def find_links(
+    text: str, matter: Frontmatter, fences: Sequence[tuple[int, int]] | None = None
+) -> tuple[Link, ...]:
+    """Return the links of a note's text in their order; `fences` are its own, if they are known.
 
     Not read: code, HTML comments, properties that are not one link as a whole, and anything in
     frontmatter that cannot be read.
     """
-    found = list(_find_in_properties(text, matter))
-    if "[[" in text or "](" in text:
-        found.extend(_find_in_body(text, matter.body))
-    return tuple(_number_lines(text, found))
+    found = _number_lines(text, list(_find_in_properties(text, matter)))
+    if "](" not in text and "[[" not in text:
+        return tuple(found)
+    if fences is None:
+        fences = find_fences(text, matter.body)
+    return (*found, *_find_in_body(text, matter.body, fences))
 
 
 def decode_destination(text: str) -> str:
@@ -86,25 +91,26 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match.group().encode())
 
 
-def _find_in_body(text: str, body: int) -> Iterator[Link]:
-    matches = [(m.start(), m, True) for m in _WIKILINK.finditer(text, body)]
-    matches += [(m.start(), m, False) for m in _DESTINATION.finditer(text, body)]
-    if not matches:
-        return
-    unread, hidden = find_unread(text, body)
-    for start, match, is_wikilink in sorted(matches, key=lambda each: each[0]):
-        if is_within(unread, start) or is_within(unread, match.end() - 1):
-            continue
-        is_hidden = is_within(hidden, start)
-        if is_wikilink:
-            link = _make_wikilink(text, match, is_hidden)
+def _find_in_body(text: str, body: int, fences: Sequence[tuple[int, int]]) -> Iterator[Link]:
+    prose = blank_fences(text, fences)
+    matches = list(_DESTINATION.finditer(prose, body))
+    if wikilinks := list(_WIKILINK.finditer(prose, body)):
+        matches = sorted([*wikilinks, *matches], key=re.Match.start)
+    line, counted = 1, 0
+    for match, is_hidden in drop_unread(matches, text, body, prose, fences):
+        start = match.start()
+        line, counted = line + text.count("\n", counted, start), start
+        if match.re is _WIKILINK:
+            link = _make_wikilink(text, match, line, is_hidden)
         else:
-            link = _make_markdown_link(text, match, is_hidden, body)
+            link = _make_markdown_link(text, match, line, is_hidden, body)
         if link is not None:
             yield link
 
 
-def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str = "") -> Link | None:
+def _make_wikilink(
+    text: str, match: re.Match[str], line: int, is_hidden: bool, name: str = ""
+) -> Link | None:
     before = text[match.start() - 1 : match.start()]
     if before == "\\":
         return None
@@ -126,41 +132,45 @@ def _make_wikilink(text: str, match: re.Match[str], is_hidden: bool, name: str =
         text=shown.strip(),
         start=start,
         end=start + len(stripped),
-        line=0,
+        line=line,
         is_embed=before == "!",
         property=name,
         is_hidden=is_hidden,
     )
 
 
-def _make_markdown_link(text: str, match: re.Match[str], is_hidden: bool, body: int) -> Link | None:
-    group = "bare" if match["angle"] is None else "angle"
-    written = match[group]
-    opening = _find_opening(text, match.start(), body)
-    if not written or opening < 0 or _SCHEME.match(written):
+def _make_markdown_link(
+    text: str, match: re.Match[str], line: int, is_hidden: bool, body: int
+) -> Link | None:
+    group = match.lastindex or 0
+    written, closing = match[group], match.start()
+    if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
         return None
+    opening = _find_opening(text, closing, body)
     path, _, subpath = written.partition("#")
     path, mark, _ = path.partition("?")
-    if mark and not path:
+    if opening < 0 or (mark and not path):
         return None
     start = match.start(group)
+    end = start + len(path)
+    is_embed = opening > 0 and text[opening - 1] == "!"
+    if "%" in written:
+        path, subpath = decode_destination(path), decode_destination(subpath)
+    shown = text[opening + 1 : closing]
     return Link(
-        kind=LinkKind.MARKDOWN,
-        path=decode_destination(path),
-        subpath=decode_destination(subpath),
-        text=text[opening + 1 : match.start()],
-        start=start,
-        end=start + len(path),
-        line=0,
-        is_embed=opening > 0 and text[opening - 1] == "!",
-        is_hidden=is_hidden,
+        LinkKind.MARKDOWN, path, subpath, shown, start, end, line, is_embed, is_hidden=is_hidden
     )
 
 
 def _find_opening(text: str, closing: int, body: int) -> int:
     """Return where the bracket stands that a link's text begins with, -1 if there is none."""
+    first = max(closing - _MAX_TEXT + 1, body)
+    opening = text.rfind("[", first, closing)
+    shown = text[max(opening - 1, 0) : closing]
+    if opening < 0 or not ("]" in shown[1:] or "\\" in shown or "\n\n" in shown):
+        return opening  # As nearly all are.
     depth = 0
-    for place in range(closing, max(closing - _MAX_TEXT, body - 1), -1):
+    for place in range(closing, first - 1, -1):
         mark = text[place]
         if mark not in "[]\n" or text[place - 1 : place] == "\\":
             continue
@@ -186,7 +196,7 @@ def _find_in_properties(text: str, matter: Frontmatter) -> Iterator[Link]:
         whole = {value.strip().removeprefix("!") for value in values}
         for match in _WIKILINK.finditer(text, start, start + len(piece)):
             unquoted = match.group().replace("''", "'")
-            link = _make_wikilink(text, match, False, prop.name)
+            link = _make_wikilink(text, match, 0, is_hidden=False, name=prop.name)
             if link and match.group() in whole:
                 yield link
             elif link and unquoted in whole:  # In single quotes, YAML doubles each of them.
