@@ -117,7 +117,7 @@ def _find_body(text: str) -> int:
 
 def _plain(text: str) -> str:
     """Return a content as python-frontmatter has it, which makes line ends plain twice."""
-    return re.sub(r"\r+\n", "\n", text).strip()
+    return re.sub(r"(?<!\r)\r+\n", "\n", text).strip()
 
 
 def _read_content(text: str) -> str:

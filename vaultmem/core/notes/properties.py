@@ -32,8 +32,9 @@ _TEXT = rf"{_FIRST}[^:#{_ODD}]*+(?:(?::(?=\S)|(?<=\S)#)[^:#{_ODD}]*+)*+"
 _QUOTED = rf"\"[^\"\\{_ODD}]*+\"|'[^'{_ODD}]*+'"
 _WITHIN = rf"(?:{_QUOTED}|[^\W\d](?:[\w./-]| (?=\w))*+)"
 _FLOW = rf"\[ *+(?:{_WITHIN}(?: *+, *+{_WITHIN})*+ *+)?\]"
+# The `^` makes a line that does not match fail once, and not again at each of its characters.
 _LINE = re.compile(
-    rf"(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
+    rf"^(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
     rf"(?: +(?:(?P<scalar>{_TEXT}|{_QUOTED})|(?P<flow>{_FLOW})))?"
     rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))? *(?:(?:^|(?<= ))#[^{_ODD}]*+)?\r?\n",
     re.MULTILINE,
