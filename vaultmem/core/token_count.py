@@ -79,7 +79,7 @@ def _count_beyond_ascii(data: bytes) -> tuple[int, bytes]:
     cost = 280 * _count_bytes(data, _ACCENTED)
     data, marks = _MARK.subn(b" ", data)
     cost += 120 * marks
-    if _WIDE.search(data):
+    if _count_bytes(data, _NARROW):
         cost += sum(rate * data.count(start) for start, rate in _KANA.items())
         cost += sum(rate * _count_bytes(data, others) for others, rate in _WIDE_RATES)
         data = _WIDE.sub(b" ", data)
@@ -102,6 +102,7 @@ _ACCENTED = _all_but(range(0xC3, 0xCA))
 _MARK = re.compile(rb"\xc2[\x80-\xbf]|\xe2[\x80-\xaf][\x80-\xbf]|\xf0\x9f[\x80-\xbf][\x80-\xbf]")
 #: U+3000 on, and what continues it: scripts without spaces, their marks, the rare.
 _WIDE = re.compile(rb"[\xe3-\xf4][\x80-\xbf\xe3-\xf4]*")
+_NARROW = _all_but(range(0xE3, 0xF5))
 #: Marks, hiragana, both, katakana; the rest of E3 is Chinese, and rare.
 _KANA = {b"\xe3\x80": 20, b"\xe3\x81": 70, b"\xe3\x82": 80, b"\xe3\x83": 95}
 _WIDE_RATES = (

@@ -166,8 +166,10 @@ def _find_opening(text: str, closing: int, body: int) -> int:
     """Return where the bracket stands that a link's text begins with, -1 if there is none."""
     first = max(closing - _MAX_TEXT + 1, body)
     opening = text.rfind("[", first, closing)
-    shown = text[max(opening - 1, 0) : closing]
-    if opening < 0 or not ("]" in shown[1:] or "\\" in shown or "\n\n" in shown):
+    if opening < 0:
+        return -1
+    shown = text[opening:closing]
+    if not ("]" in shown or "\\" in shown or "\n\n" in shown or text[opening - 1] == "\\"):
         return opening  # As nearly all are.
     depth = 0
     for place in range(closing, first - 1, -1):
