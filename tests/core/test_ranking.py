@@ -23,9 +23,9 @@ from vaultmem.core.finding.ranking import (
     add_shares,
     best_rows,
     score_term,
+    weigh_counts,
     weigh_query,
 )
-from vaultmem.core.finding.terms import SEPARATOR
 from vaultmem.core.finding.weights import WEIGHTS
 
 FIELDS = {"title": 3.0, "tags": 1.5, "body": 1.0}
@@ -55,13 +55,10 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
     chosen = choose(vault, eligible)
     shares = []
     for term in terms:
-        packed = [
-            s["title"].get(term, 0) << 24 | s["tags"].get(term, 0) << 16 | s["body"].get(term, 0)
-            for s in vault
-        ]
-        rows = np.flatnonzero(packed)
-        postings = (rows, np.array(packed, np.uint32)[rows])
-        shares.append(score_term(postings, chosen, WEIGHTS))
+        counts = np.array([[section[field].get(term, 0) for field in FIELDS] for section in vault])
+        rows = np.flatnonzero(counts.any(1))
+        postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
+        shares.append(score_term(postings, weigh_counts(counts, WEIGHTS), chosen))
     return shares
 
 
@@ -164,21 +161,20 @@ def test_best_rows_are_ordered_by_score_then_place_then_number(
     assert found.tolist() == wanted[: max(limit, 0)]
 
 
-def lay_out(texts: list[list[str]], words: dict[str, int]) -> Sequences:
-    """Return bodies under no title and no tags as sequences."""
-    flat: list[int] = []
+def lay_out(texts: list[list[str]], terms: list[str]) -> Sequences:
+    """Return bodies under no title and no tags as sequences, the terms marked."""
+    marks: list[int] = []
     starts = [0]
     for text in texts:
-        flat += [SEPARATOR, SEPARATOR, *(words[word] for word in text)]
-        starts.append(len(flat))
+        marks += [0, 0, *(terms.index(word) + 1 if word in terms else 0 for word in text)]
+        starts.append(len(marks))
     zeros = np.zeros(len(texts), np.int64)
-    return Sequences(np.array(flat, np.uint32), np.array(starts, np.int64), zeros, zeros)
+    return Sequences(np.array(marks, np.uint16), np.array(starts, np.int64), zeros, zeros)
 
 
 def closeness(query: list[str], idf: dict[str, float], *texts: list[str]) -> list[float]:
-    names = {w: n for n, w in enumerate(dict.fromkeys(sum(texts, query)), 1)}
     terms = list(dict.fromkeys(query))
-    found = find_occurrences(lay_out(list(texts), names), [names[term] for term in terms])
+    found = find_occurrences(lay_out(list(texts), terms))
     order = [terms.index(term) for term in query]
     idfs = np.array([idf.get(term, 1.0) for term in terms])
     bonus: list[float] = measure_closeness(found, len(texts), order, idfs, WEIGHTS).tolist()
@@ -241,9 +237,8 @@ def test_words_at_the_seam_of_two_sections_are_not_side_by_side() -> None:
 
 
 def passage_gain(*texts: list[str]) -> list[float]:
-    names = {w: n for n, w in enumerate(dict.fromkeys(sum(texts, ["a", "b"])), 1)}
-    laid = lay_out(list(texts), names)
-    found = find_occurrences(laid, [names["a"], names["b"]])
+    laid = lay_out(list(texts), ["a", "b"])
+    found = find_occurrences(laid)
     gain = np.array([1.0, 2.0])
     change: list[float] = measure_passages(laid, found, gain, (1.2, 0.5, 100.0), WEIGHTS).tolist()
     return change
@@ -268,12 +263,11 @@ def test_a_long_section_is_scored_half_by_its_best_passage() -> None:
 
 
 def test_a_title_counts_in_each_passage() -> None:
-    words = {"a": 1, "x": 2, "b": 3}
-    body = lay_out([["x"] * 160], words)
-    flat = np.concatenate([[1, SEPARATOR, SEPARATOR], body.flat[2:]]).astype(np.uint32)
-    titled = body._replace(flat=flat, starts=np.array([0, len(flat)]), title=np.array([1]))
+    body = lay_out([["x"] * 160], ["a", "b"])
+    marks = np.concatenate([np.array([1], np.uint16), body.marks])
+    titled = body._replace(marks=marks, starts=np.array([0, len(marks)]), title=np.array([1]))
     gain = np.array([1.0, 0.0])
-    found = find_occurrences(titled, [1, 3])
+    found = find_occurrences(titled)
     change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0), WEIGHTS)
 
     def by_hand(length: int) -> float:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.blob import blob_id
+from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.indexing.analysis import analyse_note
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -116,7 +117,15 @@ def test_tag_matches_whole_or_as_a_parent() -> None:
 
 
 def _counts_of(note: Note) -> list[dict[str, dict[str, int]]]:
-    return [terms.counts for terms in analyse_note(note.path, note.text.encode()).terms]
+    texts = analyse_note(note.path, note.text.encode()).texts
+    return [
+        {
+            "title": count_terms("\n".join(title)),
+            "tags": count_terms(tags),
+            "body": count_terms(body),
+        }
+        for title, tags, body in texts
+    ]
 
 
 def test_properties_of_the_persons_own_are_searched_as_text() -> None:

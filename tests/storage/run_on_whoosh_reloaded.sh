@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the index's contract tests on Whoosh-Reloaded, kept beside the project's own Whoosh.
+# Run the contract tests of the index and its codec on Whoosh-Reloaded, kept beside our own Whoosh.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=.build/whoosh-reloaded

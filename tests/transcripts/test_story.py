@@ -35,7 +35,7 @@ _FILES = ["api/auth.py", "api/refund.py", "ops/cron.sh", "scanner/sync.ts", "web
 #: Commands are processes of their own that are forked: most of their time would be imports.
 _AGENT = """
 import json, os, sys, tempfile
-import vaultmem.cli.app, vaultmem.cli.sessions, vaultmem.storage.index.segments
+import vaultmem.cli.app, vaultmem.cli.sessions, vaultmem.storage.index.codec
 from vaultmem.cli.start import main
 for line in sys.stdin:
     files = [tempfile.TemporaryFile() for _ in range(2)]

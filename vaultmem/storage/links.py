@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.core.indexing.rows import decode_links
 from vaultmem.core.paths import NOT_NOTES
 from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
-    from vaultmem.core.indexing.analysis import AnalysedNote
+    from vaultmem.core.indexing.rows import NoteRows
     from vaultmem.core.links.link import Link
 
 _COLUMNS = 'kind, path, subpath, text, start, "end", line, embed, property, hidden'
@@ -37,43 +38,52 @@ class LinkStore:
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
-    def put(self, document: int, note: AnalysedNote) -> None:
-        """Remember the links and aliases of a new document."""
-        if note.links:
-            rows = (
-                (
-                    *(document, number, link.kind.value, link.path, link.subpath, link.text),
-                    *(link.start, link.end, link.line, link.is_embed, link.property),
-                    link.is_hidden,
-                )
-                for number, link in enumerate(note.links)
-            )
-            marks = ", ".join("?" * 12)
-            self._state.execute_many(
-                f"INSERT INTO links (document, number, {_COLUMNS}) VALUES ({marks})", rows
-            )
-        if note.aliases:
-            names = ((document, alias) for alias in dict.fromkeys(note.aliases))
-            self._state.execute_many("INSERT INTO aliases VALUES (?, ?)", names)
+    def put(self, notes: Iterable[tuple[int, NoteRows]]) -> None:
+        """Remember the links and aliases of new documents."""
+        linking = [
+            (document, note)
+            for document, note in notes
+            if note.links or note.properties or note.aliases
+        ]
+        self._state.execute_many(
+            "INSERT INTO body_links VALUES (?, ?)",
+            [(document, note.links) for document, note in linking if note.links],
+        )
+        marks = ", ".join("?" * 12)
+        self._state.execute_many(
+            f"INSERT INTO links (document, number, {_COLUMNS}) VALUES ({marks})",
+            [(document, *link) for document, note in linking for link in note.properties],
+        )
+        self._state.execute_many(
+            "INSERT INTO aliases VALUES (?, ?)",
+            [(document, alias) for document, note in linking for alias in note.aliases],
+        )
 
     def links(self, documents: Iterable[int]) -> dict[int, list[Link]]:
         """Return the links of these documents, each in its order."""
         listed = ", ".join(str(int(document)) for document in documents)
-        return self._read(f"WHERE document IN ({listed})")
+        return self._read_all(f"WHERE document IN ({listed})")
 
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""
-        return self._read("")
+        return self._read_all("")
+
+    def _read_all(self, where: str) -> dict[int, list[Link]]:
+        found = self._read(where)
+        sql = f"SELECT document, links FROM body_links {where}"
+        for document, encoded in self._state.query(sql):
+            found.setdefault(document, []).extend(decode_links(encoded))
+        return dict(sorted(found.items()))
 
     def links_in(self, properties: Sequence[str]) -> dict[int, list[Link]]:
         """Return the links in properties of these names, of all views."""
         marks = ", ".join("?" * len(properties))
-        return self._read(f"WHERE property <> '' AND property IN ({marks})", properties)
+        return self._read(f"WHERE property IN ({marks})", properties)
 
     def targets_in(self, name: str) -> dict[int, list[str]]:
         """Return what documents of all views link to in the property of this name."""
         found: dict[int, list[str]] = {}
-        sql = "SELECT document, path FROM links WHERE property <> '' AND property = ?"
+        sql = "SELECT document, path FROM links WHERE property = ?"
         for document, path in self._state.query(f"{sql} ORDER BY document, number", [name]):
             found.setdefault(document, []).append(path)
         return found

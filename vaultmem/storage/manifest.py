@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.notes.record import NOTE_FIELDS
 from vaultmem.core.paths import fold_name
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import drop_unused
 
 if TYPE_CHECKING:
-    from vaultmem.core.indexing.analysis import AnalysedNote
+    from vaultmem.core.indexing.rows import NoteRows
 
 
 _FILE = "path, blob, size, mtime, ctime, inode, document, problem"
@@ -57,11 +58,14 @@ class Manifest:
         """Return path and blob of every file whose bytes were read: notes and others."""
         return dict(self._state.query("SELECT path, blob FROM files WHERE blob <> ''"))
 
-    def put_file(self, path: str, known: KnownFile) -> None:
-        """Remember a file as it is now."""
-        values = (path, known.blob, *known.stat, known.document, known.problem)
-        self._state.execute(
-            f"INSERT OR REPLACE INTO files ({_FILE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+    def put_files(self, files: Mapping[str, KnownFile]) -> None:
+        """Remember files as they are now, by path."""
+        self._state.execute_many(
+            f"INSERT OR REPLACE INTO files ({_FILE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (path, known.blob, *known.stat, known.document, known.problem)
+                for path, known in files.items()
+            ],
         )
 
     def drop_files(self, paths: Iterable[str]) -> None:
@@ -76,31 +80,29 @@ class Manifest:
         """Return the numbers of all documents of all views."""
         return {row[0] for row in self._state.query("SELECT id FROM documents")}
 
-    def find_document(self, path: str, blob: str) -> int | None:
-        """Return the number of a document that was seen before."""
-        sql = "SELECT id FROM documents WHERE path = ? AND blob = ?"
-        rows = self._state.query(sql, (path, blob))
-        return int(rows[0][0]) if rows else None
-
-    def add_document(self, note: AnalysedNote) -> int:
-        """Remember a note with its sections and return its number."""
-        from vaultmem.core.indexing.place import NOTE_FIELDS
-
-        values = {name: _as_stored(getattr(note.record, name)) for name in NOTE_FIELDS}
-        marks = ", ".join("?" * len(values))
-        document = self._state.execute(
-            f"INSERT INTO documents ({', '.join(values)}) VALUES ({marks})", list(values.values())
+    def find_documents(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return the numbers of those documents that were seen before, by path and blob."""
+        sql = (
+            "SELECT d.path, d.blob, d.id FROM json_each(?) j CROSS JOIN documents d "
+            "ON d.path = json_extract(j.value, '$[0]') AND d.blob = json_extract(j.value, '$[1]')"
         )
-        rows = [
-            (document, s.ordinal, s.heading, json.dumps(s.parents), s.start, s.end, s.line)
-            for s in note.sections
-        ]
+        rows = self._state.query(sql, (json.dumps(list(places)),))
+        return {(path, blob): number for path, blob, number in rows}
+
+    def add_documents(self, notes: Sequence[NoteRows]) -> range:
+        """Remember notes with their sections and return their numbers."""
+        last = self._state.query("SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
+        first = (int(last[0][0]) if last else 0) + 1
+        numbered = range(first, first + len(notes))
+        marks = ", ".join("?" * (len(NOTE_FIELDS) + 2))
         self._state.execute_many(
-            'INSERT INTO sections (document, ordinal, heading, parents, start, "end", line) '
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            rows,
+            f"INSERT INTO documents (id, {', '.join(NOTE_FIELDS)}, sections) VALUES ({marks})",
+            [
+                (number, *note.values, note.sections)
+                for number, note in zip(numbered, notes, strict=True)
+            ],
         )
-        return document
+        return numbered
 
     def paths(self) -> list[str]:
         """Return the paths of all files that were seen, sorted."""
@@ -162,7 +164,3 @@ class Manifest:
     def clear_commit_dates(self) -> None:
         """Forget all commits, because another history is checked out."""
         self._state.execute("DELETE FROM committed")
-
-
-def _as_stored(value: object) -> object:
-    return json.dumps(value) if isinstance(value, tuple) else value

@@ -16,7 +16,7 @@ from typing import Any
 from vaultmem.errors import VaultError
 from vaultmem.storage.lock import hold_lock
 
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -26,18 +26,13 @@ CREATE TABLE documents (
     context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
     tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, warnings TEXT NOT NULL,
-    UNIQUE (path, blob)
+    sections TEXT NOT NULL, UNIQUE (path, blob)
 );
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
     WHERE pinned = 0 AND path NOT LIKE 'primed/%';
 CREATE INDEX documents_tokens ON documents (tokens);
 CREATE INDEX documents_session ON documents (session) WHERE session <> '';
-CREATE TABLE sections (
-    document INTEGER NOT NULL, ordinal INTEGER NOT NULL, heading TEXT NOT NULL,
-    parents TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL, line INTEGER NOT NULL,
-    PRIMARY KEY (document, ordinal)
-) WITHOUT ROWID;
 CREATE TABLE files (
     path TEXT PRIMARY KEY, blob TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
     ctime INTEGER NOT NULL, inode INTEGER NOT NULL, document INTEGER, problem TEXT NOT NULL
@@ -69,12 +64,14 @@ CREATE TABLE links (
     line INTEGER NOT NULL, embed INTEGER NOT NULL, property TEXT NOT NULL, hidden INTEGER NOT NULL,
     PRIMARY KEY (document, number)
 ) WITHOUT ROWID;
-CREATE INDEX links_property ON links (property) WHERE property <> '';
+CREATE INDEX links_property ON links (property);
+CREATE TABLE body_links (document INTEGER PRIMARY KEY, links TEXT NOT NULL);
 CREATE TABLE aliases (
     document INTEGER NOT NULL, alias TEXT NOT NULL, PRIMARY KEY (document, alias)
 ) WITHOUT ROWID;
 CREATE TRIGGER links_go AFTER DELETE ON documents BEGIN
     DELETE FROM links WHERE document = OLD.id;
+    DELETE FROM body_links WHERE document = OLD.id;
     DELETE FROM aliases WHERE document = OLD.id;
 END;
 CREATE TABLE calls (

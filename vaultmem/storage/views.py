@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.indexing.rows import decode_sections
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import StateDatabase
 
@@ -25,7 +26,6 @@ _NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteReco
 _PINNED, _TAGS, _WARNINGS, _CHANGED = map(
     NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
 )
-_SECTION = 'SELECT s.document, s.ordinal, s.heading, s.parents, s.start, s."end", s.line'
 
 _WORK_TREE = """
 SELECT f.document AS document, coalesce(c.at, f.mtime / 1000000000) AS changed
@@ -149,21 +149,28 @@ class View:
 
     def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
         """Return all sections of these documents by document and ordinal."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        rows = self._state.query(f"{_SECTION} FROM sections s WHERE s.document IN ({listed})")
-        return {(each.document, each.ordinal): each for each in map(_read_section, rows)}
+        return self._read_sections(dict.fromkeys(documents))
 
     def sections_at(
         self, places: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], SectionRecord]:
         """Return the sections at these (document, ordinal)."""
-        rows = self._state.query(
-            f"{_SECTION} FROM json_each(?) j CROSS JOIN sections s "
-            "ON s.document = json_extract(j.value, '$[0]') "
-            "AND s.ordinal = json_extract(j.value, '$[1]')",
-            (json.dumps(list(places)),),
-        )
-        return {(each.document, each.ordinal): each for each in map(_read_section, rows)}
+        wanted: dict[int, set[int]] = {}
+        for document, ordinal in places:
+            wanted.setdefault(document, set()).add(ordinal)
+        return self._read_sections(wanted)
+
+    def _read_sections(
+        self, wanted: Mapping[int, set[int] | None]
+    ) -> dict[tuple[int, int], SectionRecord]:
+        """Return sections of documents by number: those of these ordinals, or all."""
+        listed = ", ".join(str(int(document)) for document in wanted)
+        rows = self._state.query(f"SELECT id, sections FROM documents WHERE id IN ({listed})")
+        return {
+            (document, each.ordinal): each
+            for document, text in rows
+            for each in decode_sections(text, document, wanted[document])
+        }
 
     def totals(self) -> tuple[int, int]:
         """Return the number of notes and the tokens of all of them."""
@@ -265,13 +272,12 @@ class ViewStore:
 def drop_unused(state: StateDatabase, documents: Iterable[int]) -> None:
     """Forget those of the documents that neither the work tree nor a stored view has."""
     rows = [(document,) for document in documents]
-    for table, column in (("sections", "document"), ("documents", "id")):
-        state.execute_many(
-            f"DELETE FROM {table} WHERE {column} = ?1 "
-            "AND NOT EXISTS (SELECT 1 FROM files WHERE document = ?1) "
-            "AND NOT EXISTS (SELECT 1 FROM view_documents WHERE document = ?1)",
-            rows,
-        )
+    state.execute_many(
+        "DELETE FROM documents WHERE id = ?1 "
+        "AND NOT EXISTS (SELECT 1 FROM files WHERE document = ?1) "
+        "AND NOT EXISTS (SELECT 1 FROM view_documents WHERE document = ?1)",
+        rows,
+    )
 
 
 def _relation(source: Source) -> str:
@@ -292,8 +298,3 @@ def _read_note(row: tuple[Any, ...]) -> NoteRecord:
     values[_WARNINGS] = _read_list(values[_WARNINGS])
     values[_CHANGED] = float(values[_CHANGED])
     return NoteRecord._make(values)
-
-
-def _read_section(row: tuple[Any, ...]) -> SectionRecord:
-    document, ordinal, heading, parents, start, end, line = row
-    return SectionRecord(document, ordinal, heading, _read_list(parents), start, end, line)

@@ -26,33 +26,31 @@ Numbers = NDArray[np.int64]
 
 
 class Sequences(NamedTuple):
-    """Term numbers of some sections: title, separator, tags, separator, body.
+    """The places of some sections' terms: title, one place of none, tags, another, body.
 
-    `flat` has those of all sections, `starts` where each begins and the last ends; `title` and
-    `tags` are the terms of these fields in each section.
+    `marks` has all sections' places: 1 for the first of the query's terms and so on, 0 for any
+    other. `starts` says where each section begins and the last ends; `title` and `tags` are the
+    terms of these fields in each section.
     """
 
-    flat: NDArray[np.uint32]
+    marks: NDArray[np.unsignedinteger[Any]]
     starts: Numbers
     title: Numbers
     tags: Numbers
 
 
 class Occurrences(NamedTuple):
-    """Where query terms stand: place in `Sequences.flat`, section, and number of the term."""
+    """Where query terms stand: place in `Sequences.marks`, section, and number of the term."""
 
     place: Numbers
     section: Numbers
     term: Numbers
 
 
-def find_occurrences(sequences: Sequences, terms: Sequence[int]) -> Occurrences:
-    """Find each of the query's term numbers, which are different from each other."""
-    places = [(sequences.flat == np.uint32(number)).nonzero()[0] for number in terms]
-    place = np.concatenate(places)
-    order = place.argsort()
-    place = place[order]
-    term = np.repeat(np.arange(len(terms)), [len(each) for each in places])[order]
+def find_occurrences(sequences: Sequences) -> Occurrences:
+    """Find where the query's terms stand."""
+    place = sequences.marks.nonzero()[0]
+    term = sequences.marks[place].astype(np.int64) - 1
     return Occurrences(place, sequences.starts.searchsorted(place, "right") - 1, term)
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +42,16 @@ from vaultmem.core.finding.weights import RankingWeights
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-#: A term's rows, and its packed counts: body in bits 0 to 15, tags in 16 to 23, title in 24 to 31.
+#: A term's rows, and the codes of its counts in title, tags and body.
 Postings = tuple[Numbers, NDArray[np.uint32]]
-_SHIFTS = np.array([[0], [16], [24]], np.uint32)
-_MASKS = np.array([[0xFFFF], [0xFF], [0xFF]], np.uint32)
 
 
 class Share(NamedTuple):
-    """One term's part: its weighted idf, and its rows with packed counts and scores."""
+    """One term's part: its weighted idf, and its rows with the codes of its counts and scores."""
 
     idf: float
     rows: Numbers
-    packed: NDArray[np.uint32]
+    codes: NDArray[np.uint32]
     scores: Floats
 
 
@@ -95,19 +93,27 @@ def weigh_share(share: Share, weight: float) -> Share:
     if weight == 1:
         return share
     scores = share.scores * np.float32(weight)
-    return Share(share.idf * weight, share.rows, share.packed, scores)
+    return Share(share.idf * weight, share.rows, share.codes, scores)
 
 
-def score_term(postings: Postings, eligible: EligibleRows, weights: RankingWeights) -> Share:
-    """Score the sections that have a term; those that are not eligible score 0."""
-    rows, packed = postings
+def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
+    """Return the weighted frequency for each code (shape of `counts`: codes, 3)."""
+    worth = np.array([weights.title, weights.tags, weights.body], np.float32)
+    return counts.astype(np.float32) @ worth
+
+
+def score_term(postings: Postings, frequencies: Floats, eligible: EligibleRows) -> Share:
+    """Score the sections that have a term; those that are not eligible score 0.
+
+    `frequencies` are the weighted ones of all codes.
+    """
+    rows, codes = postings
     found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
     idf = math.log1p((eligible.size - found + 0.5) / (found + 0.5))
-    worth = np.array([weights.body, weights.tags, weights.title], np.float32)
-    scores = worth @ (packed >> _SHIFTS & _MASKS).astype(np.float32)
+    scores = frequencies[codes]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
-    return Share(idf, rows, packed, scores)
+    return Share(idf, rows, codes, scores)
 
 
 def add_shares(shares: Sequence[Share], size: int) -> Floats:
@@ -118,7 +124,9 @@ def add_shares(shares: Sequence[Share], size: int) -> Floats:
     return total
 
 
-def best_rows(total: Floats, limit: int, place: Numbers, shares: Sequence[Share] = ()) -> Numbers:
+def best_rows(
+    total: Floats, limit: int, place: NDArray[np.integer[Any]], shares: Sequence[Share] = ()
+) -> Numbers:
     """Return at most `limit` rows that score above 0, best first, ties by place, then by row.
 
     What scored least of the `limit` best of one term is a bound that spares looking at most rows.
@@ -149,7 +157,7 @@ def rank_rows(
     shares: Sequence[Share],
     candidates: Numbers,
     sequences: Callable[[Numbers], Sequences],
-    terms: tuple[Sequence[int], Sequence[int]],
+    query: Sequence[int],
     eligible: EligibleRows,
     weights: RankingWeights,
     limit: int,
@@ -158,16 +166,15 @@ def rank_rows(
 
     Of the candidates, best first, the order of words is looked at in `limit`, or `weights.read`.
     `total` is what `add_shares` gives, and is used up. `sequences` is asked for rows in ascending
-    order. `terms` are the term numbers of `shares`, and the question's terms in their order as
-    places in `shares`.
+    order. `query` has the question's terms in their order, as places in `shares`.
     """
     best = np.sort(candidates[: max(limit, weights.read)])
     close = passage = np.zeros(len(best))
     if shares:  # A question of stop words can be answered by meaning alone.
         idf = np.asarray([share.idf for share in shares])
         read = sequences(best)
-        found = find_occurrences(read, terms[0])
-        close = measure_closeness(found, len(best), terms[1], idf, weights)
+        found = find_occurrences(read)
+        close = measure_closeness(found, len(best), query, idf, weights)
         norm = (eligible.k1, eligible.b, eligible.mean)
         passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
         total[best] += close + passage

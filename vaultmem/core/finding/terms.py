@@ -13,28 +13,24 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from vaultmem.core.languages import read_pairs, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: The fields of a section, in the order in which its terms are kept.
+FIELDS = ("title", "tags", "body")
+
 #: Longer words are noise (base64, hashes in a row) and are not indexed.
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 2
-
-#: Longer runs without a blank are no names.
-_LONGEST_PIECE = 500
-
-#: Stands between the parts of a sequence of term numbers; no term has it.
-SEPARATOR = 0
+ANALYSIS_VERSION = 3
 
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(
@@ -44,11 +40,13 @@ _ASCII_WORDS = bytes(
 _ACCENTS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
-#: Words joined by one of `- _ . /` without blanks, and thousands as in 750,000. Possessive, so
-#: that no line of a megabyte takes quadratic time.
-_COMPOUND = re.compile(r"[^\W_]++(?:[-_./][^\W_]++)++|\d{1,3}+(?:,\d{3}(?!\d))++")
-_EDGES = ".,;:!?()[]{}\"'`*_-"
-_JOINT = re.compile(r"[^\W_][-_./,][^\W_]")
+#: Words joined by one of `- _ . /` without blanks; thousands as in 750,000. Possessive, so that no
+#: line of a megabyte takes quadratic time.
+_COMPOUND = re.compile(r"[^\W_]++(?:[-_./][^\W_]++)++")
+_THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
+_WORD = re.compile(r"[^\W_]++")
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_NO_LETTERS = re.compile(r"\W+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _compile = cache(
@@ -60,66 +58,53 @@ class _Stems(dict[str, str]):
     """Stem of each word seen so far, empty for one that is not indexed; forgets when large."""
 
     def __missing__(self, word: str) -> str:
-        if len(word) > MAX_TERM_LENGTH:
-            return ""
         if len(self) > 500_000:
             self.clear()
-        is_stop_word = word in read_words("stop_words")
-        stem = "" if is_stop_word else _stemmer()(read_pairs("irregular_forms").get(word, word))
-        self[word] = stem
+        stem = self[word] = find_stem(word)
         return stem
 
 
-class _Numbers(dict[str, int]):
-    """Number of each term seen so far, never `SEPARATOR`; forgets when large."""
-
-    def __missing__(self, term: str) -> int:
-        if len(self) > 500_000:
-            self.clear()
-        number = crc32(term.encode("utf-8", "surrogatepass")) or 1
-        self[term] = number
-        return number
-
-
-class _Compounds(dict[str, tuple[str, ...]]):
-    """Further terms of each piece of text seen so far; forgets when large."""
-
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        if len(self) > 200_000:
-            self.clear()
-        found = tuple(_split_compound(piece))
-        if len(piece) <= _LONGEST_PIECE:
-            self[piece] = found
-        return found
-
-
 _stems = _Stems()
-_compounds = _Compounds()
-_numbers = _Numbers()
+
+
+def find_stem(word: str) -> str:
+    """Return the index term of a folded word, empty for one that is not indexed."""
+    if len(word) > MAX_TERM_LENGTH or word in read_words("stop_words"):
+        return ""
+    return _stemmer()(read_pairs("irregular_forms").get(word, word))
 
 
 @cache
 def _stemmer() -> Callable[[str], str]:
     from Stemmer import Stemmer
 
-    return Stemmer("porter").stemWord  # type: ignore[no-any-return]
+    return Stemmer("porter", 0).stemWord  # type: ignore[no-any-return]
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of `text` in order: folded and lower-cased, not stemmed."""
     if text.isascii():
         return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
-    plain = _fold(text)
-    words = _compile(r"[^\W_]+").findall(plain)
-    return list(_split_cjk(words)) if _compile(f"[{_CJK}]").search(plain) else words
+    plain = plain_text(text).lower()
+    words = _WORD.findall(plain)
+    return list(_split_cjk(words)) if has_cjk(plain) else words
 
 
-def _fold(text: str) -> str:
-    """Return a text in lower case, without accents, full width letters made ordinary ones."""
+def plain_text(text: str) -> str:
+    """Return a text without accents, full width letters made ordinary ones.
+
+    Letters beyond ASCII are put into lower case, and what else is beyond it becomes a blank.
+    """
     if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
+        return text
+    decomposed = unicodedata.normalize("NFKD", text)
+    composed = unicodedata.normalize("NFKC", _compile(_ACCENTS).sub("", decomposed))
+    return _FOREIGN.sub(lambda run: _NO_LETTERS.sub(" ", run[0].casefold().lower()), composed)
+
+
+def has_cjk(text: str) -> bool:
+    """Tell whether a text has Chinese, Japanese or Korean characters."""
+    return _compile(f"[{_CJK}]").search(text) is not None
 
 
 def _split_cjk(words: Iterable[str]) -> Iterable[str]:
@@ -152,48 +137,59 @@ def count_terms(text: str) -> dict[str, int]:
     return counts
 
 
-def number_terms(terms: Iterable[str]) -> list[int]:
-    """Return the number of each term: its CRC-32, the same in each process."""
-    return list(map(_numbers.__getitem__, terms))
-
-
 def list_compounds(text: str) -> list[str]:
     """Return one more term for each thing that `text` writes in one piece of several words.
 
     `e-mail`, `e_mail` and `eMail` give `email`; numbers lose their commas; names with dots or
     slashes stay whole, and of a path its last part counts too; `camelCase` gives its parts.
     """
-    return list(chain.from_iterable(map(_compounds.__getitem__, text.split())))
+    return list(chain.from_iterable(map(name_piece, list_pieces(text))))
 
 
-def _split_compound(piece: str) -> Iterator[str]:
-    bare = piece.strip(_EDGES)
-    if len(bare) > _LONGEST_PIECE:
-        return
-    if bare.isalnum():
-        if bare.islower() or bare[1:].islower() or bare.isdigit():
-            return
-    elif _JOINT.search(bare):
-        for match in _COMPOUND.finditer(_fold(bare)):
-            yield from _name_compound(match[0])
-    if _CAMEL.search(bare):
-        for word in _compile(r"[\W_]+").split(bare):
-            if len(word) <= MAX_TERM_LENGTH and _CAMEL.search(word):
-                parts = (_stems[part.lower()] for part in _HUMP.findall(word))
-                yield from (part for part in parts if len(part) > 1)
+def list_pieces(text: str) -> list[str]:
+    """Return what `text` writes in one piece of several words; in lower case but for camelCase."""
+    plain = plain_text(text)
+    folded = plain.lower()
+    camels = filter(_CAMEL.search, _WORD.findall(plain)) if _CAMEL.search(plain) else ()
+    return [*_COMPOUND.findall(folded), *find_thousands(folded), *camels]
 
 
-def _name_compound(text: str) -> Iterator[str]:
+def find_thousands(text: str) -> list[str]:
+    """Return the numbers that are written with commas, as in 750,000."""
+    return _THOUSANDS.findall(text)
+
+
+def name_piece(piece: str) -> list[str]:
+    """Return the terms of one of `list_pieces`."""
+    return _split_camel(piece) if piece.isalnum() else _name_compound(piece)
+
+
+def _split_camel(word: str) -> list[str]:
+    if len(word) > MAX_TERM_LENGTH:
+        return []
+    parts = (_stems[part.lower()] for part in _HUMP.findall(word))
+    return [part for part in parts if len(part) > 1]
+
+
+def _name_compound(text: str) -> list[str]:
     if "." not in text and "/" not in text:
-        joined = re.sub("[-_,]", "", text)
-        if stem := _stems[joined]:
-            yield stem
-        return
-    for name in dict.fromkeys([text, text.rpartition("/")[2]]):
-        parts = re.split("[-_./]", name)
-        tells = any(part.isdigit() or (len(part) > 1 and _stems[part]) for part in parts)
-        if len(parts) > 1 and tells and len(name) <= MAX_TERM_LENGTH:
-            yield name
+        stem = _stems[text.translate(_JOINTS)]
+        return [stem] if stem else []
+    return [name for name in dict.fromkeys([text, text.rpartition("/")[2]]) if _tells(name)]
+
+
+_JOINTS = str.maketrans("", "", "-_,")
+_PARTS = str.maketrans("-_./", "    ")
+
+
+def _tells(name: str) -> bool:
+    """Tell whether a name of several parts has one that is a number or an indexed word."""
+    if len(name) > MAX_TERM_LENGTH:
+        return False
+    parts = name.translate(_PARTS).split()
+    return len(parts) > 1 and any(
+        part.isdigit() or (len(part) > 1 and part not in read_words("stop_words")) for part in parts
+    )
 
 
 @cache

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.indexing.place import encode_place, list_note
-from vaultmem.core.indexing.section_terms import SectionTerms, describe_note
+from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
@@ -15,21 +14,23 @@ from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
+    from vaultmem.core.indexing.term_arrays import SectionTexts
     from vaultmem.core.notes.sections import Section
 
 
 class AnalysedNote(NamedTuple):
-    """A note without its text: its record, of no document yet, and the terms of each section."""
+    """A note: its record, of no document yet, and title, tags and body of each section's terms."""
 
     record: NoteRecord
     sections: tuple[Section, ...]
-    terms: tuple[SectionTerms, ...]
+    texts: list[SectionTexts]
+    facts: NoteFacts
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
 
 
 def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
-    """Parse a note and count its terms.
+    """Parse a note.
 
     Raises:
         UnreadableNoteError: the bytes are not UTF-8 text.
@@ -59,7 +60,8 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
     return AnalysedNote(
         record=record,
         sections=note.sections,
-        terms=_list_terms(note, list_note(record)),
+        texts=_list_texts(note, record.context),
+        facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
     )
@@ -70,23 +72,19 @@ def digest_body(note: Note) -> str:
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _list_terms(note: Note, record: tuple[Any, ...]) -> tuple[SectionTerms, ...]:
-    """List the terms of each section, by field; `record` is the note's part of its place.
+def _list_texts(note: Note, context: str) -> list[SectionTexts]:
+    """List what each section is found by: its title, its tags and its body.
 
     The title holds the note's title and the headings down to the section; the first section
     also answers for aliases, references, and properties that are the person's own.
     """
-    tags = " ".join([*note.tags, note_context(note.path)])
-    facts = describe_note(note.state, note.created, note.updated, note.session, note.tags)
-    found: list[SectionTerms] = []
+    tags = " ".join([*note.tags, context])
+    found: list[SectionTexts] = []
     for section in note.sections:
         title = [note.title, *section.parents, section.heading]
         body = note.text[section.start : section.end]
         if section.ordinal == 0:
             title.extend(note.aliases)
             body = "\n".join([body, note.extra, *note.refs])
-        names = "\n".join(dict.fromkeys(title))
-        place = encode_place(record, section)
-        text = note.section_text(section)
-        found.append(SectionTerms.of((names, tags, body), facts, text, place))
-    return tuple(found)
+        found.append((tuple(dict.fromkeys(title)), tags, body))
+    return found

@@ -49,3 +49,8 @@ class SectionRecord(NamedTuple):
     start: int
     end: int
     line: int
+
+
+#: The fields of a note that its bytes decide, in the order of `NoteRecord`: all but the first and
+#: the last.
+NOTE_FIELDS = tuple(f for f in NoteRecord._fields if f not in {"document", "changed"})

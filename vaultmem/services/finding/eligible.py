@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.indexing.section_terms import STATES
+from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.vault import Vault
 
@@ -43,7 +43,7 @@ def choose_sections(
         vault.view.choose(note_filter),
         [STATES.index(state) for state in note_filter.wanted_states],
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
-        snapshot.all_of("labels"),
+        snapshot.labels(),
         weights,
     )
     if len(snapshot.kept) >= _KEPT:

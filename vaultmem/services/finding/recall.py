@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.terms import number_terms, weak_terms
-from vaultmem.core.indexing.place import decode_place
-from vaultmem.core.indexing.section_terms import FIELDS
+from vaultmem.core.finding.terms import FIELDS, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.reading.sync import sync_once
-from vaultmem.services.reading.texts import read_sections
+from vaultmem.services.reading.sync import sync_once, take_snapshot
+from vaultmem.services.reading.texts import read_section
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
@@ -66,8 +64,8 @@ _FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, Tru
 #: Rows whose note and section are kept for the next question.
 _KEPT_PLACES = 4_096
 
-#: Terms whose part is kept for the next question.
-_KEPT_TERMS = 8_192
+#: Rows of terms whose part is kept for the next question, each 16 bytes.
+_KEPT_SHARES = 4_000_000
 
 
 class Ranked(NamedTuple):
@@ -87,7 +85,7 @@ def recall(
     taken in first, once for each `open_vault`; later this looks at no file but those it returns.
     """
     sync_once(vault)
-    snapshot = vault.index.snapshot()
+    snapshot = take_snapshot(vault)
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
     ranked = rank_sections(vault, snapshot, query, dense)
@@ -124,13 +122,12 @@ def rank_sections(
     if meant is not None:
         best = _add_nearest(best, meant, eligible, wanted)
     places = {term: place for place, term in enumerate(shares)}
-    terms = (number_terms(shares), [places[term] for term in query.terms])
     found = rules.rank_rows(
         total,
         parts,
         best,
-        lambda rows: _read_sequences(snapshot, rows),
-        terms,
+        lambda rows: _read_sequences(snapshot, rows, list(shares)),
+        [places[term] for term in query.terms],
         eligible,
         WEIGHTS,
         2 * query.limit if meant is None else len(best),
@@ -146,23 +143,33 @@ def rank_sections(
 def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:
     """Return a term's part, kept for the next question that has the term."""
     from vaultmem.core.finding.ranking import score_term
-    from vaultmem.core.finding.weights import WEIGHTS
 
     kept = eligible.kept.setdefault("terms", {})
     if term not in kept:
-        if len(kept) >= _KEPT_TERMS:
+        if sum(len(share.rows) for share in kept.values()) > _KEPT_SHARES:
             kept.clear()
-        kept[term] = score_term(snapshot.term(term), eligible, WEIGHTS)
+        kept[term] = score_term(snapshot.term(term), _weigh_counts(snapshot), eligible)
     found: Share = kept[term]
     return found
 
 
-def _read_sequences(snapshot: Snapshot, rows: NDArray[np.int64]) -> Sequences:
+def _weigh_counts(snapshot: Snapshot) -> NDArray[np.float32]:
+    """Return the weighted frequency for each code of counts, kept for the next term."""
+    from vaultmem.core.finding.ranking import weigh_counts
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    if "frequencies" not in snapshot.kept:
+        snapshot.kept["frequencies"] = weigh_counts(snapshot.counts, WEIGHTS)
+    known: NDArray[np.float32] = snapshot.kept["frequencies"]
+    return known
+
+
+def _read_sequences(snapshot: Snapshot, rows: NDArray[np.int64], terms: Sequence[str]) -> Sequences:
     from vaultmem.core.finding.closeness import Sequences
 
-    flat, starts = snapshot.slices("sequence", rows)
-    lengths = (snapshot.column(f"{name}_length")[rows] for name in ("title", "tags"))
-    return Sequences(flat, starts, *lengths)
+    marks, starts = snapshot.mark_sequences(rows, terms)
+    lengths = (snapshot.column(f"{name}_length")[rows].astype("i8") for name in ("title", "tags"))
+    return Sequences(marks, starts, *lengths)
 
 
 def _add_nearest(
@@ -202,8 +209,8 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
         some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
         rows = some.rows.tolist()
         start += len(rows)
-        places = _find_places(vault, snapshot, ranked.eligible, rows)
-        matches = _explain(some.rows, ranked.shares)
+        places = find_places(vault, snapshot, ranked.eligible, rows)
+        matches = _explain(some.rows, ranked.shares, snapshot)
         weights = ranked.eligible.state_weight[some.rows].tolist()
         parts = zip(weights, *(part.tolist() for part in some.parts), strict=True)
         for row, matched, (weight, score, closeness, *others) in zip(
@@ -212,7 +219,7 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
             if row not in places:
                 continue
             record, section = places[row]
-            text = snapshot.stored("text", row).decode() or _read_text(vault, record, section)
+            text = read_section(vault, record, section)
             if text is None:
                 continue
             refs = name_refs(vault, record) if is_union else ()
@@ -221,39 +228,27 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
     return hits
 
 
-def _find_places(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: list[int]
+def find_places(
+    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
-    """Return note and section of each row; the database is asked where the index cannot tell."""
+    """Return note and section of each row, kept for the next question."""
     found: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
     if len(found) > _KEPT_PLACES:
         found.clear()
-    lost = {}
-    documents = snapshot.column("document")
-    for row in rows:
-        if row in found:
-            continue
-        document = int(documents[row])
-        if place := snapshot.stored("place", row):
-            found[row] = decode_place(place, document, float(eligible.changed[row]))
-        else:
-            lost[document, int(snapshot.column("ordinal")[row])] = row
-    if lost:
-        records = vault.view.records_of({document for document, _ in lost})
-        sections = vault.view.sections_at(lost)
-        for key, row in lost.items():
+    documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
+    unknown = {(int(documents[row]), int(ordinals[row])): row for row in rows if row not in found}
+    if unknown:
+        records = vault.view.records_of({document for document, _ in unknown})
+        sections = vault.view.sections_at(unknown)
+        for key, row in unknown.items():
             if key[0] in records and key in sections:
                 found[row] = (records[key[0]], sections[key])
     return found
 
 
-def _read_text(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
-    """Return a section's text from its note; None if that changed meanwhile."""
-    read = read_sections(vault, [(record, section)])
-    return read[0][2] if read else None
-
-
-def _explain(rows: NDArray[np.int64], shares: dict[str, Share]) -> list[tuple[Match, ...]]:
+def _explain(
+    rows: NDArray[np.int64], shares: dict[str, Share], snapshot: Snapshot
+) -> list[tuple[Match, ...]]:
     """Return for each row the terms that stand in it."""
     found: list[list[Match]] = [[] for _ in range(len(rows))]
     for term, share in shares.items():
@@ -263,10 +258,9 @@ def _explain(rows: NDArray[np.int64], shares: dict[str, Share]) -> list[tuple[Ma
         is_there = (share.rows.take(places, mode="clip") == rows).tolist()
         if True not in is_there:
             continue
-        counted = share.packed.take(places, mode="clip").tolist()
+        counted = (snapshot.counts[share.codes.take(places, mode="clip")] > 0).tolist()
         scores = share.scores.take(places, mode="clip").tolist()
         for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
             if there:
-                has = counts >> 24 > 0, counts >> 16 & 0xFF > 0, counts & 0xFFFF > 0
-                matches.append(Match(term, _FIELD_NAMES[has], score))
+                matches.append(Match(term, _FIELD_NAMES[tuple(counts)], score))
     return [tuple(matches) for matches in found]

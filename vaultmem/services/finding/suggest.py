@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import split_words, stem_word
-from vaultmem.core.indexing.place import decode_place
 from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.recall import find_places
+from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def suggest_words(vault: Vault, query: RecallQuery) -> dict[str, str]:
         for word in dict.fromkeys(split_words(query.text))
         if stem_word(word) and not len(_find_rows(snapshot, eligible, stem_word(word)))
     ]
-    found = ((word, _find_word(snapshot, eligible, word)) for word in unknown[:_WORDS])
+    found = ((word, _find_word(vault, snapshot, eligible, word)) for word in unknown[:_WORDS])
     return {word: other for word, other in found if other}
 
 
@@ -45,7 +45,7 @@ def _find_rows(snapshot: Snapshot, eligible: EligibleRows, term: str) -> NDArray
     return rows[eligible.mask[rows]]
 
 
-def _find_word(snapshot: Snapshot, eligible: EligibleRows, word: str) -> str:
+def _find_word(vault: Vault, snapshot: Snapshot, eligible: EligibleRows, word: str) -> str:
     """Return the most frequent of the most similar words, empty if there is none."""
     from vaultmem.core.finding.spelling import allow_distance, find_similar
 
@@ -63,24 +63,25 @@ def _find_word(snapshot: Snapshot, eligible: EligibleRows, word: str) -> str:
         if len(rows := _find_rows(snapshot, eligible, term))
     ]
     for _, _, term, rows in sorted(held, key=lambda each: each[:3]):
-        if written := _read_word(snapshot, term, rows):
+        if written := _read_word(vault, snapshot, eligible, term, rows):
             return written
     return ""
 
 
-def _read_word(snapshot: Snapshot, term: str, rows: NDArray[np.int64]) -> str:
+def _read_word(
+    vault: Vault,
+    snapshot: Snapshot,
+    eligible: EligibleRows,
+    term: str,
+    rows: NDArray[np.int64],
+) -> str:
     """Return a word as some section has it, empty where that cannot be read."""
-    for row in rows[:_TRIED].tolist():
-        for text in _read_texts(snapshot, row):
-            words = (word for word in split_words(text) if stem_word(word) == term)
-            if found := next(words, ""):
-                return found
+    wanted = rows[:_TRIED].tolist()
+    places = find_places(vault, snapshot, eligible, wanted)
+    for note, section in (places[row] for row in wanted if row in places):
+        names = [note.title, section.heading, *section.parents, *note.tags, note.path]
+        text = "\n".join([read_section(vault, note, section) or "", *names])
+        words = (word for word in split_words(text) if stem_word(word) == term)
+        if found := next(words, ""):
+            return found
     return ""
-
-
-def _read_texts(snapshot: Snapshot, row: int) -> Iterator[str]:
-    """Yield a section's text, and then its names."""
-    yield snapshot.stored("text", row).decode("utf-8", "replace")
-    if place := snapshot.stored("place", row):
-        note, section = decode_place(place, 0, 0)
-        yield "\n".join([note.title, section.heading, *section.parents, *note.tags, note.path])

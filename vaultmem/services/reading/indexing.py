@@ -12,13 +12,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.storage.index.batch import SegmentBatch
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.indexing.analysis import AnalysedNote
+    from vaultmem.services.reading.chunk import Chunk
+    from vaultmem.storage.index.batch import SectionArrays
+
+#: Sections and postings that are indexed at once: what is held in memory (some 60 bytes for each
+#: posting while they are written), and what an interruption loses.
+MAX_SECTIONS = 32_768
+MAX_POSTINGS = 2_000_000
 
 #: Called with (done, total) while many notes are read.
 Progress = Callable[[int, int], None]
@@ -29,25 +34,49 @@ class Batch:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._links = LinkStore(vault.state)
-        self._segment = SegmentBatch()
+        self._parts: list[SectionArrays] = []
+        self._sections = self._postings = 0
 
-    def add(self, note: AnalysedNote) -> int:
-        """Add a note unless it is known already, and return its document's number."""
+    @property
+    def is_full(self) -> bool:
+        """Tell whether a segment holds no more."""
+        return self._sections >= MAX_SECTIONS or self._postings >= MAX_POSTINGS
+
+    def add(self, chunk: Chunk) -> list[int | None]:
+        """Add the notes of a chunk that are not known already, and return all documents' numbers.
+
+        There is one for each outcome, None where it is no note.
+        """
+        import numpy as np
+
+        from vaultmem.storage.index.batch import choose_sections, describe_sections
+
         manifest = self._vault.manifest
-        document = manifest.find_document(note.record.path, note.record.blob)
-        if document is None:
-            document = manifest.add_document(note)
-            self._links.put(document, note)
-            for section, terms in zip(note.sections, note.terms, strict=True):
-                self._segment.add(document, section.ordinal, terms)
-        return document
+        notes = [outcome.note for outcome in chunk.outcomes if outcome.note is not None]
+        known = manifest.find_documents(note[:2] for note in notes)
+        fresh = [note for note in notes if note[:2] not in known]
+        numbers = manifest.add_documents(fresh)
+        LinkStore(self._vault.state).put(zip(numbers, fresh, strict=True))
+        known |= {
+            (note.path, note.blob): number for number, note in zip(numbers, fresh, strict=True)
+        }
+        documents = [known[note[:2]] for note in notes]
+        sections = describe_sections(documents, notes, chunk.terms)
+        is_fresh = np.array([document in numbers for document in documents], np.bool_)
+        kept = np.repeat(is_fresh, [note.many for note in notes])
+        if kept.any():
+            self._parts.append(choose_sections(sections, kept))
+            self._sections += len(self._parts[-1])
+            self._postings += len(self._parts[-1].terms.term)
+        found = iter(documents)
+        return [None if outcome.note is None else next(found) for outcome in chunk.outcomes]
 
     def write(self) -> None:
         """Write the index after the database: a crash between leaves it behind, never ahead."""
         index = self._vault.index
-        if len(self._segment):
-            index.write(self._segment, index.documents() - self._vault.manifest.documents())
+        if self._parts:
+            dropped = index.documents() - self._vault.manifest.documents()
+            index.write(self._parts, dropped)
         remember_index(self._vault)
 
 

@@ -10,7 +10,6 @@ from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.indexing import Batch, Progress
-from vaultmem.services.reading.parallel import Job, read_notes
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.views import Source, View
@@ -168,6 +167,9 @@ def _index_unseen(
     vault: Vault, blobs: Mapping[str, str], progress: Progress | None
 ) -> dict[str, int]:
     """Return the document of each readable note, having read those that nobody knew."""
+    from vaultmem.services.reading.chunk import Job
+    from vaultmem.services.reading.parallel import read_notes
+
     known = vault.stored_views.documents()
     documents = {path: known[path, b] for path, b in blobs.items() if (path, b) in known}
     unseen = [path for path in blobs if path not in documents]
@@ -175,19 +177,17 @@ def _index_unseen(
         paths = unseen[start : start + _BATCH_SIZE]
         contents = vault.history.objects.read_all(blobs[path] for path in paths)
         jobs = [
-            Job(path, data=data)
+            Job(path, size=len(data), data=data)
             for path, (_, data) in zip(paths, contents, strict=True)
             if len(data) <= MAX_FILE_BYTES
         ]
         batch = Batch(vault)
         with vault.state.transaction():
-            for number, (path, (note, _, _)) in enumerate(read_notes(vault.root, jobs), start):
-                if progress is not None and number % 100 == 0:
-                    progress(number, len(unseen))
-                if note is not None:
-                    documents[path] = batch.add(note)
+            for some, chunk in read_notes(vault.root, jobs):
+                found = zip(some, batch.add(chunk), strict=True)
+                documents |= {job.path: number for job, number in found if number is not None}
             vault.state.put("index", "")
         batch.write()
-    if progress is not None and unseen:
-        progress(len(unseen), len(unseen))
+        if progress is not None:
+            progress(min(start + _BATCH_SIZE, len(unseen)), len(unseen))
     return documents

@@ -1,81 +1,83 @@
 """Read and analyse many notes, with the help of other processes where there are many.
 
 Analysing is most of the work of a full index, and Python does it on one core a process. A helper
-is this module run as a program: it reads jobs from standard input, writes results to standard
+is this module run as a program: it reads jobs from standard input, writes chunks to standard
 output, and ends when its parent does, because then its input ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import marshal
 import os
-import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from struct import Struct
+from typing import IO, TYPE_CHECKING
 
-from vaultmem.core.blob import blob_id
-from vaultmem.errors import NoteNotFoundError
-from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.services.reading.chunk import Chunk, ChunkReader, Job, decode_chunk, encode_chunk
 from vaultmem.storage.tokenizer import name_tokenizer, use_tokenizer
 
 if TYPE_CHECKING:
     import subprocess
 
-    from vaultmem.core.indexing.analysis import AnalysedNote
-
 #: Fewer notes than this are read by the process itself: starting a helper takes as long.
 MANY = 600
 
-_CHUNK = 50
+#: Notes in a chunk at most, and about the bytes of their files.
+_CHUNK = 200
+_CHUNK_BYTES = 512 * 1024
+
 _MAX_HELPERS = 3
 
 #: Chunks that a helper has at once, and the bytes of results that wait while this process reads
 #: too: a helper whose pipe is full stands still.
-_AHEAD = 4
+_AHEAD = 3
 _PIPE = 1024 * 1024
 _SET_PIPE_SIZE = 1031  # Linux's F_SETPIPE_SZ, which `fcntl` does not name everywhere.
 
 #: So many chunks are kept at most that were read before their turn.
-_MAX_WAITING = 8
+_MAX_WAITING = 4
+
+_SIZE = Struct("=Q")
 
 
-class Job(NamedTuple):
-    """A note to read: its blob id if that is known, and its bytes if they are no file's."""
-
-    path: str
-    blob: str = ""
-    data: bytes | None = None
-
-
-#: A note; its blob id where that is the known one; or why it cannot be read ("" if it is gone).
-Outcome = tuple["AnalysedNote | None", str, str]
-
-
-def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[str, Outcome]]:
-    """Yield the path of each job with what was read."""
-    chunks = [jobs[start : start + _CHUNK] for start in range(0, len(jobs), _CHUNK)]
+def read_notes(root: Path, jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job], Chunk]]:
+    """Yield all jobs in their order, some at a time, with what came of them."""
+    chunks = list(_divide(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
+    reader = ChunkReader(root)
     if len(jobs) < MANY or helpers < 1:
-        for job in jobs:
-            yield job.path, _read_note(root, job)
+        for chunk in chunks:
+            yield chunk, reader.read(chunk)
         return
     with contextlib.ExitStack() as stack:
-        pool = [stack.enter_context(_Helper(root)) for _ in range(helpers)]
+        pool = [stack.enter_context(_Helper(root, reader)) for _ in range(helpers)]
         # Chunks with bytes fill the pipes: no second one while a result may wait to be taken.
         ahead = _AHEAD if jobs[0].data is None else 1
-        for chunk, outcomes in _share_out(root, pool, chunks, ahead):
-            yield from zip((job.path for job in chunk), outcomes, strict=True)
+        yield from _share_out(reader, pool, chunks, ahead)
+
+
+def _divide(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    start = size = 0
+    for number, job in enumerate(jobs):
+        if number - start == _CHUNK or size > _CHUNK_BYTES:
+            yield jobs[start:number]
+            start, size = number, 0
+        size += job.size
+    if start < len(jobs):
+        yield jobs[start:]
 
 
 def _share_out(
-    root: Path, pool: Sequence[_Helper], chunks: Sequence[Sequence[Job]], ahead: int
-) -> Iterator[tuple[Sequence[Job], list[Outcome]]]:
+    reader: ChunkReader, pool: Sequence[_Helper], chunks: Sequence[Sequence[Job]], ahead: int
+) -> Iterator[tuple[Sequence[Job], Chunk]]:
     """Yield each chunk with what was read; who would have to wait for a helper reads the next."""
     unsent = iter(range(len(chunks)))
     owners: dict[int, _Helper] = {}
-    finished: dict[int, list[Outcome]] = {}
+    finished: dict[int, Chunk] = {}
 
     def send(helper: _Helper) -> None:
         if (number := next(unsent, None)) is not None:
@@ -95,34 +97,16 @@ def _share_out(
                 finished[number] = helper.receive(chunk)
                 send(helper)
             else:
-                finished[mine] = [_read_note(root, job) for job in chunks[mine]]
+                finished[mine] = reader.read(chunks[mine])
         yield chunk, finished.pop(number)
-
-
-def _read_note(root: Path, job: Job) -> Outcome:
-    from vaultmem.core.indexing.analysis import analyse_note
-    from vaultmem.core.notes.note import UnreadableNoteError
-
-    try:
-        path = PurePosixPath(job.path)
-        data = read_file(root, path) if job.data is None else job.data
-        if job.blob and blob_id(data) == job.blob:
-            return None, job.blob, ""
-        note = analyse_note(path, data)
-    except NoteNotFoundError:
-        return None, "", ""
-    except UnsafeFileError as error:
-        return None, "", str(error).removeprefix(f"{job.path}: ")
-    except UnreadableNoteError as error:
-        return None, blob_id(data), str(error)
-    return note, note.record.blob, ""
 
 
 class _Helper:
     """Another process that reads notes; where it fails, this one does its work."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, reader: ChunkReader) -> None:
         self._root = root
+        self._reader = reader
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> _Helper:
@@ -159,8 +143,7 @@ class _Helper:
         if self._process is None or self._process.stdin is None:
             return
         try:
-            pickle.dump(chunk, self._process.stdin, pickle.HIGHEST_PROTOCOL)
-            self._process.stdin.flush()
+            _send(self._process.stdin, marshal.dumps([tuple(job) for job in chunk]))
         except OSError:
             self._give_up()
 
@@ -172,30 +155,46 @@ class _Helper:
             return True
         return bool(select.select([self._process.stdout], [], [], 0)[0])
 
-    def receive(self, chunk: Sequence[Job]) -> list[Outcome]:
+    def receive(self, chunk: Sequence[Job]) -> Chunk:
         """Return what it read of the chunk that was sent first."""
         if self._process is not None and self._process.stdout is not None:
             try:
-                return pickle.load(self._process.stdout)  # type: ignore[no-any-return]  # noqa: S301
-            except (OSError, EOFError, pickle.UnpicklingError):
+                return decode_chunk(_receive(self._process.stdout))
+            except (OSError, EOFError, ValueError):
                 self._give_up()
-        return [_read_note(self._root, job) for job in chunk]
+        return self._reader.read(chunk)
 
     def _give_up(self) -> None:
         self.__exit__()
         self._process = None
 
 
-def serve(root: Path, jobs: IO[bytes], results: IO[Any]) -> None:
+def _send(pipe: IO[bytes], data: bytes) -> None:
+    pipe.write(_SIZE.pack(len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> bytes:
+    """Return what was sent.
+
+    Raises:
+        EOFError: the other end is closed.
+    """
+    size = pipe.read(_SIZE.size)
+    if len(size) < _SIZE.size:
+        raise EOFError
+    return pipe.read(_SIZE.unpack(size)[0])
+
+
+def serve(root: Path, jobs: IO[bytes], results: IO[bytes]) -> None:
     """Read jobs until there are no more: the helper's side of the pipes."""
-    while True:
-        try:
-            chunk = pickle.load(jobs)  # noqa: S301 - from our own parent process.
-        except EOFError:
-            return
-        outcomes = [_read_note(root, job) for job in chunk]
-        pickle.dump(outcomes, results, pickle.HIGHEST_PROTOCOL)
-        results.flush()
+    gc.disable()  # As its parent does meanwhile: what is made here has no reference cycles.
+    reader = ChunkReader(root)
+    with contextlib.suppress(EOFError):
+        while True:
+            chunk = [Job(*job) for job in marshal.loads(_receive(jobs))]  # noqa: S302 - our parent's.
+            _send(results, encode_chunk(reader.read(chunk)))
 
 
 if __name__ == "__main__":

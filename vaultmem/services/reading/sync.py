@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,10 +22,8 @@ from vaultmem.storage.scan import Scan, Stat, scan_vault
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.reading.parallel import Job, Outcome
-
-#: Documents a batch: what an interruption loses at most, and what one index segment holds.
-BATCH_SIZE = 20_000
+    from vaultmem.services.reading.chunk import Chunk, Job
+    from vaultmem.storage.index.snapshot import Snapshot
 
 #: A file that changed this shortly (ns) before it was looked at is looked at again next time.
 _RACY_NS = 100_000_000
@@ -79,6 +76,19 @@ def sync_once(vault: Vault, progress: Progress | None = None) -> None:
         sync_vault(vault, progress)
 
 
+def take_snapshot(vault: Vault) -> Snapshot:
+    """Return the index as it is now; where it proves to be damaged, it is built again first."""
+    from vaultmem.storage.index.search_index import DamagedIndexError
+
+    try:
+        return vault.index.snapshot()
+    except DamagedIndexError:
+        if not vault.view.is_work_tree:
+            raise
+    sync_vault(vault)
+    return vault.index.snapshot()
+
+
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
     """Take in what was just written to these paths, without looking at any other.
 
@@ -96,9 +106,10 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
         there = {name: stat for name, stat in stats.items() if stat is not None}
         known = vault.manifest.files(names)
         batch = Batch(vault)
+        settled = {name: _settled(stat, looked) for name, stat in there.items()}
         with vault.state.transaction():
-            for name, outcome in read_notes(vault.root, _jobs(there, known)):
-                _take(batch, vault, name, _settled(there[name], looked), known.get(name), outcome)
+            for jobs, chunk in read_notes(vault.root, _jobs(there, known)):
+                _take(batch, vault, jobs, chunk, settled, known)
             vault.manifest.drop_files(stats.keys() - there.keys())
             finish_view(vault, known.values())
         if not vault.postpones_index:
@@ -138,59 +149,81 @@ def _apply(
     known = vault.manifest.files([*found.notes, *found.gone])
     with vault.state.transaction():
         vault.manifest.drop_files(found.gone)
-        for path in (*found.others, *found.unsafe):
-            stat = scan.others.get(path, _NO_STAT)
-            vault.manifest.put_file(path, KnownFile("", stat, None, scan.unsafe.get(path, "")))
+        vault.manifest.put_files(
+            {
+                path: KnownFile(
+                    "", scan.others.get(path, _NO_STAT), None, scan.unsafe.get(path, "")
+                )
+                for path in (*found.others, *found.unsafe)
+            }
+        )
         finish_view(vault, (known[path] for path in found.gone))
-    outcomes = read_notes(vault.root, _jobs(found.notes, known))
-    for start in range(0, len(found.notes), BATCH_SIZE):
-        paths = found.notes[start : start + BATCH_SIZE]
+    jobs = _jobs({path: scan.notes[path] for path in found.notes}, known)
+    settled = {path: _settled(scan.notes[path], looked) for path in found.notes}
+    chunks = read_notes(vault.root, jobs)
+    done = 0
+    while done < len(jobs):
         batch = Batch(vault)
         with vault.state.transaction():
-            for number, (path, outcome) in enumerate(islice(outcomes, len(paths)), start):
-                if progress is not None and number % 100 == 0:
-                    progress(number, len(found.notes))
-                stat = _settled(scan.notes[path], looked)
-                is_other = _take(batch, vault, path, stat, known.get(path), outcome)
-                report.changed += is_other and path in known
-            finish_view(vault, (known[path] for path in paths if path in known))
+            for some, chunk in chunks:
+                report.changed += _take(batch, vault, some, chunk, settled, known)
+                finish_view(vault, (known[job.path] for job in some if job.path in known))
+                done += len(some)
+                if progress is not None:
+                    progress(done, len(jobs))
+                if batch.is_full:
+                    break
         batch.write()
     if not found.notes:
         remember_index(vault)
-    racy = any(_settled(scan.notes[path], looked) != scan.notes[path] for path in found.notes)
+    racy = any(settled[path] != scan.notes[path] for path in found.notes)
     vault.state.put("scan", "" if racy else scan.signature())
-    if progress is not None:
-        progress(len(found.notes), len(found.notes))
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
     report.removed = sum(known[path].document is not None for path in found.gone)
 
 
 def _take(
-    batch: Batch, vault: Vault, path: str, stat: Stat, known: KnownFile | None, outcome: Outcome
-) -> bool:
-    """Remember what was read at a path, and add the note unless these bytes are indexed.
+    batch: Batch,
+    vault: Vault,
+    jobs: Sequence[Job],
+    chunk: Chunk,
+    stats: Mapping[str, Stat],
+    known: Mapping[str, KnownFile],
+) -> int:
+    """Remember what was read at some paths, and add notes unless their bytes are indexed.
 
-    False is returned where the same bytes were known before.
+    Return at how many of the paths that were known other bytes are now.
     """
-    note, blob, problem = outcome
-    document = known.document if known is not None and known.blob == blob else None
-    if note is not None:
-        document = batch.add(note)
-    elif not blob and not problem:
-        vault.manifest.drop_files([path])
-        return False
-    vault.manifest.put_file(path, KnownFile(blob, stat, document, problem))
-    return known is None or known.blob != blob
+    changed = 0
+    gone: list[str] = []
+    found: dict[str, KnownFile] = {}
+    documents = batch.add(chunk)
+    for job, (note, blob, problem), document in zip(jobs, chunk.outcomes, documents, strict=True):
+        before = known.get(job.path)
+        if note is None and not blob and not problem:
+            gone.append(job.path)
+            continue
+        if note is None and before is not None and before.blob == blob:
+            document = before.document
+        found[job.path] = KnownFile(blob, stats[job.path], document, problem)
+        changed += before is not None and before.blob != blob
+    vault.manifest.drop_files(gone)
+    vault.manifest.put_files(found)
+    return changed
 
 
-def _jobs(paths: Iterable[str], known: Mapping[str, KnownFile]) -> list[Job]:
+def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Job]:
     """Return what to read: with the blob id of each path that is a note already."""
-    from vaultmem.services.reading.parallel import Job
+    from vaultmem.services.reading.chunk import Job
 
     return [
-        Job(path, known[path].blob if path in known and not known[path].problem else "")
-        for path in paths
+        Job(
+            path,
+            known[path].blob if path in known and not known[path].problem else "",
+            stat[0],
+        )
+        for path, stat in stats.items()
     ]
 
 

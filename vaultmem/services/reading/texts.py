@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -18,31 +19,26 @@ if TYPE_CHECKING:
 
 
 def read_text(vault: Vault, path: str, blob: str) -> str | None:
-    """Return a note's text, None if it changed since the sync.
-
-    What a commit holds is read from git where the file has other bytes by now.
-    """
-    try:
+    """Return a note's text, None if neither its file nor git has these bytes any more."""
+    with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
         return _file_text(vault.root, path, blob)
-    except (NoteNotFoundError, UnsafeFileError):
-        if vault.view.is_work_tree:
-            return None
-    try:
+    with contextlib.suppress(NoteNotFoundError):
         return _blob_text(vault.history.objects, blob)
-    except NoteNotFoundError:  # A note of the work tree, in a view of several.
-        return None
+    return None
+
+
+def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
+    """Return a section's text, None if its note has changed and its bytes were in no commit."""
+    text = read_text(vault, record.path, record.blob)
+    return None if text is None else text[section.start : section.end].strip()
 
 
 def read_sections(
     vault: Vault, places: Iterable[tuple[NoteRecord, SectionRecord]]
 ) -> list[tuple[NoteRecord, SectionRecord, str]]:
     """Return sections with their text; a note that changed since the sync is left out."""
-    found = []
-    for record, section in places:
-        text = read_text(vault, record.path, record.blob)
-        if text is not None:
-            found.append((record, section, text[section.start : section.end].strip()))
-    return found
+    found = ((record, section, read_section(vault, record, section)) for record, section in places)
+    return [(record, section, text) for record, section, text in found if text is not None]
 
 
 @lru_cache(maxsize=512)

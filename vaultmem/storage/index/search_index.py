@@ -1,50 +1,47 @@
-"""The inverted index: sections in, postings as arrays out (Whoosh).
+"""The inverted index: sections in, postings as arrays out (a Whoosh index of our own codec).
 
-The index is a cache and its files are pickles: it lives in a private folder of the user's, and
-any trouble on opening it means that it is set aside and built again. A section belongs to a
-document id of the state database; which documents count is the reader's choice (a view).
+The index is a cache, and Whoosh's table of contents is a pickle: it lives in a private folder of
+the user's, and any trouble with it means that it is set aside and built again. A section belongs to
+a document id of the state database; which documents count is the reader's choice (a view).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from vaultmem.core.finding.terms import ANALYSIS_VERSION
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.index.batch import SegmentBatch
-from vaultmem.storage.index.segment_arrays import (
-    SUFFIX,
-    DamagedArraysError,
-    SegmentArrays,
-    encode_batch,
-)
+from vaultmem.storage.index.array_file import DamagedFileError
+from vaultmem.storage.index.segment_arrays import VERSION, SegmentArrays
 from vaultmem.storage.index.segment_list import (
     SegmentList,
+    describe_files,
     folder_time,
-    mark_file,
     read_list,
     write_list,
 )
 from vaultmem.storage.index.snapshot import Snapshot
 from vaultmem.storage.lock import hold_lock
 
+if TYPE_CHECKING:
+    from vaultmem.storage.index.batch import SectionArrays
+
 _T = TypeVar("_T")
 
-_FORMAT = f"vaultmem-{ANALYSIS_VERSION}-6"
+_FORMAT = f"{VERSION} {ANALYSIS_VERSION}"
 
 #: A folder that changed this shortly (ns) ago may change again within the same tick of its clock.
 _RACY_NS = 100_000_000
 
-#: One of so many terms is read to see whether an index is whole.
-_EACH = 16
+
+class DamagedIndexError(VaultError):
+    """The index was damaged: it was set aside, is empty now, and is built again by a sync."""
 
 
 class SearchIndex:
@@ -57,57 +54,69 @@ class SearchIndex:
         self._seen = 0
 
     def stamp(self) -> str:
-        """Return a text that differs whenever the index holds something else."""
-        return self._read(self._stamp)
-
-    def _stamp(self) -> str:
-        listed = self._list_segments()
-        files = []
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                name, _, suffix = entry.name.partition(".")
-                if name in listed.segments and f".{suffix}" != SUFFIX:
-                    status = entry.stat()
-                    files.append(f"{entry.name} {status.st_size} {status.st_mtime_ns}")
-        return f"{_FORMAT}:{listed.generation}:{','.join(sorted(files))}"
+        """Return a text that differs whenever the index holds something else, or is damaged."""
+        found = self._read(lambda: describe_files(self._folder, self._list_segments()))
+        return f"{_FORMAT}:{found}"
 
     def documents(self) -> set[int]:
         """Return the ids of all documents that have a section here."""
         return self.snapshot().documents()
 
-    def write(self, batch: SegmentBatch, dropped: set[int]) -> None:
-        """Add a batch and forget documents; readers see all of it or nothing."""
-        from vaultmem.storage.index.segment_writer import BatchWriter
-        from vaultmem.storage.index.segments import absorb_segment, choose_merge, open_segments
+    def write(self, parts: Sequence[SectionArrays], dropped: set[int]) -> None:
+        """Add sections and forget documents; readers see all of it or nothing."""
+        from vaultmem.storage.index.codec import ArrayCodec
 
         index = self._open()
-        readers = open_segments(index._read_toc(), index.storage)
-        absorbed = choose_merge(readers, len(batch), dropped)
-        keep = []
+        writer = index.writer(codec=ArrayCodec(), timeout=30.0)
         try:
-            for segment, reader in readers:
-                if segment.segid in absorbed:
-                    absorb_segment(batch, reader, dropped, self._find_stored(segment.segment_id()))
-                else:
-                    keep.append(segment.segid)
-        finally:
-            for _, reader in readers:
-                reader.close()
-        writer = BatchWriter(
-            index, batch, self._swap, self._put_arrays, self._put_list, timeout=30.0
-        )
-        writer.replace_segments(keep)
+            segments = self._write_segment(parts, dropped, list(writer.segments))
+        except BaseException:
+            writer.cancel()
+            raise
+        with self._swap():
+            writer.commit(mergetype=lambda _, __: segments)
+            self._put_list(writer.generation, segments)
         self._forget_snapshot()
 
+    def _write_segment(
+        self, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
+    ) -> list[Any]:
+        """Write one segment of these sections and of old segments; return all that are to stay."""
+        from vaultmem.storage.index.batch import choose_sections
+        from vaultmem.storage.index.codec import ArraySegment
+        from vaultmem.storage.index.merging import choose_merge, find_dropped
+        from vaultmem.storage.index.segment_decoding import decode_sections
+        from vaultmem.storage.index.segment_encoding import encode_sections
+
+        opened = {segment.file_name(): self._open_segment(segment.file_name()) for segment in old}
+        merged = choose_merge(opened, sum(map(len, parts)), dropped)
+        absorbed = []
+        for name in sorted(merged):
+            if not opened[name].file.is_whole():
+                self._give_up()
+            found = decode_sections(opened[name])
+            absorbed.append(choose_sections(found, ~find_dropped(opened[name], dropped)))
+        kept = [segment for segment in old if segment.file_name() not in merged]
+        if not (size := sum(map(len, [*parts, *absorbed]))):
+            return kept
+        segment = ArraySegment(self._index.indexname, size)
+        # No fsync: a power cut leaves a file of another size or time, which is built again.
+        encoded = encode_sections([*parts, *absorbed])
+        write_atomically(self._folder / segment.file_name(), encoded, durable=False)
+        return [*kept, segment]
+
     def reset(self) -> None:
-        """Empty the index; what cannot be read of it is set aside."""
-        self._forget_snapshot()
-        self._index = None
+        """Empty the index; what is in it is set aside."""
+        self.close()
         with self._swap():
             _set_aside(self._folder)
 
     def snapshot(self) -> Snapshot:
-        """Return the index as it is now; the same object while nothing has changed."""
+        """Return the index as it is now; the same object while nothing has changed.
+
+        Raises:
+            DamagedIndexError: it was set aside.
+        """
         return self._read(self._take_snapshot)
 
     def _take_snapshot(self) -> Snapshot:
@@ -116,107 +125,56 @@ class SearchIndex:
             return self._snapshot
         listed = self._list_segments()
         if self._snapshot is None or self._snapshot.generation != listed.generation:
-            parts = [self._open_arrays(name, mark) for name, mark in listed.segments.items()]
-            if not listed.is_current(self._folder):
-                self._put_list(listed.generation, list(listed.segments))
-            self._forget_snapshot()
-            self._snapshot = Snapshot(listed.generation, parts, self._open_readers)
+            parts = [self._open_segment(name) for name in listed.files]
+            self._snapshot = Snapshot(listed.generation, parts)
         self._seen = seen if time.time_ns() - seen > _RACY_NS else 0
         return self._snapshot
+
+    def _open_segment(self, name: str) -> SegmentArrays:
+        try:
+            return SegmentArrays.open(self._folder / name)
+        except DamagedFileError:
+            self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        self.reset()
+        raise DamagedIndexError(
+            f"the index was damaged; it was set aside as {self._folder.name}.damaged and is built "
+            "again: run the command again"
+        )
 
     def _list_segments(self) -> SegmentList:
         """Return the newest generation and its segments, without Whoosh if possible."""
         listed = read_list(self._folder, _FORMAT)
         if listed is not None:
             return listed
-        contents = self._open()._read_toc()
-        names = [str(segment.segment_id()) for segment in contents.segments]
-        return SegmentList(int(contents.generation), dict.fromkeys(names))
+        contents = self._read_contents()
+        names = tuple(segment.file_name() for segment in contents.segments)
+        return SegmentList(int(contents.generation), names)
 
-    def _put_list(self, generation: int, names: list[str]) -> None:
+    def _read_contents(self) -> Any:
+        from whoosh.index import TOC
+
+        index = self._open()
+        return TOC.read(index.storage, index.indexname)
+
+    def _put_list(self, generation: int, segments: list[Any]) -> None:
+        names = tuple(segment.file_name() for segment in segments)
         with contextlib.suppress(OSError):
-            write_list(self._folder, _FORMAT, generation, names)
-
-    def _open_arrays(self, name: str, mark: list[int] | None) -> SegmentArrays:
-        """Return a segment's arrays; made again from the segment where their file is unusable.
-
-        `mark` is the file's size and time if it was seen whole; else each byte is looked at.
-        """
-        file = self._folder / f"{name}{SUFFIX}"
-        with contextlib.suppress(FileNotFoundError, DamagedArraysError):
-            arrays = SegmentArrays.open(file)
-            if (mark is not None and mark == mark_file(file)) or arrays.is_whole():
-                return arrays
-        from vaultmem.storage.index.segments import absorb_segment
-
-        batch = SegmentBatch()
-        segments = self._open_all()
-        for segment, reader in segments:
-            if segment.segment_id() == name:
-                absorb_segment(batch, reader, set(), lambda _, __: b"")
-            reader.close()
-        if name not in {segment.segment_id() for segment, _ in segments}:
-            raise FileNotFoundError(name)
-        with contextlib.suppress(OSError):
-            self._put_arrays(name, batch)
-        return SegmentArrays(b"".join(encode_batch(batch)))
-
-    def _find_stored(self, name: str) -> Callable[[str, int], bytes]:
-        """Return what gives a segment's stored fields, empty where they are lost."""
-        with contextlib.suppress(FileNotFoundError, DamagedArraysError):
-            arrays = SegmentArrays.open(self._folder / f"{name}{SUFFIX}")
-            if arrays.is_whole():
-                return arrays.stored
-        return lambda _, __: b""
-
-    def _put_arrays(self, name: str, batch: SegmentBatch) -> None:
-        file = self._folder / f"{name}{SUFFIX}"
-        # No fsync: an open looks at each byte of what was not seen whole, and can make it anew.
-        write_atomically(file, encode_batch(batch), durable=False)
-
-    def _open_all(self) -> list[tuple[Any, Any]]:
-        """Return all segments, each with its reader; all are open, or none."""
-        from vaultmem.storage.index.segments import IndexFiles, open_segments
-
-        files = IndexFiles(str(self._folder))
-        try:
-            return open_segments(self._open()._read_toc(), files)
-        except OSError:
-            files.close_all()
-            raise
-
-    def _open_readers(self) -> list[Any]:
-        return [reader for _, reader in self._open_all()]
+            write_list(self._folder, _FORMAT, SegmentList(generation, names))
 
     def find_damage(self) -> str:
-        """Return why the index cannot be read, empty if its numbers and a share of its terms can.
-
-        A file that was changed is known by its size and time; this finds what bears neither.
-        """
-        from vaultmem.storage.index.segments import read_column
-
+        """Return why the index cannot be read, empty if each of its bytes is as it was written."""
         try:
-            documents: set[int] = set()
-            for reader in self.snapshot().readers:
-                documents.update(read_column(reader, "document"))
-                terms = 0
-                for field, term in islice(reader.all_terms(), 0, None, _EACH):
-                    reader.postings(field, term).id()
-                    terms += 1
-                if reader.doc_count_all() and not terms:
-                    return "the index has lost its terms"
-            for name in ("ordinal", "body_length"):
-                self.snapshot().column(name)
-            if documents != self.documents():
-                return "the index is damaged (its parts do not fit together)"
-        except VaultError:
-            raise
-        except Exception as error:  # noqa: BLE001 - damaged files can raise whatever there is.
-            return f"the index is damaged ({type(error).__name__})"
+            for name in self._list_segments().files:
+                if not SegmentArrays.open(self._folder / name).file.is_whole():
+                    return f"the index is damaged ({name} was changed)"
+        except (OSError, DamagedFileError):
+            return "the index is damaged (a segment is lost, or cut short)"
         return ""
 
     def close(self) -> None:
-        """Close the files; the object can be used again afterwards."""
+        """Forget what is open; the object can be used again afterwards."""
         self._forget_snapshot()
         self._index = None
 
@@ -230,8 +188,11 @@ class SearchIndex:
         except Exception as error:
             if not _is_gone(error):
                 raise
-        with self._swap():
-            return read()
+        try:
+            with self._swap():
+                return read()
+        except FileNotFoundError:
+            self._give_up()
 
     def _open(self) -> Any:
         if self._index is None:
@@ -258,7 +219,7 @@ class SearchIndex:
     def _create(self) -> Any:
         from whoosh import index
 
-        from vaultmem.storage.index.segments import make_schema
+        from vaultmem.storage.index.schema import make_schema
 
         _set_aside(self._folder)
         created = index.create_in(str(self._folder), make_schema())
@@ -270,8 +231,6 @@ class SearchIndex:
         return hold_lock(self._folder.with_name("index.lock"))
 
     def _forget_snapshot(self) -> None:
-        if self._snapshot is not None:
-            self._snapshot.close()
         self._snapshot = None
 
 

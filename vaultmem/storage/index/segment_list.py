@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.index.segment_arrays import SUFFIX
 
 #: Whoosh's own name for a table of contents: its number is the generation.
 _CONTENTS = re.compile(r"_MAIN_([0-9]+)\.toc")
@@ -19,18 +18,10 @@ _NAME = "segments.json"
 
 
 class SegmentList(NamedTuple):
-    """The names of a generation's segments, each with size and time (ns) of its arrays' file.
-
-    A mark is None where that file was not seen whole.
-    """
+    """The files of a generation's segments."""
 
     generation: int
-    segments: dict[str, list[int] | None]
-
-    def is_current(self, folder: Path) -> bool:
-        """Tell whether all files are those that were seen."""
-        marks = self.segments.items()
-        return all(mark == mark_file(folder / f"{name}{SUFFIX}") for name, mark in marks)
+    files: tuple[str, ...]
 
 
 def read_list(folder: Path, index_format: str) -> SegmentList | None:
@@ -41,26 +32,31 @@ def read_list(folder: Path, index_format: str) -> SegmentList | None:
         known = json.loads((folder / _NAME).read_bytes())
         if known["generation"] == newest and known["index"] == _describe(folder, newest):
             is_ours = known["index"][0] == index_format
-            return SegmentList(newest, dict(known["segments"])) if is_ours else None
+            return SegmentList(newest, tuple(known["files"])) if is_ours else None
     return None
 
 
-def write_list(folder: Path, index_format: str, generation: int, names: list[str]) -> None:
-    """Write down what a table of contents lists, the arrays' files as they are now."""
-    described = _describe(folder, generation)
+def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
+    """Write down what a table of contents lists."""
+    described = _describe(folder, listed.generation)
     if described[0] == index_format:
-        marks = {name: mark_file(folder / f"{name}{SUFFIX}") for name in names}
-        listed = {"generation": generation, "index": described, "segments": marks}
-        write_atomically(folder / _NAME, json.dumps(listed).encode(), durable=False)
+        text = json.dumps({**listed._asdict(), "index": described})
+        write_atomically(folder / _NAME, text.encode(), durable=False)
 
 
-def mark_file(file: Path) -> list[int] | None:
-    """Return a file's size and the time of its last change (ns), None if there is none."""
+def describe_files(folder: Path, listed: SegmentList) -> str:
+    """Return a text that differs whenever one of the files is not the one that was written."""
+    marks = [f"{name} {_mark_file(folder / name)}" for name in sorted(listed.files)]
+    return f"{listed.generation}:{','.join(marks)}"
+
+
+def _mark_file(file: Path) -> str:
+    """Return a file's size and the time of its last change (ns), empty if there is none."""
     try:
         status = os.stat(file)
     except FileNotFoundError:
-        return None
-    return [status.st_size, status.st_mtime_ns]
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def folder_time(folder: Path) -> int:

@@ -95,5 +95,5 @@ def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
     """Return in how many sections a term stands, those of forgotten notes counted too."""
     count = known.get(term)
     if count is None:
-        count = known[term] = sum(len(numbers) for _, numbers in snapshot.find_sections(term))
+        count = known[term] = snapshot.count_sections(term)
     return count

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+
+from vaultmem.core.finding.terms import FIELDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,9 +16,10 @@ if TYPE_CHECKING:
 
     from vaultmem.storage.index.segment_arrays import SegmentArrays
 
-#: Where a field's count is in a packed one: bits to shift, and the largest count.
-_PLACES = {"body": (0, 0xFFFF), "tags": (16, 0xFF), "title": (24, 0xFF)}
+#: Postings that are kept unpacked for the next question.
+_KEPT_POSTINGS = 4_000_000
 
+#: Terms whose places are kept.
 _KEPT_TERMS = 8_192
 
 
@@ -24,145 +29,144 @@ class Snapshot:
     Everything is open from the beginning: a writer removes the segments that it replaced.
     """
 
-    def __init__(
-        self,
-        generation: int,
-        parts: Sequence[SegmentArrays],
-        open_readers: Callable[[], list[Any]],
-    ) -> None:
+    def __init__(self, generation: int, parts: Sequence[SegmentArrays]) -> None:
         self.generation = generation
         self.size = sum(part.size for part in parts)
         #: What whoever reads wants to keep as long as the sections are these, by any key.
         self.kept: dict[object, Any] = {}
         self._parts = [part for part in parts if part.size]
-        self._open_readers = open_readers
-        self._columns: dict[str, NDArray[np.int64]] = {}
+        #: The first row of each segment, and the first of its codes in `counts`.
+        self._rows = [0, *accumulate(part.size for part in self._parts)]
+        self._codes = [0, *accumulate(part.codes for part in self._parts)]
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._places: dict[str, list[int]] = {}
         self._found: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
-
-    @cached_property
-    def readers(self) -> list[Any]:
-        """Whoosh's own readers of the segments, opened now."""
-        return self._open_readers()
+        self._left = _KEPT_POSTINGS
 
     def documents(self) -> set[int]:
         """Return the ids of all documents that have a section, without numpy."""
         found: set[int] = set()
         for part in self._parts:
-            found.update(part.numbers("document"))
+            found.update(part.file.numbers("document"))
         return found
 
-    def find_sections(self, term: str) -> list[tuple[int, memoryview]]:
+    def find_sections(self, term: str) -> list[tuple[int, Sequence[int]]]:
         """Return the sections that have a term anywhere, without numpy.
 
         They are numbered in each segment from 0, with the segment's place.
         """
-        found = ((place, part.find_sections(term)) for place, part in enumerate(self._parts))
-        return [(place, numbers) for place, numbers in found if numbers is not None]
+        places = self._find_places(term)
+        return [
+            (number, part.list_sections(place))
+            for number, (part, place) in enumerate(zip(self._parts, places, strict=True))
+            if place >= 0
+        ]
+
+    def count_sections(self, term: str) -> int:
+        """Return how many sections have a term anywhere, without numpy."""
+        found = zip(self._parts, self._find_places(term), strict=True)
+        return sum(part.count_sections(place) for part, place in found if place >= 0)
 
     def locate(self, place: int, number: int) -> tuple[int, int]:
         """Return document and ordinal of a section of the segment at a place, without numpy."""
-        part = self._parts[place]
-        return part.numbers("document")[number], part.numbers("ordinal")[number]
+        file = self._parts[place].file
+        return file.numbers("document")[number], file.numbers("ordinal")[number]
 
-    def column(self, name: str) -> NDArray[np.int64]:
+    def column(self, name: str) -> NDArray[Any]:
         """Return one number a section: "document", "ordinal", "<field>_length" and so on."""
         known = self._columns.get(name)
         if known is None:
-            import numpy as np
-
-            parts = [part[name] for part in self._parts] or [_none()]
-            known = self._columns[name] = np.concatenate(parts).astype(np.int64)
+            known = self._columns[name] = _join([part[name] for part in self._parts])
         return known
 
+    @cached_property
+    def counts(self) -> NDArray[Any]:
+        """How often a term stands in each field, by the codes of `term` (shape: codes, fields)."""
+        import numpy as np
+
+        return np.concatenate([np.empty((0, 3), np.uint8), *(p.counts() for p in self._parts)])
+
     def term(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return the sections that have a term anywhere, and its packed counts."""
+        """Return the sections that have a term anywhere, and the codes of its counts."""
         known = self._found.get(term)
         if known is not None:
             return known
-        import numpy as np
-
-        base = 0
-        numbers: list[Any] = []
-        counts: list[Any] = []
-        for part in self._parts:
-            if (found := part.find(term)) is not None:
-                rows = found[0].astype(np.int64)
-                numbers.append(rows + base if base else rows)
-                counts.append(found[1])
-            base += part.size
-        if not numbers:
-            result = (np.empty(0, np.int64), _none())
-        elif len(numbers) == 1:
-            result = (numbers[0], counts[0])
-        else:
-            result = (np.concatenate(numbers), np.concatenate(counts))
-        if len(self._found) >= _KEPT_TERMS:
+        result = self._unpack(self._find_places(term))
+        self._left -= len(result[0])
+        if self._left < 0:
             self._found.clear()
+            self._left = _KEPT_POSTINGS
         self._found[term] = result
         return result
 
-    def postings(self, field: str, term: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the sections that have a term in one field, and how often."""
+    def _unpack(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         import numpy as np
 
-        numbers, packed = self.term(term)
-        shift, most = _PLACES[field]
-        counts = (packed >> shift) & most
-        has = counts > 0
-        return numbers[has], counts[has].astype(np.float32)
+        held = [number for number, place in enumerate(places) if place >= 0]
+        found = [self._parts[number].postings(places[number]) for number in held]
+        many = [len(sections) for sections, _ in found]
+        rows = np.concatenate([np.empty(0, np.uint8), *(sections for sections, _ in found)])
+        codes = np.concatenate([np.empty(0, np.uint8), *(codes for _, codes in found)])
+        return (
+            rows + np.repeat([self._rows[number] for number in held], many).astype(np.int64),
+            codes + np.repeat([self._codes[number] for number in held], many).astype(np.uint32),
+        )
 
-    def slices(
-        self, name: str, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return "sequence" or "labels" of some sections, joined; and where each begins and ends.
+    def mark_sequences(
+        self, rows: NDArray[np.int64], terms: Sequence[str]
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the places of some sections, which of the terms is at each, and their starts.
 
-        The rows are in ascending order. Shapes: all numbers, and one more than rows.
+        A place has 1 for the first of the terms and so on, 0 for all others and between fields.
+        Shapes: all places, and one more than rows.
         """
         import numpy as np
 
-        pieces: list[Any] = []
-        sizes: list[Any] = [np.zeros(1, np.int64)]
-        base = first = 0
-        for part in self._parts:
-            last = int(rows.searchsorted(base + part.size))
-            if first < last:
-                values, counts = part.gather(name, rows[first:last] - base)
-                pieces.append(values)
-                sizes.append(counts)
-            base, first = base + part.size, last
-        joined = pieces[0] if len(pieces) == 1 else np.concatenate([_none(), *pieces])
-        return joined, np.concatenate(sizes).cumsum()
+        from vaultmem.core.indexing.packing import unpack_numbers
 
-    def all_of(self, name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return "sequence" or "labels" of all sections, as `slices` does."""
+        parts = [bisect_right(self._rows, row) - 1 for row in rows.tolist()]
+        sections = zip(parts, rows.tolist(), strict=True)
+        packed = b"".join(self._parts[n].sequence(row - self._rows[n]) for n, row in sections)
+        ranks = unpack_numbers(np.frombuffer(packed, np.uint8))
+        sizes = np.full(len(rows), len(FIELDS) - 1)
+        for name in FIELDS:
+            sizes += self.column(f"{name}_length")[rows]
+        starts = np.zeros(len(rows) + 1, np.int64)
+        sizes.cumsum(out=starts[1:])
+        marks = np.zeros(len(ranks), np.uint16)
+        for number, term in enumerate(terms, 1):
+            places = self._find_places(term)
+            wanted = {n: self._parts[n].rank(places[n]) or -1 for n in set(parts)}
+            marks[ranks == np.repeat([wanted[n] for n in parts], sizes)] = number
+        return marks, starts
+
+    def labels(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the labels of all sections, and where each one's begin and the last end."""
         import numpy as np
 
-        pieces: list[Any] = [_none()]
         starts: list[Any] = [np.zeros(1, np.int64)]
         for part in self._parts:
-            starts.append(part[f"{name}_start"][1:].astype(np.int64) + starts[-1][-1])
-            pieces.append(part[name])
-        return np.concatenate(pieces), np.concatenate(starts)
-
-    def stored(self, name: str, row: int) -> bytes:
-        """Return "text" (UTF-8) or "place" of a section, empty if it is not at hand."""
-        for part in self._parts:
-            if row < part.size:
-                return part.stored(name, row)
-            row -= part.size
-        return b""
+            starts.append(part["labels_start"][1:] + starts[-1][-1])
+        return _join([part["labels"] for part in self._parts]), np.concatenate(starts)
 
     def vocabulary(self) -> list[tuple[bytes, NDArray[np.uint32]]]:
         """Return for each segment its terms as UTF-8, and where each begins and the last ends."""
-        return [(part.names(), part["terms_start"]) for part in self._parts]
+        return [(bytes(part.file.numbers("terms")), part["terms_start"]) for part in self._parts]
 
-    def close(self) -> None:
-        """Close what is open."""
-        for reader in self.__dict__.get("readers", ()):
-            reader.close()
+    def _find_places(self, term: str) -> list[int]:
+        """Return a term's place in each segment, -1 where it is not."""
+        known = self._places.get(term)
+        if known is None:
+            if len(self._places) >= _KEPT_TERMS:
+                self._places.clear()
+            key = term.encode("utf-8", "surrogatepass")
+            known = self._places[term] = [part.find_term(key) for part in self._parts]
+        return known
 
 
-def _none() -> NDArray[np.uint32]:
+def _join(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     import numpy as np
 
-    return np.empty(0, np.uint32)
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.empty(0, np.uint32)

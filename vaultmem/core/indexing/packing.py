@@ -1,0 +1,53 @@
+"""Whole numbers in few bytes, packed and unpacked by calls on whole arrays.
+
+Seven bits a byte, the lowest first; a set eighth bit says that more follow. Source: "variable byte"
+coding, C. Manning, P. Raghavan, H. Schütze, "Introduction to Information Retrieval", 5.3.1 (2008),
+there with the highest first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_BYTES = 5
+
+
+def pack_numbers(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of numbers, and where each begins and the last ends (shape: numbers + 1)."""
+    sizes = np.ones(len(numbers), np.int64)
+    for more in range(1, _MOST_BYTES):
+        sizes += numbers >= np.uint64(1 << 7 * more)
+    starts = np.zeros(len(numbers) + 1, np.int64)
+    sizes.cumsum(out=starts[1:])
+    packed = np.empty(starts[-1], np.uint8)
+    places, left = starts[:-1], numbers
+    for size in range(1, int(sizes.max(initial=0)) + 1):
+        goes_on = sizes > size
+        packed[places] = (left & np.uint32(0x7F)) | (goes_on.astype(np.uint32) << np.uint32(7))
+        places, left, sizes = places[goes_on] + 1, left[goes_on] >> np.uint32(7), sizes[goes_on]
+    return packed, starts
+
+
+def unpack_numbers(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the numbers of `pack_numbers`."""
+    ends = np.flatnonzero(packed < 0x80)
+    numbers = packed[ends].astype(np.uint32)
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
+    sizes = ends - starts
+    for back in range(1, _MOST_BYTES):
+        longer = np.flatnonzero(sizes >= back)
+        if not len(longer):
+            break
+        low = packed[ends[longer] - back] & np.uint8(0x7F)
+        numbers[longer] = (numbers[longer] << np.uint32(7)) | low
+    return numbers
+
+
+def spread(starts: NDArray[Any], sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of several runs, one after another, given where each begins."""
+    before = sizes.cumsum(dtype=np.int64) - sizes
+    places: NDArray[np.int64] = np.repeat(starts - before, sizes)
+    return places + np.arange(len(places))

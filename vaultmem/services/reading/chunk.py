@@ -1,0 +1,101 @@
+"""Some notes, read and analysed: what a helper process hands over, as plain values and arrays."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.indexing.analysis import analyse_note
+from vaultmem.core.indexing.rows import NoteRows, list_rows
+from vaultmem.core.indexing.term_arrays import SectionTexts, TermArrays, TermCounter
+from vaultmem.core.notes.note import UnreadableNoteError
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.storage.files import UnsafeFileError, read_file
+
+if TYPE_CHECKING:
+    from vaultmem.core.indexing.analysis import AnalysedNote
+
+#: Of marshal: the last version without references. What is read was written by the same Python.
+_VERSION = 2
+
+
+class Job(NamedTuple):
+    """A note to read: its blob id and size if known, and its bytes if they are no file's."""
+
+    path: str
+    blob: str = ""
+    size: int = 0
+    data: bytes | None = None
+
+
+class Outcome(NamedTuple):
+    """A note; its blob id where that is the known one; or why it cannot be read ("" if gone)."""
+
+    note: NoteRows | None
+    blob: str
+    problem: str
+
+
+class Chunk(NamedTuple):
+    """What came of some jobs, in their order, and the terms of the sections of all notes."""
+
+    outcomes: list[Outcome]
+    terms: TermArrays
+
+
+class ChunkReader:
+    """Reads notes of one vault."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._counter = TermCounter()
+
+    def read(self, jobs: Sequence[Job]) -> Chunk:
+        """Return what came of some jobs."""
+        outcomes: list[Outcome] = []
+        texts: list[SectionTexts] = []
+        for job in jobs:
+            note, blob, problem = _read_note(self._root, job)
+            if note is not None:
+                texts += note.texts
+            outcomes.append(Outcome(note and list_rows(note), blob, problem))
+        return Chunk(outcomes, self._counter.count(texts))
+
+
+def _read_note(root: Path, job: Job) -> tuple[AnalysedNote | None, str, str]:
+    try:
+        path = PurePosixPath(job.path)
+        data = read_file(root, path) if job.data is None else job.data
+        if job.blob and blob_id(data) == job.blob:
+            return None, job.blob, ""
+        note = analyse_note(path, data)
+    except NoteNotFoundError:
+        return None, "", ""
+    except UnsafeFileError as error:
+        return None, "", str(error).removeprefix(f"{job.path}: ")
+    except UnreadableNoteError as error:
+        return None, blob_id(data), str(error)
+    return note, note.record.blob, ""
+
+
+def encode_chunk(chunk: Chunk) -> bytes:
+    """Return a chunk as bytes."""
+    outcomes = [(note and tuple(note), *others) for note, *others in chunk.outcomes]
+    terms, *arrays = chunk.terms
+    buffers = [(each.dtype.str, each.tobytes()) for each in arrays]
+    return marshal.dumps((outcomes, terms, buffers), _VERSION)
+
+
+def decode_chunk(data: bytes) -> Chunk:
+    """Return the chunk that was encoded."""
+    outcomes, terms, buffers = marshal.loads(data)  # noqa: S302 - from our own helper process.
+    term, section, packed, sequence, lengths = (np.frombuffer(each, k) for k, each in buffers)
+    return Chunk(
+        [Outcome(note and NoteRows(*note), blob, problem) for note, blob, problem in outcomes],
+        TermArrays(terms, term, section, packed, sequence, lengths.reshape(-1, 3)),
+    )

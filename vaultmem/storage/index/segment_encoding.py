@@ -1,0 +1,184 @@
+"""Sections as the arrays of a segment's file; `segment_arrays` says what each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vaultmem.core.finding.terms import FIELDS
+from vaultmem.core.indexing.packing import pack_numbers, spread
+from vaultmem.core.indexing.term_arrays import COUNT_BITS, MOST, SHIFTS, TermArrays
+from vaultmem.storage.index.array_file import encode_arrays, narrow
+from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
+from vaultmem.storage.index.segment_arrays import RARE, VERSION
+
+Numbers = NDArray[np.uint32]
+
+
+class Postings(NamedTuple):
+    """Postings in the order of terms, then of sections; `many` of each of the terms.
+
+    `code` says which row of `counts` (shape: codes, fields) has the counts of a posting.
+    """
+
+    terms: Sequence[bytes]
+    many: NDArray[np.int64]
+    section: Numbers
+    code: Numbers
+    counts: Numbers
+
+
+def encode_sections(parts: Sequence[SectionArrays]) -> list[bytes]:
+    """Return the bytes of the file of a segment of all parts, which follow one another."""
+    terms, places = _join_terms([part.terms for part in parts])
+    size = sum(map(len, parts))
+    label_start = np.zeros(size + 1, np.uint32)
+    np.concatenate([part.label_counts for part in parts]).cumsum(out=label_start[1:])
+    lengths = np.concatenate([part.terms.lengths for part in parts])
+    arrays: dict[str, NDArray[Any] | bytes] = {
+        **{f"{name}_length": narrow(lengths[:, n]) for n, name in enumerate(FIELDS)},
+        **{
+            name: narrow(np.concatenate([part.numbers[name] for part in parts]))
+            for name in NUMBER_COLUMNS
+        },
+        "labels": np.concatenate([part.labels for part in parts]),
+        "labels_start": label_start,
+        **encode_postings(_sort_postings(parts, terms, places)),
+        **encode_sequences(
+            [(place, part.terms.sequence) for place, part in zip(places, parts, strict=True)],
+            [part.terms.lengths for part in parts],
+            len(terms),
+        ),
+    }
+    return encode_arrays(arrays, {"fields": FIELDS, "size": size}, VERSION)
+
+
+def _join_terms(parts: Sequence[TermArrays]) -> tuple[list[bytes], list[Numbers]]:
+    """Return the terms of all parts in their order, and for each part its terms' places there."""
+    names: set[bytes] = set()
+    for part in parts:
+        names.update(part.terms)
+    terms = sorted(names)
+    places = {term: place for place, term in enumerate(terms)}
+    return terms, [
+        np.fromiter(map(places.__getitem__, part.terms), np.uint32, len(part.terms))
+        for part in parts
+    ]
+
+
+def _sort_postings(
+    parts: Sequence[SectionArrays], terms: list[bytes], places: Sequence[Numbers]
+) -> Postings:
+    """Return the postings of all parts.
+
+    Each part has its own in the order of terms, then of sections, so it is known where each goes:
+    behind those of its term that came before.
+    """
+    many = [np.bincount(part.terms.term, minlength=len(part.terms.terms)) for part in parts]
+    total = np.zeros(len(terms), np.int64)
+    for place, own in zip(places, many, strict=True):
+        total[place] += own
+    following = total.cumsum() - total
+    section, packed = (np.empty(int(total.sum()), np.uint32) for _ in range(2))
+    first = 0
+    for part, place, own in zip(parts, places, many, strict=True):
+        target = spread(following[place], own)
+        section[target] = part.terms.section + np.uint32(first)
+        packed[target] = part.terms.packed
+        following[place] += own
+        first += len(part)
+    code, known = _number_counts(packed)
+    counts = known[:, None] >> np.array(SHIFTS, np.uint32) & np.array(MOST, np.uint32)
+    return Postings(terms, total, section, code, counts)
+
+
+def _number_counts(packed: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the number of each packed count, and these, the most frequent first."""
+    frequency = np.bincount(packed, minlength=1 << COUNT_BITS)
+    known = np.flatnonzero(frequency)
+    known = known[np.argsort(-frequency[known], kind="stable")]
+    numbers = np.zeros(1 << COUNT_BITS, np.uint32)
+    numbers[known] = np.arange(len(known))
+    return numbers[packed], known.astype(np.uint32)
+
+
+def encode_postings(postings: Postings) -> dict[str, NDArray[Any] | bytes]:
+    """Return the arrays of terms and their postings."""
+    many = postings.many
+    start = np.zeros(len(many) + 1, np.uint32)
+    many.cumsum(out=start[1:])
+    bits = (1 << np.arange(postings.counts.shape[1])).astype(np.uint8)
+    in_field = (postings.counts > 0) @ bits
+    fields = np.zeros(len(many), np.uint8)
+    if len(many):
+        fields = np.bitwise_or.reduceat(in_field[postings.code], start[:-1].astype(np.int64))
+    rare = np.flatnonzero(postings.code >= RARE)
+    hashes = np.array(list(map(crc32, postings.terms)), np.uint32)
+    hashed = hashes.argsort()
+    terms_start = np.zeros(len(many) + 1, np.uint32)
+    np.array(list(map(len, postings.terms)), np.uint32).cumsum(out=terms_start[1:])
+    return {
+        "terms": b"".join(postings.terms),
+        "terms_start": terms_start,
+        "hashes": hashes[hashed],
+        "hashed": narrow(hashed),
+        "postings_start": start,
+        "fields": fields,
+        "section": narrow(postings.section),
+        "code": np.minimum(postings.code, RARE).astype(np.uint8),
+        "rare_place": rare.astype(np.uint32),
+        "rare_code": narrow(postings.code[rare]),
+        "counts": narrow(postings.counts.ravel()),
+    }
+
+
+def encode_sequences(
+    parts: Sequence[tuple[Numbers, Numbers]], lengths: Sequence[Numbers], many: int
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the sections' sequences, given part by part.
+
+    Each part has the numbers of its terms in this segment, and the terms of all its sections in
+    their order; `lengths` (shape of each: sections, fields) say how many each field has, `many` is
+    the number of terms in the segment.
+    """
+    frequency = np.zeros(many, np.int64)
+    for places, sequence in parts:
+        own = np.bincount(sequence, minlength=len(places))
+        frequency += np.bincount(places, own, many).astype(np.int64)
+    rank = rank_terms(frequency)
+    packed = [
+        pack_sequences(rank[places][sequence], length)
+        for (places, sequence), length in zip(parts, lengths, strict=True)
+    ]
+    sizes = np.concatenate([np.zeros(1, np.int64), *(each[1] for each in packed)])
+    return {
+        "sequence": np.concatenate([np.empty(0, np.uint8), *(each[0] for each in packed)]),
+        "sequence_start": sizes.cumsum().astype(np.uint32),
+        "rank": rank,
+    }
+
+
+def rank_terms(frequency: NDArray[np.int64]) -> Numbers:
+    """Return the rank of each term by how often it is in sequences."""
+    rank = np.zeros(len(frequency), np.uint32)
+    rank[np.argsort(-frequency, kind="stable")] = np.arange(1, len(frequency) + 1)
+    return rank
+
+
+def pack_sequences(
+    ranks: NDArray[Any], lengths: NDArray[Any]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of some sections, a 0 between two fields, and how many each section has."""
+    sections, fields = lengths.shape
+    # Before the n-th field of a section stand the separators of the sections before, and n more.
+    field = np.arange(sections * fields)
+    places = np.arange(len(ranks)) + np.repeat(field - field // fields, lengths.ravel())
+    separated = np.zeros(len(ranks) + sections * (fields - 1), np.uint32)
+    separated[places] = ranks
+    packed, starts = pack_numbers(separated)
+    ends = starts[(lengths.sum(1, dtype=np.int64) + fields - 1).cumsum()]
+    return packed, np.diff(ends, prepend=0)
