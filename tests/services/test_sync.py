@@ -129,6 +129,32 @@ def test_a_removed_note_and_a_removed_folder_are_gone(make_vault: Make, opened: 
     assert _paths(vault, "gangway") == ["notes/c/a.md"]
 
 
+@pytest.mark.parametrize("kind", ["link", "folder", "large"])
+def test_a_note_that_becomes_something_else_is_gone(
+    make_vault: Make, opened: Open, kind: str
+) -> None:
+    root = make_vault({"notes/a.md": "gangway\n", "notes/b.md": "gangway\n"})
+    vault = opened(root)
+    assert _paths(vault, "gangway") == ["notes/a.md", "notes/b.md"]
+    before = len(vault.manifest.documents())
+    note = root / "notes/a.md"
+    note.unlink()
+    if kind == "link":
+        note.symlink_to("b.md")
+    elif kind == "folder":
+        note.mkdir()
+    else:
+        note.write_bytes(b"gangway " * 200_000)
+
+    report = sync_vault(opened(root))
+
+    assert report.removed == 1
+    assert _paths(vault, "gangway") == ["notes/b.md"]
+    assert len(vault.manifest.documents()) == before - 1
+    assert [path for path, _ in vault.manifest.problems()] == ["notes/a.md"] * (kind != "folder")
+    assert sync_vault(opened(root)).removed == 0
+
+
 def test_many_random_changes_leave_the_index_of_a_fresh_state(
     make_vault: Make, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,10 +132,12 @@ def _compare(vault: Vault, scan: Scan) -> _Difference:
     known = vault.manifest.stats()
     notes = [path for path, stat in scan.notes.items() if known.get(path) != stat]
     others = [path for path, stat in scan.others.items() if known.get(path) != stat]
-    unsafe = [path for path in scan.unsafe if path not in known and path not in scan.others]
+    unsafe = [
+        path for path in scan.unsafe if path not in scan.others and known.get(path) != _NO_STAT
+    ]
     files = len(scan.notes) + len(scan.others) + len(scan.unsafe.keys() - scan.others.keys())
     gone: list[str] = []
-    if len(known) + sum(path not in known for path in (*notes, *others)) + len(unsafe) != files:
+    if len(known) + sum(path not in known for path in (*notes, *others, *unsafe)) != files:
         gone = [*(known.keys() - scan.notes.keys() - scan.others.keys() - scan.unsafe.keys())]
     return _Difference(notes, others, unsafe, gone)
 
@@ -146,7 +148,9 @@ def _apply(
     from vaultmem.services.reading.parallel import read_notes
 
     found = _compare(vault, scan)
-    known = vault.manifest.files([*found.notes, *found.gone])
+    no_notes = [*found.others, *found.unsafe]
+    known = vault.manifest.files([*found.notes, *no_notes, *found.gone])
+    replaced = [known[path] for path in (*found.gone, *no_notes) if path in known]
     with vault.state.transaction():
         vault.manifest.drop_files(found.gone)
         vault.manifest.put_files(
@@ -154,10 +158,10 @@ def _apply(
                 path: KnownFile(
                     "", scan.others.get(path, _NO_STAT), None, scan.unsafe.get(path, "")
                 )
-                for path in (*found.others, *found.unsafe)
+                for path in no_notes
             }
         )
-        finish_view(vault, (known[path] for path in found.gone))
+        finish_view(vault, replaced)
     jobs = _jobs({path: scan.notes[path] for path in found.notes}, known)
     settled = {path: _settled(scan.notes[path], looked) for path in found.notes}
     chunks = read_notes(vault.root, jobs)
@@ -180,7 +184,7 @@ def _apply(
     vault.state.put("scan", "" if racy else scan.signature())
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
-    report.removed = sum(known[path].document is not None for path in found.gone)
+    report.removed = sum(file.document is not None for file in replaced)
 
 
 def _take(
