@@ -18,7 +18,7 @@ from vaultmem.core.finding.terms import ANALYSIS_VERSION
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.index.array_file import DamagedFileError
-from vaultmem.storage.index.segment_arrays import VERSION, SegmentArrays
+from vaultmem.storage.index.segment_arrays import SUFFIX, VERSION, SegmentArrays
 from vaultmem.storage.index.segment_list import (
     SegmentList,
     describe_files,
@@ -244,11 +244,16 @@ def _is_gone(error: Exception) -> bool:
 
 
 def _set_aside(folder: Path) -> None:
-    """Empty the folder, keeping what was in it as `damaged` for whoever wants to look."""
+    """Empty the folder, keeping its segments as `damaged` for whoever wants to look.
+
+    An index without any is made when a damaged one is gone; it is not worth losing that one for.
+    """
     import shutil
 
     aside = folder.with_name(folder.name + ".damaged")
-    shutil.rmtree(aside, ignore_errors=True)
-    if folder.exists() and any(folder.iterdir()):
+    if any(folder.glob(f"*{SUFFIX}")):
+        shutil.rmtree(aside, ignore_errors=True)
         folder.rename(aside)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
