@@ -231,6 +231,26 @@ def test_dropped_documents_vanish_and_the_others_stay(open_index: OpenIndex) -> 
     check_same(index, kept | new)
 
 
+def test_a_merge_forgets_the_terms_that_no_section_has_any_more(open_index: OpenIndex) -> None:
+    index = open_index()
+    old: Sections = {
+        (n, 0): {"title": [f"w{n}"], "tags": ["w9"], "body": [f"only{n}", "w0"]}
+        for n in range(1, 7)
+    }
+    new: Sections = {(8, 0): {"title": ["w8"], "tags": [], "body": ["w0", "w2"]}}
+    index.write(make_parts(old), set())
+
+    index.write(make_parts(new), {1, 2, 3, 5})
+
+    left = {key: fields for key, fields in old.items() if key[0] in (4, 6)} | new
+    ((names, starts),) = index.snapshot().vocabulary()
+    spans = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    assert [names[start:end].decode() for start, end in spans] == sorted(
+        {word for fields in left.values() for words in fields.values() for word in words}
+    )
+    check_same(index, left)
+
+
 def test_random_batches_and_drops_leave_what_a_count_by_hand_gives(open_index: OpenIndex) -> None:
     chance = random.Random(11)
     index = open_index()
