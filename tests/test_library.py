@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import inspect
 import re
 import subprocess
@@ -112,6 +113,17 @@ add_detail(vault, session, "The crew came aboard.")
 assert close_session(vault, session).report.commit
 assert {path.name for path in own.iterdir()} == {"state", "config"}
 """
+
+
+@pytest.mark.parametrize(
+    "lines", re.findall(r"```pycon\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+)
+def test_the_examples_of_the_page_work(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    test = doctest.DocTestParser().get_doctest(lines, {}, PAGE.name, None, None)
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def test_the_lines_of_the_page_work(home: Path, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import re
 from datetime import date
 from pathlib import Path
 
@@ -207,11 +205,3 @@ def test_methods_are_those_of_a_handler() -> None:
     assert handler.split(text) == ("a: 1\r\n", "body")
     assert handler.load("a: 1\r\n") == {"a": 1}
     assert handler.export({"a": 1, "b": ["c"]}) == "a: 1\r\nb:\r\n  - c\r\n"
-
-
-def test_the_example_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"```pycon\n(.*?)```", page, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    test = doctest.DocTestParser().get_doctest(lines, {}, "api.md", None, None)
-    assert doctest.DocTestRunner().run(test).failed == 0
