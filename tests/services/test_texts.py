@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,23 @@ def test_a_note_that_went_since_the_sync_comes_from_git_or_is_left_out(
 
     assert texts(vault) == (GANGWAY | FERRY if is_committed else FERRY)
     assert texts(opened(root)) == FERRY
+
+
+@pytest.mark.parametrize("lack", ["a repository", "git"])
+def test_without_git_a_note_that_went_is_left_out(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    root = make_vault({})
+    write_notes(root, NOTES)
+    vault = opened(root)
+    sync_vault(vault)
+    remove(root)
+    if lack == "git":
+        monkeypatch.setenv("PATH", "/nowhere")
+    else:
+        shutil.rmtree(root / ".git")
+
+    assert texts(vault) == FERRY
 
 
 def test_what_was_read_once_stays_although_its_file_went(make_vault: Make, opened: Open) -> None:

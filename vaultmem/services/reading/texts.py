@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file, read_known
 from vaultmem.vault import Vault
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 
 def read_text(vault: Vault, path: str, blob: str) -> str | None:
-    """Return a note's text, None if neither its file nor git has these bytes any more."""
+    """Return a note's text, None if neither its file nor git has these bytes any more.
+
+    Raises:
+        VaultError: git cannot be asked, and a commit is looked at. A folder is read without git.
+    """
     with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
         return _file_text(vault.root, path, blob)
-    with contextlib.suppress(NoteNotFoundError):
+    with contextlib.suppress(VaultError if vault.view.is_work_tree else NoteNotFoundError):
         return _blob_text(vault.history.objects, blob)
     return None
 
