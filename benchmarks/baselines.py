@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,14 @@ from measure import run_command
 
 #: Plain Whoosh takes minutes for more notes, and its rate falls little with their number.
 WHOOSH_SAMPLE = 2_000
+
+_FTS5_SCRIPT = """\
+import sqlite3, sys
+words = " OR ".join(f'"{word}"' for word in sys.argv[2:])
+query = "SELECT path FROM notes WHERE notes MATCH ? ORDER BY bm25(notes) LIMIT 10"
+for (path,) in sqlite3.connect(sys.argv[1]).execute(query, (words,)):
+    print(path)
+"""
 
 
 def list_notes(folder: Path) -> list[Path]:
@@ -46,6 +55,13 @@ class Fts5:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+
+
+def write_fts5_script(folder: Path, database: Path, words: Sequence[str]) -> list[str | Path]:
+    """Write a script that asks the table and return how it is asked for these words."""
+    script = folder / "fts5.py"
+    script.write_text(_FTS5_SCRIPT, encoding="utf-8")
+    return [sys.executable, script, database, *words]
 
 
 class PlainWhoosh:

@@ -14,8 +14,7 @@ from typing import Any
 
 from baselines import commit_all, list_notes
 from indexing import Bench, append_line
-from measure import Row, compare, run_command
-from processes import find_command
+from measure import Row, compare, find_command, run_command
 
 #: A fact that turns wrong in the middle of history.
 _FACT = "notes/harbour-gate.md"

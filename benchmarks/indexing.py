@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from baselines import WHOOSH_SAMPLE, list_notes
-from measure import Row, compare, run_command, run_worker
+from measure import Row, compare, find_command, run_command, run_worker, worker_command
+from memory import can_read_trees, run_sampled
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -50,14 +52,20 @@ class Bench:
 def measure_index(bench: Bench) -> list[Row]:
     """Index everything from nothing, the three engines in turns, each in a new process."""
     rounds = [_index_once(bench) for _ in range(bench.effort.index)]
-    speed = {
-        name: [each[name]["notes"] / each[name]["seconds"] for each in rounds] for name in rounds[0]
-    }
-    memory = {name: [each[name]["memory"] for each in rounds] for name in rounds[0]}
+    speed, seconds, memory, disk = (
+        {name: [float(each[figure][name]) for each in rounds] for name in rounds[0][figure]}
+        for figure in ("speed", "seconds", "memory", "disk")
+    )
+    whoosh = "plain Whoosh", whoosh_label(bench)
+    script = "SQLite FTS5 in a script"
+    in_memory = [_median_row("full index, memory", "MB", memory, script)]
     return [
         _median_row("full index", "notes/s", speed, "SQLite FTS5"),
-        _median_row("full index", "notes/s", speed, "plain Whoosh", whoosh_label(bench)),
-        _median_row("full index, peak memory", "MB", memory, "SQLite FTS5"),
+        _median_row("full index", "notes/s", speed, *whoosh),
+        _median_row("vaultmem sync, from nothing", "s", seconds, script),
+        *(in_memory if can_read_trees() else []),
+        _median_row("full index, disk", "x notes", disk, "SQLite FTS5"),
+        _median_row("full index, disk", "x notes", disk, *whoosh),
     ]
 
 
@@ -99,16 +107,49 @@ def append_line(note: Path) -> None:
         file.write("One more line about the timeout of the release queue.\n")
 
 
-def _index_once(bench: Bench) -> dict[str, dict[str, Any]]:
-    shutil.rmtree(bench.scratch / "state")
-    (bench.scratch / "state").mkdir()
-    bench.database.unlink(missing_ok=True)
+def _index_once(bench: Bench) -> dict[str, dict[str, float]]:
+    """Time each engine, then look at the memory of two, which would slow down what is timed."""
+    _remove_indexes(bench)
     shutil.rmtree(bench.whoosh, ignore_errors=True)
-    return {
+    built = {
         "vaultmem": run_worker("vaultmem", bench.vault),
         "SQLite FTS5": run_worker("fts5", bench.vault, bench.database),
         "plain Whoosh": run_worker("whoosh", bench.vault, bench.whoosh),
     }
+    disk = _measure_disk(bench)
+    _remove_indexes(bench)
+    commands = {
+        "vaultmem": [*find_command(), "sync", "--vault", bench.vault],
+        "SQLite FTS5 in a script": worker_command("fts5", bench.vault, bench.database),
+    }
+    sampled = {name: run_sampled(command) for name, command in commands.items()}
+    return {
+        "speed": {name: each["notes"] / each["seconds"] for name, each in built.items()},
+        "disk": disk,
+        "seconds": {name: seconds for name, (seconds, _) in sampled.items()},
+        "memory": {name: peak for name, (_, peak) in sampled.items()},
+    }
+
+
+def _remove_indexes(bench: Bench) -> None:
+    shutil.rmtree(bench.scratch / "state")
+    (bench.scratch / "state").mkdir()
+    bench.database.unlink(missing_ok=True)
+
+
+def _measure_disk(bench: Bench) -> dict[str, float]:
+    """Return what each engine wrote, in shares of the bytes of the notes that it read."""
+    notes = list_notes(bench.vault)
+    whole, sample = _sum_sizes(notes), _sum_sizes(notes[:WHOOSH_SAMPLE])
+    return {
+        "vaultmem": _sum_sizes((bench.scratch / "state").rglob("*")) / whole,
+        "SQLite FTS5": _sum_sizes([bench.database]) / whole,
+        "plain Whoosh": _sum_sizes(bench.whoosh.iterdir()) / sample,
+    }
+
+
+def _sum_sizes(files: Iterable[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _median_row(

@@ -24,8 +24,7 @@ from baselines import init_repository
 from generate import SEED, generate_vault
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from measure import Row, isolate, percentile, run_command
-from processes import find_command
+from measure import Row, find_command, isolate, percentile, run_command
 from queries import make_queries
 from report import describe_machine, format_table
 

@@ -85,8 +85,14 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def run_command(command: Sequence[str | Path], folder: Path | None = None) -> None:
-    """Run a process to its end; its output is dropped, its failure is not.
+def find_command() -> list[str | Path]:
+    """Return how `vaultmem` is started: its script beside this Python, else as a module."""
+    script = Path(sys.executable).with_name("vaultmem")
+    return [script] if script.exists() else [sys.executable, "-m", "vaultmem"]
+
+
+def run_command(command: Sequence[str | Path], folder: Path | None = None) -> str:
+    """Run a process to its end and return its output.
 
     Raises:
         SystemExit: it failed with an exit code above 1 (1 is grep's "nothing found").
@@ -94,31 +100,17 @@ def run_command(command: Sequence[str | Path], folder: Path | None = None) -> No
     done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
     if done.returncode > 1 or (done.returncode and "rg" not in Path(command[0]).name):
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
 
 
 def run_worker(task: str, *arguments: str | Path) -> dict[str, Any]:
     """Run a task of worker.py in a process of its own and return what it measured."""
-    command = [sys.executable, str(HERE / "worker.py"), task, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{task} failed:\n{done.stderr}")
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(run_command(worker_command(task, *arguments))))
 
 
-def peak_memory() -> float:
-    """Return this process's largest resident memory so far, in MB.
-
-    Linux counts a parent's memory into `ru_maxrss` of the processes that it starts, so there the
-    kernel's figure for this program alone is read.
-    """
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    except (OSError, IndexError):
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+def worker_command(task: str, *arguments: str | Path) -> list[str | Path]:
+    """Return how a task of worker.py is started."""
+    return [sys.executable, HERE / "worker.py", task, *arguments]
 
 
 def isolate(scratch: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import sys
 from pathlib import Path
 
-from baselines import commit_all, list_notes
+from baselines import commit_all, list_notes, write_fts5_script
+from finding import content_of
 from indexing import Bench, append_line
-from measure import Row, compare, run_command
+from measure import Row, compare, find_command, run_command
+from memory import measure_largest
 
 _EMPTY_APP = """\
 import typer
@@ -52,9 +55,24 @@ def measure_commands(bench: Bench) -> list[Row]:
     times = bench.effort.process
     return [
         compare("vaultmem recall", {"vaultmem": find, python: start_python}, times),
+        _measure_memory(bench, times),
         compare("vaultmem pack", {"vaultmem": make_pack, python: start_python}, times),
         compare("vaultmem --help", {"vaultmem": show_help, "empty Typer": show_empty_help}, times),
     ]
+
+
+def _measure_memory(bench: Bench, times: int) -> Row:
+    query = bench.queries[0].split()
+    fts5 = "SQLite FTS5 in a script"
+    commands: dict[str, list[str | Path]] = {
+        "vaultmem": [*find_command(), "recall", "--vault", bench.vault, *query],
+        fts5: write_fts5_script(bench.scratch, bench.database, content_of(bench.queries[0])),
+    }
+    samples = {
+        name: [measure_largest(command) for _ in range(times)] for name, command in commands.items()
+    }
+    ours, theirs = (statistics.median(each) for each in samples.values())
+    return Row("vaultmem recall, memory", "MB", ours, fts5, theirs, samples)
 
 
 def measure_checkpoint(bench: Bench) -> list[Row]:
@@ -80,9 +98,3 @@ def measure_checkpoint(bench: Bench) -> list[Row]:
     row = compare("vaultmem checkpoint", actions, bench.effort.process, prepare=edit_notes)
     shutil.rmtree(copy)
     return [row]
-
-
-def find_command() -> list[str | Path]:
-    """Return how `vaultmem` is started: its script beside this Python, else as a module."""
-    script = Path(sys.executable).with_name("vaultmem")
-    return [script] if script.exists() else [sys.executable, "-m", "vaultmem"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from baselines import WHOOSH_SAMPLE, find_ripgrep
 from measure import Row
+from memory import can_read_trees
 
 _PACKAGES = ("vaultmem", "whoosh3", "numpy", "PyStemmer", "PyYAML", "typer", "click", "GitPython")
 _HEADS = ("what", "vaultmem", "compared with", "other", "ratio")
@@ -39,6 +40,8 @@ def list_unmeasured(sizes: Sequence[int]) -> list[str]:
     ]
     if find_ripgrep() is None:
         left_out.insert(0, "ripgrep: `rg` is not installed")
+    if not can_read_trees():
+        left_out.insert(0, "memory of a full index: this system has no /proc/PID/smaps_rollup")
     if any(size > WHOOSH_SAMPLE for size in sizes):
         left_out.append(
             f"plain Whoosh beyond {WHOOSH_SAMPLE:,} notes: it is slow, so its rate and its search "

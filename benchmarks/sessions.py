@@ -17,8 +17,7 @@ import tempfile
 from pathlib import Path
 
 from generate import SEED
-from measure import isolate, run_command, time_in_turns
-from processes import find_command
+from measure import find_command, isolate, run_command, time_in_turns
 from words import FUNCTION_WORDS, make_vocabulary
 
 _WORDS = 6_000

@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 from baselines import init_repository
 from generate import SEED, generate_vault
-from measure import isolate, run_command
-from processes import find_command
+from measure import find_command, isolate, run_command
 from queries import make_queries
 from report import describe_machine
 from watching import watched

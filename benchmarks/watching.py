@@ -15,22 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from baselines import Fts5, init_repository, list_notes
+from baselines import Fts5, init_repository, list_notes, write_fts5_script
+from finding import content_of
 from generate import SEED, generate_vault
 from indexing import Bench, Effort
-from measure import Row, isolate, percentile, run_command, time_in_turns
-from processes import find_command
+from measure import Row, find_command, isolate, percentile, run_command, time_in_turns
 from queries import make_queries
 from report import format_table
-
-_FTS5_SCRIPT = """\
-import sqlite3, sys
-words = " OR ".join(f'"{word}"' for word in sys.argv[2:])
-query = "SELECT path FROM notes WHERE notes MATCH ? ORDER BY bm25(notes) LIMIT 10"
-for (path,) in sqlite3.connect(sys.argv[1]).execute(query, (words,)):
-    print(path)
-"""
-
 
 #: Seconds in which an idle watcher is looked at.
 IDLE = 20.0
@@ -107,11 +98,9 @@ def _save(note: Path, word: str, number: int) -> None:
 
 
 def _measure_recall(bench: Bench) -> list[Row]:
-    words = bench.queries[0].split()
-    ours = [*find_command(), "recall", "--vault", bench.vault, *words]
-    script = bench.scratch / "fts5.py"
-    script.write_text(_FTS5_SCRIPT, encoding="utf-8")
-    theirs = [sys.executable, script, bench.database, *words]
+    query = bench.queries[0]
+    ours = [*find_command(), "recall", "--vault", bench.vault, *query.split()]
+    theirs = write_fts5_script(bench.scratch, bench.database, content_of(query))
     actions = {
         "vaultmem": lambda: run_command(ours),
         "SQLite FTS5 in a script": lambda: run_command(theirs),

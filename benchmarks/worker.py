@@ -1,7 +1,6 @@
-"""One full index in a process of its own; prints seconds, notes and peak memory as JSON.
+"""One full index in a process of its own; prints seconds and notes as JSON.
 
-Started by run.py: the memory of a process is its own only if nothing else ran in it. Imports are
-done before the clock starts.
+Imports are done before the clock starts.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from baselines import Fts5, PlainWhoosh
-from measure import peak_memory
 
 
 def index_vaultmem(vault: Path) -> Callable[[], int]:
@@ -55,7 +53,7 @@ def main() -> None:
     started = time.perf_counter()
     notes = action()
     seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "notes": notes, "memory": peak_memory()}))
+    print(json.dumps({"seconds": seconds, "notes": notes}))
 
 
 if __name__ == "__main__":
