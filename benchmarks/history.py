@@ -131,21 +131,24 @@ def _timing_syncs() -> Iterator[list[float]]:
 def _add_commits(folder: Path, commits: int) -> None:
     chance = random.Random(7)
     notes = [note.relative_to(folder).as_posix() for note in list_notes(folder)]
-    lines: list[str] = []
+    stream = bytearray()
     for number in range(commits):
-        lines += [
-            "commit refs/heads/main",
-            f"committer Bench <bench@localhost> {2_000_000_000 + number * 3600} +0000",
-            f"data <<END\nchange {number}\nEND",
-            *(["from refs/heads/main^0"] if number == 0 else []),
-        ]
+        seconds = 2_000_000_000 + number * 3600
+        stream += b"commit refs/heads/main\n"
+        stream += f"committer Bench <bench@localhost> {seconds} +0000\n".encode()
+        stream += _as_data(f"change {number}") + (b"" if number else b"from refs/heads/main^0\n")
         colour = "blue" if number < commits * 3 // 5 else "green"
-        texts = {_FACT: f"# Harbour gate\n\nThe harbour gate is {colour}, said in {number}."}
+        texts = {_FACT: f"# Harbour gate\n\nThe harbour gate is {colour}, said in {number}.\n"}
         for path in chance.sample(notes, 3):
-            texts[path] = f"{(folder / path).read_text('utf-8')}\nChanged in {number}."
+            text = (folder / path).read_text("utf-8", errors="replace")
+            texts[path] = f"{text}\nChanged in {number}.\n"
         for path, text in texts.items():
-            lines += [f'M 100644 inline "{path}"', f"data <<END\n{text}\nEND"]
-    stream = "\n".join(lines) + "\n"
+            stream += f"M 100644 inline {path}\n".encode() + _as_data(text)
     command = ["git", "fast-import", "--quiet"]
-    subprocess.run(command, cwd=folder, input=stream, text=True, check=True, capture_output=True)
+    subprocess.run(command, cwd=folder, input=stream, check=True, capture_output=True)
     run_command(["git", "reset", "-q", "--hard"], folder)
+
+
+def _as_data(text: str) -> bytes:
+    """Return a text as git's fast-import reads it, whatever lines are in it."""
+    return b"data %d\n%s\n" % (len(text.encode()), text.encode())

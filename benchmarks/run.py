@@ -1,6 +1,6 @@
 """Measure vaultmem side by side with SQLite FTS5, plain Whoosh, ripgrep and git.
 
-    python benchmarks/run.py [--notes 1000 10000] [--folder DIR] [--short] [--json FILE]
+    python benchmarks/run.py [--folder DIR [--copies 1 12]] [--notes 1000 10000] [--short]
 
 README.md says what each row means.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -17,13 +16,14 @@ from typing import Any
 
 from baselines import init_repository, list_notes
 from finding import measure_recall
-from generate import SEED, generate_vault
+from generate import SEED
 from history import measure_history
 from indexing import Bench, Effort, measure_index, measure_syncs
 from measure import Row, isolate
 from processes import measure_checkpoint, measure_commands
 from queries import make_queries
 from report import describe_machine, format_table, list_unmeasured, row_as_json
+from sources import Source, describe_source, write_source
 from watching import measure_watching
 
 SHORT = Effort(index=2, sync=7, queries=75, process=5)
@@ -39,8 +39,7 @@ def main() -> None:
     given = _read_arguments()
     machine = describe_machine()
     print(_machine_line(machine))
-    sources: list[int | Path] = [given.folder] if given.folder else list(given.notes)
-    results = [_measure_source(source, given.short) for source in sources]
+    results = [_measure_source(source, given.short) for source in _list_sources(given)]
     left_out = list_unmeasured([result["notes"] for result in results])
     print("\nNot measured:")
     print("\n".join(f"- {reason}" for reason in left_out))
@@ -49,31 +48,36 @@ def main() -> None:
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def _measure_source(source: int | Path, short: bool) -> dict[str, Any]:
-    """Make a vault (of a size, or a copy of a folder), measure it and remove it."""
+def _list_sources(given: argparse.Namespace) -> list[Source]:
+    """Return what to measure, real notes first; without a word on it, made-up ones."""
+    real = [Source(copies, given.folder) for copies in given.copies] if given.folder else []
+    sizes = given.notes or ([] if real else [1_000] if given.short else [1_000, 10_000])
+    return real + [Source(size) for size in sizes]
+
+
+def _measure_source(source: Source, short: bool) -> dict[str, Any]:
+    """Make a vault of the source's notes, measure it and remove it."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="vaultmem-bench-") as name:
         scratch = Path(name).resolve()
         isolate(scratch)
         folder = scratch / "vault"
-        if isinstance(source, Path):
-            _copy_notes(source, folder)
-        else:
-            generate_vault(folder, source)
-        notes = len(list_notes(folder))
+        write_source(source, folder)
+        files = list_notes(folder)
+        notes, described = len(files), describe_source(source, files)
         effort = SHORT if short else LARGE if notes >= LARGE_VAULT else FULL
         queries = make_queries(folder, effort.queries, SEED)
         if notes < effort.sync or len(queries) < effort.queries // 2:
-            raise SystemExit(f"{source}: too few notes with words to measure anything")
+            raise SystemExit(f"{described}: too few with words to measure anything")
         init_repository(folder)
         prepared = time.perf_counter() - started
         rows = _measure_vault(Bench(folder, scratch, notes, queries, effort))
     seconds = time.perf_counter() - started
-    print(f"\n{source if isinstance(source, Path) else 'made-up vault'}, {notes:,} notes")
+    print(f"\n{described}")
     print(f"(prepared in {prepared:.0f} s, measured in {seconds - prepared:.0f} s)\n")
     print(format_table(rows), flush=True)
     return {
-        "source": str(source),
+        "source": described,
         "notes": notes,
         "seconds": seconds,
         "rows": [row_as_json(row) for row in rows],
@@ -96,26 +100,16 @@ def _measure_vault(bench: Bench) -> list[Row]:
     return [*rows, *measure_watching(bench, saves)]
 
 
-def _copy_notes(source: Path, folder: Path) -> None:
-    """Copy a folder's markdown, so that nothing of a person's is ever changed."""
-    for note in sorted(source.rglob("*.md")):
-        inside = note.relative_to(source)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if note.is_file() and not note.is_symlink() and not hidden:
-            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(note, folder / inside)
-
-
 def _read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure vaultmem beside other tools.")
-    parser.add_argument("--notes", type=int, nargs="+", default=[1_000, 10_000], metavar="N")
     parser.add_argument("--folder", type=Path, help="measure a copy of this folder of markdown")
-    parser.add_argument("--short", action="store_true", help="1,000 notes, few repetitions")
+    copies_help = "so many copies of the folder in one vault; each number is measured by itself"
+    parser.add_argument("--copies", type=int, nargs="+", default=[1], metavar="N", help=copies_help)
+    notes_help = "made-up notes; 1000 and 10000 if nothing is named"
+    parser.add_argument("--notes", type=int, nargs="+", metavar="N", help=notes_help)
+    parser.add_argument("--short", action="store_true", help="few repetitions, 1,000 made-up notes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples to a file")
-    given = parser.parse_args()
-    if given.short:
-        given.notes = [1_000]
-    return given
+    return parser.parse_args()
 
 
 def _machine_line(machine: dict[str, Any]) -> str:

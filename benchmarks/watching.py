@@ -76,7 +76,7 @@ def _measure_saves(bench: Bench, saves: int) -> list[Row]:
 
 def _save(note: Path, word: str, number: int) -> None:
     """Save a note with a new word: renamed onto it, in place, as vim does, with sed, or anew."""
-    text = f"{note.read_text('utf-8')}\n{word}\n"
+    text = f"{note.read_text('utf-8', errors='replace')}\n{word}\n"
     kind = number % 5
     if kind == 0:
         spare = note.with_name(f".{note.name}.tmp")
