@@ -23,6 +23,7 @@ MAX_ROWS = 1_000_000
 #: A record's columns have the names of its fields, but for these.
 _COLUMNS = {"document": "d.id", "changed": "v.changed"}
 _NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteRecord._fields)}"
+_NOTE_ALONE = _NOTE.replace("v.changed", "0")
 _PINNED, _TAGS, _WARNINGS, _CHANGED = map(
     NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
 )
@@ -210,6 +211,26 @@ class View:
         return f"FROM documents d JOIN ({self._relation}) v ON v.document = d.id"
 
 
+def read_places(
+    state: StateDatabase, places: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], tuple[NoteRecord, SectionRecord]]:
+    """Return note and section at these (document, ordinal).
+
+    Each is given with the time (seconds since the epoch) since when the note has its bytes, as
+    `View.choose` gives it: asking for it again takes most of the time.
+    """
+    documents = {document: time for (document, _), time in places.items()}
+    listed = ", ".join(str(int(document)) for document in documents)
+    sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({listed})"
+    found = {}
+    for *values, text in state.query(sql):
+        record = _read_note(values)._replace(changed=documents[values[0]])
+        ordinals = [ordinal for document, ordinal in places if document == record.document]
+        for each in decode_sections(text, record.document, ordinals):
+            found[record.document, each.ordinal] = (record, each)
+    return found
+
+
 class ViewStore:
     """The state database's tables of stored views."""
 
@@ -291,7 +312,7 @@ def _read_list(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
-def _read_note(row: tuple[Any, ...]) -> NoteRecord:
+def _read_note(row: Sequence[Any]) -> NoteRecord:
     values = list(row)
     values[_PINNED] = bool(values[_PINNED])
     values[_TAGS] = _read_list(values[_TAGS])

@@ -81,7 +81,8 @@ class EligibleRows(NamedTuple):
     """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
 
     `mask` says which are eligible, `size` how many, `is_all` whether all are. `place` is the place
-    of a section's note in the order of paths, `norm` the length part of the formula (infinite for
+    of a section's note in the order of paths, and `times` has the time that was given for it
+    (seconds; one value a note); `norm` the length part of the formula (infinite for
     what is not eligible), `recency` 0 to 1, `state_weight` what the state of its note counts for,
     and `neighbours` (shape: 2 * nearest, rows) the rows before and after, -1 where there is none;
     None if no section has any.
@@ -91,6 +92,7 @@ class EligibleRows(NamedTuple):
     size: int
     is_all: bool
     place: NDArray[np.int32]
+    times: NDArray[np.float64]
     norm: Floats
     k1: float
     b: float
@@ -141,6 +143,7 @@ def make_eligible(
         size=count,
         is_all=count == len(mask),
         place=place,
+        times=times,
         norm=norm.astype(np.float32),
         k1=k1,
         b=b,

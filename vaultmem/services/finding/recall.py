@@ -14,6 +14,7 @@ from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.reading.sync import sync_once, take_snapshot
 from vaultmem.services.reading.texts import read_section
 from vaultmem.storage.links import LinkStore
+from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -235,14 +236,13 @@ def find_places(
     found: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
     if len(found) > _KEPT_PLACES:
         found.clear()
-    documents, ordinals = snapshot.column("document"), snapshot.column("ordinal")
-    unknown = {(int(documents[row]), int(ordinals[row])): row for row in rows if row not in found}
+    unknown = [row for row in rows if row not in found]
     if unknown:
-        records = vault.view.records_of({document for document, _ in unknown})
-        sections = vault.view.sections_at(unknown)
-        for key, row in unknown.items():
-            if key[0] in records and key in sections:
-                found[row] = (records[key[0]], sections[key])
+        columns = (snapshot.column(name)[unknown].tolist() for name in ("document", "ordinal"))
+        keys = list(zip(*columns, strict=True))
+        times = eligible.times[eligible.place[unknown]].tolist()
+        known = read_places(vault.state, dict(zip(keys, times, strict=True)))
+        found |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
     return found
 
 

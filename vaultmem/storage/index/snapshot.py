@@ -9,12 +9,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.finding.terms import FIELDS
+from vaultmem.storage.index.segment_arrays import SegmentArrays
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from vaultmem.storage.index.segment_arrays import SegmentArrays
 
 #: Postings that are kept unpacked for the next question.
 _KEPT_POSTINGS = 4_000_000
@@ -102,15 +101,21 @@ class Snapshot:
     def _unpack(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         import numpy as np
 
-        held = [number for number, place in enumerate(places) if place >= 0]
-        found = [self._parts[number].postings(places[number]) for number in held]
-        many = [len(sections) for sections, _ in found]
-        rows = np.concatenate([np.empty(0, np.uint8), *(sections for sections, _ in found)])
-        codes = np.concatenate([np.empty(0, np.uint8), *(codes for _, codes in found)])
-        return (
-            rows + np.repeat([self._rows[number] for number in held], many).astype(np.int64),
-            codes + np.repeat([self._codes[number] for number in held], many).astype(np.uint32),
+        many = sum(
+            part.count_sections(place)
+            for part, place in zip(self._parts, places, strict=True)
+            if place >= 0
         )
+        # Each is written once: what is allocated for a frequent term costs as much as its sums.
+        rows, codes = np.empty(many, np.int64), np.empty(many, np.uint32)
+        end = 0
+        for number, (part, place) in enumerate(zip(self._parts, places, strict=True)):
+            if place >= 0:
+                sections, code = part.postings(place)
+                begin, end = end, end + len(sections)
+                np.add(sections, np.int64(self._rows[number]), out=rows[begin:end])
+                np.add(code, np.uint32(self._codes[number]), out=codes[begin:end])
+        return rows, codes
 
     def mark_sequences(
         self, rows: NDArray[np.int64], terms: Sequence[str]
