@@ -16,7 +16,7 @@ from typing import Any
 from vaultmem.errors import VaultError
 from vaultmem.storage.lock import hold_lock
 
-_SCHEMA_VERSION = 6
+_SCHEMA_VERSION = 7
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

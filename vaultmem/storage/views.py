@@ -220,10 +220,10 @@ def read_places(
     `View.choose` gives it: asking for it again takes most of the time.
     """
     documents = {document: time for (document, _), time in places.items()}
-    listed = ", ".join(str(int(document)) for document in documents)
-    sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({listed})"
+    marks = ", ".join("?" * len(documents))  # So that the statement is compiled but once.
+    sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({marks})"
     found = {}
-    for *values, text in state.query(sql):
+    for *values, text in state.query(sql, list(documents)):
         record = _read_note(values)._replace(changed=documents[values[0]])
         ordinals = [ordinal for document, ordinal in places if document == record.document]
         for each in decode_sections(text, record.document, ordinals):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.notes.record import SectionRecord
@@ -85,33 +85,30 @@ def decode_links(encoded: str) -> list[Link]:
 
 
 def encode_sections(sections: Sequence[Section]) -> str:
-    """Return sections as JSON: all headings, then heading, parents, start, end, line of each.
+    """Return sections as lines: how many headings, these, and then a line for each section.
 
-    Headings are named by their places in the list, since most are the parents of others.
+    That has the numbers of its heading, of the headings above it, and start, end and line: one
+    section is read without looking at the others.
     """
     names: dict[str, int] = {}
-    rows = [
-        (
-            names.setdefault(each.heading, len(names)),
-            [names.setdefault(name, len(names)) for name in each.parents],
-            each.start,
-            each.end,
-            each.line,
-        )
-        for each in sections
-    ]
-    return json.dumps(([*names], rows), ensure_ascii=False, separators=(",", ":"))
+    rows = []
+    for heading, parents, start, end, line in (each[1:] for each in sections):
+        above = ",".join([str(names.setdefault(name, len(names))) for name in parents])
+        rows.append(f"{names.setdefault(heading, len(names))} {above} {start} {end} {line}")
+    return "\n".join([str(len(names)), *names, *rows])
 
 
 def decode_sections(
-    text: str, document: int, ordinals: Collection[int] | None = None
+    text: str, document: int, ordinals: Iterable[int] | None = None
 ) -> list[SectionRecord]:
     """Return those of the sections of `encode_sections` that are asked for, by default all."""
-    names, rows = json.loads(text)
-    return [
-        SectionRecord(
-            document, ordinal, names[heading], tuple([names[n] for n in parents]), start, end, line
-        )
-        for ordinal, (heading, parents, start, end, line) in enumerate(rows)
-        if ordinals is None or ordinal in ordinals
-    ]
+    lines = text.split("\n")
+    first = int(lines[0]) + 1
+    found = []
+    for ordinal in range(len(lines) - first) if ordinals is None else ordinals:
+        heading, above, *place = lines[first + ordinal].split(" ")
+        parents = tuple([lines[1 + int(name)] for name in above.split(",") if name])
+        start, end, line = map(int, place)
+        name = lines[1 + int(heading)]
+        found.append(SectionRecord(document, ordinal, name, parents, start, end, line))
+    return found

@@ -147,9 +147,12 @@ def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:
 
     kept = eligible.kept.setdefault("terms", {})
     if term not in kept:
-        if sum(len(share.rows) for share in kept.values()) > _KEPT_SHARES:
+        held = eligible.kept.setdefault("held", {"rows": 0})
+        if held["rows"] > _KEPT_SHARES:
             kept.clear()
+            held["rows"] = 0
         kept[term] = score_term(snapshot.term(term), _weigh_counts(snapshot), eligible)
+        held["rows"] += len(kept[term].rows)
     found: Share = kept[term]
     return found
 

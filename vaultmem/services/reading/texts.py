@@ -24,8 +24,10 @@ def read_text(vault: Vault, path: str, blob: str) -> str | None:
     Raises:
         VaultError: git cannot be asked, and a commit is looked at. A folder is read without git.
     """
-    with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
+    try:
         return _file_text(vault.root, path, blob)
+    except (NoteNotFoundError, UnsafeFileError):
+        pass  # It has changed.
     with contextlib.suppress(VaultError if vault.view.is_work_tree else NoteNotFoundError):
         return _blob_text(vault.history.objects, blob)
     return None

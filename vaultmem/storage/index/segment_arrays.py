@@ -110,12 +110,11 @@ class SegmentArrays:
     def codes_of(self, span: slice) -> NDArray[Any]:
         """Return the codes of some postings."""
         code: NDArray[Any] = self["code"][span]
-        if not len(self["rare_place"]) or not (code == RARE).any():
-            return code
-        rare = self["rare_place"]
-        begin, stop = rare.searchsorted([span.start, span.stop])
-        code = code.astype(self["rare_code"].dtype)
-        code[rare[begin:stop] - span.start] = self["rare_code"][begin:stop]
+        rare = self.file.numbers("rare_place")
+        begin, end = bisect_left(rare, span.start), bisect_left(rare, span.stop)
+        if begin < end:
+            code = code.astype(self["rare_code"].dtype)
+            code[self["rare_place"][begin:end] - span.start] = self["rare_code"][begin:end]
         return code
 
     def count_sections(self, place: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -129,9 +128,9 @@ class Snapshot:
 
         from vaultmem.core.indexing.packing import unpack_numbers
 
-        parts = [bisect_right(self._rows, row) - 1 for row in rows.tolist()]
+        parts = (np.searchsorted(self._rows, rows, "right") - 1).tolist()
         sections = zip(parts, rows.tolist(), strict=True)
-        packed = b"".join(self._parts[n].sequence(row - self._rows[n]) for n, row in sections)
+        packed = b"".join([self._parts[n].sequence(row - self._rows[n]) for n, row in sections])
         ranks = unpack_numbers(np.frombuffer(packed, np.uint8))
         sizes = np.full(len(rows), len(FIELDS) - 1)
         for name in FIELDS:
