@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import finalize
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ class DamagedFileError(Exception):
 class ArrayFile:
     """The arrays of one file; numpy is imported when the first of them is asked for."""
 
-    def __init__(self, data: mmap.mmap | bytes, version: str) -> None:
-        """Take a file's bytes.
+    def __init__(self, data: mmap.mmap | bytes, version: str, descriptor: int = -1) -> None:
+        """Take a file's bytes, and the open file where it can be read beside them.
 
         Raises:
             DamagedFileError: they are not those of a whole file of this version.
         """
         self._data = data
+        self._descriptor = descriptor
         try:
             place, self._crc, magic = _TAIL.unpack(data[-_TAIL.size :])
             if magic != _MAGIC:
@@ -63,11 +65,13 @@ class ArrayFile:
         """
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
-            return cls(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), version)
-        except ValueError as error:  # An empty file.
-            raise DamagedFileError from error
-        finally:
+            data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            found = cls(data, version, descriptor if hasattr(os, "pread") else -1)
+        except (ValueError, DamagedFileError) as error:  # An empty file, or another's.
             os.close(descriptor)
+            raise DamagedFileError from error
+        finalize(found, os.close, descriptor)
+        return found
 
     def is_whole(self) -> bool:
         """Tell whether each byte is as it was written."""
@@ -80,6 +84,10 @@ class ArrayFile:
         """Return the names of all arrays."""
         return self._places
 
+    def length(self, name: str) -> int:
+        """Return how many numbers an array has."""
+        return self._places[name][2]
+
     def numbers(self, name: str) -> memoryview[int]:
         """Return an array of numbers without numpy."""
         known = self._views.get(name)
@@ -89,10 +97,24 @@ class ArrayFile:
             known = self._views[name] = data.cast(_CODES[kind])
         return known
 
+    def read(self, name: str, start: int, end: int) -> memoryview[int]:
+        """Return some of an array of numbers, without mapping what stands around it.
+
+        A look at a mapped page brings in up to megabytes beside it, in each of many files.
+        """
+        kind, offset, _ = self._places[name]
+        size = int(kind[1:])
+        data = self._read(offset + start * size, (end - start) * size)
+        return memoryview(data).cast(_CODES[kind])
+
+    def _read(self, offset: int, size: int) -> bytes:
+        if self._descriptor < 0:
+            return self._data[offset : offset + size]
+        return os.pread(self._descriptor, size, offset)
+
     def bytes(self, name: str, start: int, end: int) -> bytes:
-        """Return some of an array of bytes."""
-        offset = self._places[name][1]
-        return self._data[offset + start : offset + end]
+        """Return some of an array of bytes, as `read` does."""
+        return self._read(self._places[name][1] + start, end - start)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         known = self._arrays.get(name)

@@ -49,10 +49,13 @@ class SegmentArrays:
         try:
             self.size = int(file.facts["size"])
             self.fields: tuple[str, ...] = tuple(file.facts["fields"])
-            self._starts = file.numbers("terms_start")
-            self._postings = file.numbers("postings_start")
-            self._hashes = file.numbers("hashes")
-            self._hashed = file.numbers("hashed")
+            #: The number of terms.
+            self.terms = file.length("terms_start") - 1
+            # What each look-up needs is read once, and at once: by maps, pages come one by one.
+            self._starts = file.read("terms_start", 0, self.terms + 1)
+            self._postings = file.read("postings_start", 0, self.terms + 1)
+            self._hashes = file.read("hashes", 0, self.terms)
+            self._hashed = file.read("hashed", 0, self.terms)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError from error
 
@@ -68,11 +71,6 @@ class SegmentArrays:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.file[name]
-
-    @property
-    def terms(self) -> int:
-        """The number of terms."""
-        return len(self._starts) - 1
 
     def term(self, place: int) -> bytes:
         """Return a term's UTF-8 by its place in the order of all."""
@@ -104,18 +102,17 @@ class SegmentArrays:
 
     def postings(self, place: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the sections that have a term anywhere, and the codes of its counts."""
-        span = self.span(place)
-        return self["section"][span], self.codes_of(span)
+        import numpy as np
 
-    def codes_of(self, span: slice) -> NDArray[Any]:
-        """Return the codes of some postings."""
-        code: NDArray[Any] = self["code"][span]
+        span = self.span(place)
+        sections = np.asarray(self.file.read("section", span.start, span.stop))
+        code: NDArray[Any] = np.asarray(self.file.read("code", span.start, span.stop))
         rare = self.file.numbers("rare_place")
         begin, end = bisect_left(rare, span.start), bisect_left(rare, span.stop)
         if begin < end:
             code = code.astype(self["rare_code"].dtype)
             code[self["rare_place"][begin:end] - span.start] = self["rare_code"][begin:end]
-        return code
+        return sections, code
 
     def count_sections(self, place: int) -> int:
         """Return how many sections have a term anywhere."""
@@ -123,16 +120,17 @@ class SegmentArrays:
 
     def list_sections(self, place: int) -> Sequence[int]:
         """Return the sections that have a term anywhere, without numpy."""
-        return self.file.numbers("section")[self.span(place)]
+        span = self.span(place)
+        return self.file.read("section", span.start, span.stop)
 
     def rank(self, place: int) -> int:
         """Return a term's rank, 0 if its place is -1."""
-        return self.file.numbers("rank")[place] if place >= 0 else 0
+        return self.file.read("rank", place, place + 1)[0] if place >= 0 else 0
 
     def sequence(self, section: int) -> bytes:
         """Return a section's sequence, packed."""
-        starts = self.file.numbers("sequence_start")
-        return self.file.bytes("sequence", starts[section], starts[section + 1])
+        starts = self.file.read("sequence_start", section, section + 2)
+        return self.file.bytes("sequence", *starts)
 
     def counts(self) -> NDArray[Any]:
         """Return the counts that codes stand for (shape: codes, fields)."""
