@@ -188,6 +188,7 @@ class SearchIndex:
         except Exception as error:
             if not _is_gone(error):
                 raise
+        self._index = None  # Another process may have set aside what was opened.
         try:
             with self._swap():
                 return read()
