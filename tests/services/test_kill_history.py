@@ -118,7 +118,9 @@ class Campaign:
         assert kill or out.endswith("done\n"), out
         if kill and not out.endswith("done\n"):
             self.killed[work] = self.killed.get(work, 0) + 1
-        lines = [line.split() for line in out.splitlines()]
+        # A line that the kill cut off, or left empty, acknowledges nothing.
+        whole = [line.split() for line in out.splitlines(keepends=True) if line.endswith("\n")]
+        lines = [words for words in whole if len(words) > 1]
         self.reported |= {line[1] for line in lines if line[0] == "commit"}
         written = [line[1] for line in lines if line[0] == "wrote"]
         self.kept |= {path: (self.root / path).read_bytes() for path in written}
