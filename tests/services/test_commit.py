@@ -334,6 +334,15 @@ def test_row_24_a_credential_is_not_committed_and_its_place_is_named(
     assert git(root, "rev-parse", "HEAD") == head
 
 
+def test_row_24_a_credential_in_utf16_is_seen_as_powershell_writes_it(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"a.md": "Fine.\n"})
+    (root / "log.md").write_bytes(("one\nkey AKIA" + "IOSFODNN7EXAMPLQ\n").encode("utf-16"))
+    with pytest.raises(RefusedError, match=r"log\.md:2: "):
+        save_checkpoint(opened(root), "all")
+
+
 def test_row_24_a_promote_never_commits_a_credential_that_lies_elsewhere(
     make_vault: Make, opened: Open
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import ConflictError, PendingError, RefusedError
@@ -84,7 +85,7 @@ def _check(vault: Vault, name: str, data: bytes) -> None:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
     if vault.config.allows_secrets(name):
         return
-    for found in find_secrets(data.decode("utf-8", "replace")):
+    for found in find_secrets(decode_text(data).text):
         raise RefusedError(
             f"{name}:{found.line}: what it was looks like a credential ({found.rule}); "
             "not restored, it stays in git alone"

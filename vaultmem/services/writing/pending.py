@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
@@ -99,7 +100,7 @@ def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
     for path, file in files.items():
         if file is None or vault.config.allows_secrets(path):
             continue
-        for found in find_secrets(file[1].decode("utf-8", "replace")):
+        for found in find_secrets(decode_text(file[1]).text):
             places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
     return places
 

@@ -1,0 +1,46 @@
+"""Text of which nobody said how it is written: UTF-8, else what old editors and shells wrote."""
+
+from __future__ import annotations
+
+import codecs
+from typing import NamedTuple
+
+UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
+
+
+class Decoded(NamedTuple):
+    """A text, and how its bytes are written; `encoding` is empty where that is UTF-8."""
+
+    text: str
+    encoding: str = ""
+
+
+def decode_text(data: bytes) -> Decoded:
+    """Return the text of any bytes: UTF-8, UTF-16 by its mark, else the rest as Windows-1252.
+
+    Only what is no UTF-8 is read as Windows-1252, so that one foreign line does not spoil a file.
+    """
+    try:
+        return Decoded(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        pass
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            return Decoded(data.decode("utf-16"), UTF_16)
+        except UnicodeDecodeError:
+            pass
+    escaped = data.decode("utf-8", "surrogateescape")
+    is_mixed = any("\x7f" < mark < "\udc80" or mark > "\udcff" for mark in escaped)
+    return Decoded(read_escapes(escaped), MIXED if is_mixed else WINDOWS)
+
+
+def read_escapes(text: str) -> str:
+    """Return text whose lone surrogates, as Python keeps bytes that are no UTF-8, are read too."""
+    return text if text.isascii() else text.translate(_LETTERS)
+
+
+# The five bytes that Windows-1252 leaves out are control characters, as browsers read them.
+_LETTERS = {
+    0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
+    for byte in range(0x80, 0x100)
+}
