@@ -1,9 +1,8 @@
 """The terms of many sections as flat arrays, found by calls that run in C from end to end.
 
 The texts of all sections are joined, put into lower case and split at once; each different word is
-looked at once, and from then on it is a number in a dictionary. What is written in one piece is
-found by comparing arrays of bytes: single marks that join two letters, and a capital behind a small
-letter. The terms are those that `core.finding.terms` gives text by text.
+looked at once, and from then on it is a number in a dictionary. The terms are those that
+`core.finding.terms` gives text by text.
 """
 
 from __future__ import annotations
@@ -25,6 +24,15 @@ from vaultmem.core.finding.terms import (
     plain_text,
     split_words,
 )
+from vaultmem.core.indexing.joined_texts import (
+    END,
+    find_ends,
+    find_figures,
+    find_kinds,
+    find_pieces,
+    join_texts,
+    split_joined,
+)
 from vaultmem.core.indexing.packing import spread
 
 Numbers = NDArray[np.uint32]
@@ -38,31 +46,6 @@ COUNT_BITS = 20
 
 #: Characters that are split into words at once.
 _BLOCK = 300_000
-
-#: Stands behind each field of the joined texts, and is no part of a word.
-_END = "\0"
-
-_BLANK, _UPPER, _LOWER, _DIGIT, _FOREIGN_LETTER, _JOINT, _COMMA = 0, 1, 2, 4, 8, 16, 32
-_SMALL, _LETTER = _LOWER | _DIGIT, _UPPER | _LOWER | _DIGIT | _FOREIGN_LETTER
-
-
-def _classify(code: int) -> int:
-    mark = chr(code)
-    if code > 127:
-        return _FOREIGN_LETTER  # All else beyond ASCII was taken out.
-    if mark.isalpha():
-        return _UPPER if mark.isupper() else _LOWER
-    if mark.isdigit():
-        return _DIGIT
-    return _JOINT if mark in "-_./" else _COMMA if mark == "," else _BLANK
-
-
-_KINDS = bytes(map(_classify, range(256)))
-_LOWERED = bytes(code + 32 if 65 <= code <= 90 else code for code in range(256))
-_SPACED = bytes(
-    lower if code == 0 or _KINDS[code] & _LETTER else 32 for code, lower in enumerate(_LOWERED)
-)
-
 
 #: A section's names, which are its title together, its tags and its body.
 SectionTexts = tuple[Sequence[str], str, str]
@@ -142,15 +125,15 @@ class TermCounter:
         Behind these, the terms of what they write in one piece, and the string of each; `pieces`
         has such pieces that were found already.
         """
-        joined = _join(fields[first:last])
-        words = joined.translate(_SPACED).split()
+        joined = join_texts(fields[first:last])
+        words = split_joined(joined)
         numbers = np.fromiter(map(self._words.__getitem__, words), np.uint32, len(words))
         kept = numbers > _ENDING
         before = kept.cumsum(dtype=np.uint32)[numbers == _ENDING]
-        ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)[1:]
-        found, places = _find_pieces(joined)
+        ends, kinds = find_ends(joined), find_kinds(joined)
+        found, places = find_pieces(joined, kinds)
         field = ends.searchsorted(places) + first
-        figures = dict.fromkeys((ends.searchsorted(_find_figures(joined)) + first).tolist())
+        figures = dict.fromkeys((ends.searchsorted(find_figures(kinds)) + first).tolist())
         more = [(n, each) for n in figures for each in find_thousands(fields[n]) if n not in pieces]
         more += [(n, each) for n in pieces.keys() & range(first, last) for each in pieces[n]]
         found += [each.encode("utf-8", "surrogatepass") for _, each in more]
@@ -180,7 +163,7 @@ class _Words(dict[bytes, int]):
     """The number of the term of each word."""
 
     def __init__(self, terms: _Terms) -> None:
-        self[_END.encode()] = _ENDING
+        self[END.encode()] = _ENDING
         self._terms = terms
 
     def __missing__(self, word: bytes) -> int:
@@ -210,9 +193,7 @@ class _Pieces(dict[bytes, int]):
         firsts = np.array(self._firsts, np.int64)
         members = np.array(self._members, np.uint32)
         many = firsts[groups + 1] - firsts[groups]
-        before = many.cumsum() - many
-        places = np.arange(many.sum()) + np.repeat(firsts[groups] - before, many)
-        return members[places], np.repeat(fields, many)
+        return members[spread(firsts[groups], many)], np.repeat(fields, many)
 
 
 class _Members(NamedTuple):
@@ -288,54 +269,6 @@ def _divide(fields: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _smallest(many: int) -> type[np.unsignedinteger[Any]]:
     """Return the smallest kind of number that tells so many things from each other."""
     return np.uint16 if many <= 1 << 16 else np.uint32
-
-
-def _join(fields: Sequence[str]) -> bytes:
-    """Return the fields, each with an end of its own behind it."""
-    separator = f" {_END} "
-    joined = separator.join(["", *fields, ""])
-    if joined.count(_END) != len(fields) + 1:
-        joined = separator.join(["", *(field.replace(_END, " ") for field in fields), ""])
-    return joined.encode("utf-8", "surrogatepass")
-
-
-def _find_pieces(joined: bytes) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return what joined texts write in one piece, and where each piece begins."""
-    kinds = np.frombuffer(joined.translate(_KINDS), np.uint8)
-    is_letter = (kinds & _LETTER) != 0
-    edges = np.flatnonzero(is_letter[1:] != is_letter[:-1]) + 1
-    starts, ends = edges[::2], edges[1::2]
-    first, last = _chain_words(kinds, is_letter, ends)
-    humps = np.flatnonzero((kinds[:-1] & _SMALL != 0) & (kinds[1:] == _UPPER))
-    camels = starts.searchsorted(humps, "right") - 1
-    camels = camels[np.diff(camels, prepend=-1) != 0]
-    lowered = joined.translate(_LOWERED)
-    pieces = _cut(lowered, starts[first], ends[last]) + _cut(joined, starts[camels], ends[camels])
-    return pieces, np.concatenate([starts[first], starts[camels]])
-
-
-def _chain_words(
-    kinds: NDArray[np.uint8], is_letter: NDArray[np.bool_], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last word of each chain that single marks join."""
-    joints = np.flatnonzero(kinds == _JOINT)
-    joints = joints[is_letter[joints - 1] & is_letter[joints + 1]]
-    before = ends.searchsorted(joints)
-    begins = np.diff(before, prepend=-2) != 1
-    return before[begins], before[np.append(begins[1:], True)] + 1 if len(before) else before
-
-
-def _cut(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    return [text[start:end] for start, end in spans]
-
-
-def _find_figures(joined: bytes) -> NDArray[np.int64]:
-    """Return where a comma stands between two digits."""
-    kinds = np.frombuffer(joined.translate(_KINDS), np.uint8)
-    commas = np.flatnonzero(kinds == _COMMA)
-    found: NDArray[np.int64] = commas[(kinds[commas - 1] == _DIGIT) & (kinds[commas + 1] == _DIGIT)]
-    return found
 
 
 def _count(term: Whole, field: Numbers) -> tuple[Whole, Numbers, Numbers]:
