@@ -21,9 +21,10 @@ from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.state import StateDatabase
+from vaultmem.storage.stored_views import ViewStore
 from vaultmem.storage.trust import TrustStore
 from vaultmem.storage.user_folders import find_user_folder
-from vaultmem.storage.views import View, ViewStore
+from vaultmem.storage.views import View
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History

@@ -259,7 +259,7 @@ def test_a_hit_is_what_the_file_says_and_a_lost_segment_is_built_again(fill: Fil
     vault = fill({"a.md": note})
     (hit,) = [h for h in ask(vault, "漢字") if h.record.path == "a.md"]
     assert vault.view.records_of([hit.record.document])[hit.record.document] == hit.record
-    section = vault.view.sections_at([(hit.record.document, hit.section.ordinal)])
+    section = vault.view.sections_of([hit.record.document], [hit.section.ordinal])
     assert list(section.values()) == [hit.section]
     assert hit.text == note[hit.section.start : hit.section.end].strip() == "漢字 winch"
     for file in (vault.state_folder / "index").glob("*.arrays"):

@@ -11,7 +11,7 @@ from vaultmem.core.notes.record import NOTE_FIELDS
 from vaultmem.core.paths import fold_name
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
-from vaultmem.storage.views import drop_unused
+from vaultmem.storage.stored_views import drop_unused
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows

@@ -1,13 +1,9 @@
-"""Views: which documents the work tree holds, or a commit, or several of these together.
-
-A commit's view is stored once it was looked at; it never changes. It is a cache: the ones not
-used for longest go, and with them the documents that no other view has.
-"""
+"""Views: which documents the work tree holds, or a commit, or several of these together."""
 
 from __future__ import annotations
 
 import json
-import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -16,9 +12,6 @@ from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.indexing.rows import decode_sections
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import StateDatabase
-
-#: Rows that stored views may take together; one view is kept however large it is.
-MAX_ROWS = 1_000_000
 
 #: A record's columns have the names of its fields, but for these.
 _COLUMNS = {"document": "d.id", "changed": "v.changed"}
@@ -148,29 +141,16 @@ class View:
         )
         return {record.document: record for record in map(_read_note, rows)}
 
-    def sections_of(self, documents: Iterable[int]) -> dict[tuple[int, int], SectionRecord]:
-        """Return all sections of these documents by document and ordinal."""
-        return self._read_sections(dict.fromkeys(documents))
-
-    def sections_at(
-        self, places: Iterable[tuple[int, int]]
+    def sections_of(
+        self, documents: Iterable[int], ordinals: Sequence[int] | None = None
     ) -> dict[tuple[int, int], SectionRecord]:
-        """Return the sections at these (document, ordinal)."""
-        wanted: dict[int, set[int]] = {}
-        for document, ordinal in places:
-            wanted.setdefault(document, set()).add(ordinal)
-        return self._read_sections(wanted)
-
-    def _read_sections(
-        self, wanted: Mapping[int, set[int] | None]
-    ) -> dict[tuple[int, int], SectionRecord]:
-        """Return sections of documents by number: those of these ordinals, or all."""
-        listed = ", ".join(str(int(document)) for document in wanted)
+        """Return the sections of documents by document and ordinal: all, or these of each."""
+        listed = ", ".join(str(int(document)) for document in documents)
         rows = self._state.query(f"SELECT id, sections FROM documents WHERE id IN ({listed})")
         return {
             (document, each.ordinal): each
             for document, text in rows
-            for each in decode_sections(text, document, wanted[document])
+            for each in decode_sections(text, document, ordinals)
         }
 
     def totals(self) -> tuple[int, int]:
@@ -183,12 +163,12 @@ class View:
 
     def sources_of(self, document: int) -> tuple[str, ...]:
         """Return the names of the sources that hold a document."""
-        names = []
-        for source in self.sources:
-            sql = f"SELECT 1 FROM ({_relation(source)}) WHERE document = ?"
-            if self._state.query(sql, (document,)):
-                names.append(source.name)
-        return tuple(names)
+        sql = "SELECT 1 FROM ({}) WHERE document = ?"
+        return tuple(
+            source.name
+            for source in self.sources
+            if self._state.query(sql.format(_relation(source)), (document,))
+        )
 
     def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
         """Return rows about the documents alone, from memory while the view holds the same."""
@@ -219,86 +199,18 @@ def read_places(
     Each is given with the time (seconds since the epoch) since when the note has its bytes, as
     `View.choose` gives it: asking for it again takes most of the time.
     """
-    documents = {document: time for (document, _), time in places.items()}
-    marks = ", ".join("?" * len(documents))  # So that the statement is compiled but once.
+    ordinals: defaultdict[int, list[int]] = defaultdict(list)
+    for document, ordinal in places:
+        ordinals[document].append(ordinal)
+    marks = ", ".join("?" * len(ordinals))  # So that the statement is compiled but once.
     sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({marks})"
     found = {}
-    for *values, text in state.query(sql, list(documents)):
-        record = _read_note(values)._replace(changed=documents[values[0]])
-        ordinals = [ordinal for document, ordinal in places if document == record.document]
-        for each in decode_sections(text, record.document, ordinals):
-            found[record.document, each.ordinal] = (record, each)
+    for document, *values, text in state.query(sql, list(ordinals)):
+        sections = decode_sections(text, document, ordinals[document])
+        time = places[document, sections[0].ordinal]
+        record = _read_note((document, *values))._replace(changed=time)
+        found.update({(document, each.ordinal): (record, each) for each in sections})
     return found
-
-
-class ViewStore:
-    """The state database's tables of stored views."""
-
-    def __init__(self, state: StateDatabase) -> None:
-        self._state = state
-
-    def find(self, key: str) -> int | None:
-        """Return the number of a stored view, which counts as used now."""
-        rows = self._state.query("SELECT id FROM views WHERE key = ?", (key,))
-        if not rows:
-            return None
-        self._state.execute("UPDATE views SET used = ? WHERE id = ?", (time.time(), rows[0][0]))
-        return int(rows[0][0])
-
-    def put(self, key: str, documents: Mapping[int, int]) -> int:
-        """Store a view: document numbers, and since when (seconds) each has these bytes."""
-        number = self._state.execute(
-            "INSERT INTO views (key, size, used) VALUES (?, ?, ?)",
-            (key, len(documents), time.time()),
-        )
-        rows = ((number, document, changed) for document, changed in sorted(documents.items()))
-        self._state.execute_many("INSERT INTO view_documents VALUES (?, ?, ?)", rows)
-        self._evict(number)
-        return number
-
-    def numbers(self, suffix: str) -> dict[str, int]:
-        """Return the numbers of all stored views whose key ends so, by key."""
-        rows = self._state.query("SELECT key, id FROM views")
-        return {key: number for key, number in rows if key.endswith(suffix)}
-
-    def dates(self, number: int) -> dict[int, int]:
-        """Return a stored view's documents, and since when each has its bytes."""
-        sql = "SELECT document, changed FROM view_documents WHERE view = ?"
-        return dict(self._state.query(sql, (number,)))
-
-    def documents(self) -> dict[tuple[str, str], int]:
-        """Return the number of every document that is known, by path and blob."""
-        sql = "SELECT path, blob, id FROM documents"
-        return {(path, blob): number for path, blob, number in self._state.query(sql)}
-
-    def clear(self) -> None:
-        """Forget all stored views; their documents stay until they are collected."""
-        self._state.execute("DELETE FROM view_documents")
-        self._state.execute("DELETE FROM views")
-
-    def _evict(self, newest: int) -> None:
-        total = 0
-        for number, size in self._state.query("SELECT id, size FROM views ORDER BY used DESC"):
-            total += size
-            if total > MAX_ROWS and number != newest:
-                self._drop(number)
-
-    def _drop(self, number: int) -> None:
-        held = self._state.query("SELECT document FROM view_documents WHERE view = ?", (number,))
-        self._state.execute("DELETE FROM view_documents WHERE view = ?", (number,))
-        self._state.execute("DELETE FROM views WHERE id = ?", (number,))
-        drop_unused(self._state, (row[0] for row in held))
-
-
-def drop_unused(state: StateDatabase, documents: Iterable[int]) -> None:
-    """Forget those of the documents that neither the work tree nor a stored view has."""
-    rows = [(document,) for document in documents]
-    state.execute_many(
-        "DELETE FROM documents WHERE id = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM files WHERE document = ?1) "
-        "AND NOT EXISTS (SELECT 1 FROM view_documents WHERE document = ?1)",
-        rows,
-    )
 
 
 def _relation(source: Source) -> str:

@@ -109,7 +109,7 @@ def _find_partners(
 
 
 def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
-    sections = vault.view.sections_at({(record.document, 0) for record in records})
+    sections = vault.view.sections_of({record.document for record in records}, [0])
     places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
     return [
         Hit(record, section, text, 0.0, (), 0.0, 1.0)
