@@ -47,15 +47,15 @@ def test_a_chunk_comes_back_from_its_bytes(root: Path, jobs: list[Job]) -> None:
 
     found = decode_chunk(encode_chunk(chunk))
 
-    assert found.outcomes == chunk.outcomes
+    assert found.readings == chunk.readings
     assert found.terms.terms == chunk.terms.terms
     for one, other in zip(found.terms[1:], chunk.terms[1:], strict=True):
         assert (one.dtype, one.shape, one.tolist()) == (other.dtype, other.shape, other.tolist())
 
 
-def test_outcomes_say_what_became_of_each_job(root: Path) -> None:
-    outcomes = ChunkReader(root).read(JOBS).outcomes
-    found = dict(zip([job.path for job in JOBS[:7]], outcomes, strict=False))
+def test_readings_say_what_became_of_each_job(root: Path) -> None:
+    readings = ChunkReader(root).read(JOBS).readings
+    found = dict(zip([job.path for job in JOBS[:7]], readings, strict=False))
 
     assert [path for path, each in found.items() if each.note] == ["a.md", "b.md", "empty.md"]
     assert "not UTF-8" in found["bad.md"].problem
@@ -63,18 +63,18 @@ def test_outcomes_say_what_became_of_each_job(root: Path) -> None:
     assert found["gone.md"] == (None, "", "")
     assert found["link.md"].blob == ""
     assert found["link.md"].problem
-    assert outcomes[7] == (None, JOBS[7].blob, "")
-    assert [each.note is None for each in outcomes[8:]] == [False, True]
+    assert readings[7] == (None, JOBS[7].blob, "")
+    assert [each.note is None for each in readings[8:]] == [False, True]
 
 
 def describe(chunks: Sequence[tuple[Sequence[Job], Chunk]]) -> list[Any]:
     """Return what chunks say, but for the numbers of terms, which each process gives itself."""
     found: list[Any] = []
-    for jobs, (outcomes, terms) in chunks:
+    for jobs, (readings, terms) in chunks:
         names = [terms.terms[number] for number in terms.term.tolist()]
         counts = sorted(zip(names, terms.section.tolist(), terms.packed.tolist(), strict=True))
         sequence = [terms.terms[number] for number in terms.sequence.tolist()]
-        found.append(([*jobs], outcomes, counts, sequence, terms.lengths.tolist()))
+        found.append(([*jobs], readings, counts, sequence, terms.lengths.tolist()))
     return found
 
 

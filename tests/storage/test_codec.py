@@ -30,7 +30,7 @@ from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
 from vaultmem.storage.index.codec import ArrayCodec, ArraySegment
 from vaultmem.storage.index.schema import TermTokenizer, make_schema
 from vaultmem.storage.index.segment_arrays import SUFFIX, VERSION, SegmentArrays
-from vaultmem.storage.index.segment_encoding import encode_sections
+from vaultmem.storage.index.segment_encoding import encode_segment
 
 WORDS = [
     "alpha",
@@ -616,7 +616,7 @@ def write_in_bulk(folder: Path, *batches: list[tuple[str, str, str]]) -> Any:
     segments = []
     for texts in batches:
         segment = ArraySegment(ix.indexname, len(texts))
-        parts = encode_sections([make_sections(texts)])
+        parts = encode_segment([make_sections(texts)])
         (folder / segment.file_name()).write_bytes(b"".join(parts))
         segments.append(segment)
     index.TOC(make_schema(), segments, 1).write(ix.storage, ix.indexname)

@@ -209,7 +209,7 @@ def test_merges_keep_everything_and_the_number_of_segments_small(open_index: Ope
 def test_a_merge_makes_no_segment_that_memory_would_not_hold(
     open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "MAX_MERGED", 120)
+    monkeypatch.setattr(merging, "MAX_SIZE", 120)
     index = open_index()
     sections = write_in_batches(index, 800)
     check_same(index, sections)

@@ -33,8 +33,11 @@ class Job(NamedTuple):
     data: bytes | None = None
 
 
-class Outcome(NamedTuple):
-    """A note; its blob id where that is the known one; or why it cannot be read ("" if gone)."""
+class Reading(NamedTuple):
+    """What came of a job: a note; the known blob id if it is that; or why it cannot be read.
+
+    `problem` is empty, and so is all else, where there is nothing any more.
+    """
 
     note: NoteRows | None
     blob: str
@@ -44,7 +47,7 @@ class Outcome(NamedTuple):
 class Chunk(NamedTuple):
     """What came of some jobs, in their order, and the terms of the sections of all notes."""
 
-    outcomes: list[Outcome]
+    readings: list[Reading]
     terms: TermArrays
 
 
@@ -57,14 +60,14 @@ class ChunkReader:
 
     def read(self, jobs: Sequence[Job]) -> Chunk:
         """Return what came of some jobs."""
-        outcomes: list[Outcome] = []
+        readings: list[Reading] = []
         texts: list[SectionTexts] = []
         for job in jobs:
             note, blob, problem = _read_note(self._root, job)
             if note is not None:
                 texts += note.texts
-            outcomes.append(Outcome(note and list_rows(note), blob, problem))
-        return Chunk(outcomes, self._counter.count(texts))
+            readings.append(Reading(note and list_rows(note), blob, problem))
+        return Chunk(readings, self._counter.count(texts))
 
 
 def _read_note(root: Path, job: Job) -> tuple[AnalysedNote | None, str, str]:
@@ -85,17 +88,17 @@ def _read_note(root: Path, job: Job) -> tuple[AnalysedNote | None, str, str]:
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """Return a chunk as bytes."""
-    outcomes = [(note and tuple(note), *others) for note, *others in chunk.outcomes]
+    readings = [(note and tuple(note), *others) for note, *others in chunk.readings]
     terms, *arrays = chunk.terms
     buffers = [(each.dtype.str, each.tobytes()) for each in arrays]
-    return marshal.dumps((outcomes, terms, buffers), _VERSION)
+    return marshal.dumps((readings, terms, buffers), _VERSION)
 
 
 def decode_chunk(data: bytes) -> Chunk:
     """Return the chunk that was encoded."""
-    outcomes, terms, buffers = marshal.loads(data)  # noqa: S302 - from our own helper process.
+    readings, terms, buffers = marshal.loads(data)  # noqa: S302 - from our own helper process.
     term, section, packed, sequence, lengths = (np.frombuffer(each, k) for k, each in buffers)
     return Chunk(
-        [Outcome(note and NoteRows(*note), blob, problem) for note, blob, problem in outcomes],
+        [Reading(note and NoteRows(*note), blob, problem) for note, blob, problem in readings],
         TermArrays(terms, term, section, packed, sequence, lengths.reshape(-1, 3)),
     )

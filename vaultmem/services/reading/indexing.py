@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.storage.index.segment_arrays import MAX_SIZE
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.vault import Vault
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from vaultmem.services.reading.chunk import Chunk
     from vaultmem.storage.index.batch import SectionArrays
 
-#: Sections and postings that are indexed at once: what is held in memory (some 60 bytes for each
-#: posting while they are written), and what an interruption loses.
-MAX_SECTIONS = 32_768
+#: Postings that are indexed at once: some 60 bytes for each are held in memory while they are
+#: written.
 MAX_POSTINGS = 2_000_000
 
 #: Called with (done, total) while many notes are read.
@@ -40,19 +40,19 @@ class Batch:
     @property
     def is_full(self) -> bool:
         """Tell whether a segment holds no more."""
-        return self._sections >= MAX_SECTIONS or self._postings >= MAX_POSTINGS
+        return self._sections >= MAX_SIZE or self._postings >= MAX_POSTINGS
 
     def add(self, chunk: Chunk) -> list[int | None]:
         """Add the notes of a chunk that are not known already, and return all documents' numbers.
 
-        There is one for each outcome, None where it is no note.
+        There is one for each reading, None where it is no note.
         """
         import numpy as np
 
-        from vaultmem.storage.index.batch import choose_sections, describe_sections
+        from vaultmem.storage.index.batch import describe_sections, keep_sections
 
         manifest = self._vault.manifest
-        notes = [outcome.note for outcome in chunk.outcomes if outcome.note is not None]
+        notes = [reading.note for reading in chunk.readings if reading.note is not None]
         known = manifest.find_documents(note[:2] for note in notes)
         fresh = [note for note in notes if note[:2] not in known]
         numbers = manifest.add_documents(fresh)
@@ -65,11 +65,11 @@ class Batch:
         is_fresh = np.array([document in numbers for document in documents], np.bool_)
         kept = np.repeat(is_fresh, [note.many for note in notes])
         if kept.any():
-            self._parts.append(choose_sections(sections, kept))
+            self._parts.append(keep_sections(sections, kept))
             self._sections += len(self._parts[-1])
             self._postings += len(self._parts[-1].terms.term)
         found = iter(documents)
-        return [None if outcome.note is None else next(found) for outcome in chunk.outcomes]
+        return [None if reading.note is None else next(found) for reading in chunk.readings]
 
     def write(self) -> None:
         """Write the index after the database: a crash between leaves it behind, never ahead."""

@@ -203,7 +203,7 @@ def _take(
     gone: list[str] = []
     found: dict[str, KnownFile] = {}
     documents = batch.add(chunk)
-    for job, (note, blob, problem), document in zip(jobs, chunk.outcomes, documents, strict=True):
+    for job, (note, blob, problem), document in zip(jobs, chunk.readings, documents, strict=True):
         before = known.get(job.path)
         if note is None and not blob and not problem:
             gone.append(job.path)

@@ -1,4 +1,4 @@
-"""Named arrays in one file, mapped into memory and read without copying.
+"""Named arrays in one file: mapped into memory as a whole, or read in part where they stand.
 
 The arrays stand one after another, each from a multiple of eight bytes on, in this machine's byte
 order. Behind them stands a JSON text that says what each is called, its kind of number, where it

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from vaultmem.storage.index.segment_arrays import SegmentArrays
+from vaultmem.storage.index.segment_arrays import MAX_SIZE, SegmentArrays
 
 #: Segments up to this many sections are always merged with the next batch.
 SMALL_SEGMENT = 16
 
 #: This many segments of about the same size are merged into one.
 MERGE_FACTOR = 4
-
-#: Sections in a segment at most: what is held in memory while it is written, some 2 kB for each.
-MAX_MERGED = 32_768
 
 
 def choose_merge(
@@ -32,7 +29,7 @@ def choose_merge(
             incoming += size
         else:
             tiers.setdefault(size.bit_length() // 2, []).append((size, name))
-    room = MAX_MERGED - incoming
+    room = MAX_SIZE - incoming
     for tier in sorted(tiers):
         same = tier <= incoming.bit_length() // 2
         if len(tiers[tier]) + same > MERGE_FACTOR:

@@ -82,11 +82,11 @@ class SearchIndex:
         self, parts: Sequence[SectionArrays], dropped: set[int], old: list[Any]
     ) -> list[Any]:
         """Write one segment of these sections and of old segments; return all that are to stay."""
-        from vaultmem.storage.index.batch import choose_sections
+        from vaultmem.storage.index.batch import keep_sections
         from vaultmem.storage.index.codec import ArraySegment
         from vaultmem.storage.index.merging import choose_merge, find_dropped
-        from vaultmem.storage.index.segment_decoding import decode_sections
-        from vaultmem.storage.index.segment_encoding import encode_sections
+        from vaultmem.storage.index.segment_decoding import decode_segment
+        from vaultmem.storage.index.segment_encoding import encode_segment
 
         opened = {segment.file_name(): self._open_segment(segment.file_name()) for segment in old}
         merged = choose_merge(opened, sum(map(len, parts)), dropped)
@@ -94,14 +94,14 @@ class SearchIndex:
         for name in sorted(merged):
             if not opened[name].file.is_whole():
                 self._give_up()
-            found = decode_sections(opened[name])
-            absorbed.append(choose_sections(found, ~find_dropped(opened[name], dropped)))
+            found = decode_segment(opened[name])
+            absorbed.append(keep_sections(found, ~find_dropped(opened[name], dropped)))
         kept = [segment for segment in old if segment.file_name() not in merged]
         if not (size := sum(map(len, [*parts, *absorbed]))):
             return kept
         segment = ArraySegment(self._index.indexname, size)
         # No fsync: a power cut leaves a file of another size or time, which is built again.
-        encoded = encode_sections([*parts, *absorbed])
+        encoded = encode_segment([*parts, *absorbed])
         write_atomically(self._folder / segment.file_name(), encoded, durable=False)
         return [*kept, segment]
 

@@ -1,4 +1,4 @@
-"""A segment of the index: one file of arrays, mapped into memory and read by numpy.
+"""A segment of the index: one file of arrays.
 
 One a section: document, ordinal, state, created, updated and the length of each field. Many a
 section, those of section n from <name>_start[n] to [n + 1]: labels, and sequence, the ranks of the
@@ -10,6 +10,11 @@ of their own, hashes, the CRC-32 of all terms, ascending, and hashed, whose each
 from postings_start[t] to [t + 1]: section, in ascending order, and code, the row of `counts` that
 has the posting's count in each field. A code of 255 is in rare_code, beside its place among all in
 rare_place.
+
+Segments that Whoosh's own writer wrote have some more. In a sequence a number above all ranks, by
+n + 1, says that the next word stands n places behind the one before, and not 1; sequence_size has
+how many numbers each section's sequence has. `column <name>` is a column as its own writer wrote
+it, and stored, from stored_start on, what is stored of each section, pickled.
 """
 
 from __future__ import annotations
@@ -28,6 +33,10 @@ if TYPE_CHECKING:
 SUFFIX = ".arrays"
 
 VERSION = "vaultmem-segment-1"
+
+#: Sections in a segment at most: what is held in memory while it is written, some 2 kB for each,
+#: and what an interruption loses.
+MAX_SIZE = 32_768
 
 #: The code that stands for all counts too rare for one of their own.
 RARE = 255
@@ -96,22 +105,18 @@ class SegmentArrays:
         """The number of codes of counts."""
         return len(self.file.numbers("counts")) // len(self.fields)
 
-    def span(self, place: int) -> slice:
-        """Return where a term's postings are in "section" and "code"."""
-        return slice(self._postings[place], self._postings[place + 1])
-
     def postings(self, place: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the sections that have a term anywhere, and the codes of its counts."""
         import numpy as np
 
-        span = self.span(place)
-        sections = np.asarray(self.file.read("section", span.start, span.stop))
-        code: NDArray[Any] = np.asarray(self.file.read("code", span.start, span.stop))
+        start, end = self._postings[place : place + 2]
+        sections = np.asarray(self.file.read("section", start, end))
+        code: NDArray[Any] = np.asarray(self.file.read("code", start, end))
         rare = self.file.numbers("rare_place")
-        begin, end = bisect_left(rare, span.start), bisect_left(rare, span.stop)
-        if begin < end:
+        first, last = bisect_left(rare, start), bisect_left(rare, end)
+        if first < last:
             code = code.astype(self["rare_code"].dtype)
-            code[self["rare_place"][begin:end] - span.start] = self["rare_code"][begin:end]
+            code[self["rare_place"][first:last] - start] = self["rare_code"][first:last]
         return sections, code
 
     def count_sections(self, place: int) -> int:
@@ -120,8 +125,7 @@ class SegmentArrays:
 
     def list_sections(self, place: int) -> Sequence[int]:
         """Return the sections that have a term anywhere, without numpy."""
-        span = self.span(place)
-        return self.file.read("section", span.start, span.stop)
+        return self.file.read("section", *self._postings[place : place + 2])
 
     def rank(self, place: int) -> int:
         """Return a term's rank, 0 if its place is -1."""

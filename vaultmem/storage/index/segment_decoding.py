@@ -14,7 +14,7 @@ from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
 from vaultmem.storage.index.segment_arrays import SegmentArrays
 
 
-def decode_sections(segment: SegmentArrays) -> SectionArrays:
+def decode_segment(segment: SegmentArrays) -> SectionArrays:
     """Return what a segment holds."""
     term, section, code = decode_postings(segment)
     packed = (segment.counts().astype(np.uint32) << np.array(SHIFTS, np.uint32)).sum(1)

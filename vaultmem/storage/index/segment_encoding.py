@@ -32,7 +32,7 @@ class Postings(NamedTuple):
     counts: Numbers
 
 
-def encode_sections(parts: Sequence[SectionArrays]) -> list[bytes]:
+def encode_segment(parts: Sequence[SectionArrays]) -> list[bytes]:
     """Return the bytes of the file of a segment of all parts, which follow one another."""
     terms, places = _join_terms([part.terms for part in parts])
     size = sum(map(len, parts))
