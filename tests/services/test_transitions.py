@@ -17,9 +17,12 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions.begin import NewSession, start_session
+from vaultmem.services.sessions.edit_session import add_detail
+from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.watching.watch import Happened, WatchLoop
 from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.storage.journal import Unfinished
+from vaultmem.storage.journal import Candidates
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -53,10 +56,10 @@ def settle(root: Path, loop: WatchLoop, subject: str) -> None:
     assert loop.settle(20)
 
 
-def wait_for_unfinished(vault: Vault, *paths: str) -> None:
-    """Wait until the watcher has noted that these are candidates or open: it does so last."""
-    unfinished = Unfinished(vault.state)
-    wait_until(lambda: all(any(unfinished.find(path)) for path in paths))
+def wait_for_candidates(vault: Vault, *paths: str) -> None:
+    """Wait until the watcher has noted that these are candidates: it does so last."""
+    candidates = Candidates(vault.state)
+    wait_until(lambda: all(candidates.find(path) for path in paths))
 
 
 def test_a_tick_is_one_promote_of_the_person(make_vault: Make, watch: Watch, opened: Open) -> None:
@@ -79,7 +82,7 @@ def test_what_no_commit_had_is_promoted_too(make_vault: Make, watch: Watch, open
     memory = Memory("Ring the bell twice.", state=State.CANDIDATE)
     path = remember(opened(root, agent="claude"), memory).path
     write_notes(root, {"notes/mine.md": CANDIDATE.format(n=2)})
-    wait_for_unfinished(opened(root), path, "notes/mine.md")
+    wait_for_candidates(opened(root), path, "notes/mine.md")
     shell(root, TICK.format(path=f"{path} notes/mine.md"))
     settle(root, loop, "promote")
     assert subjects(root).count("promote|Maren Person") == 1
@@ -127,16 +130,26 @@ def test_a_session_that_is_closed_is_one_commit_of_its_agent(
     assert [line for line in subjects(root) if "session-close" in line] == ["session-close|claude"]
 
 
-def test_a_session_no_commit_had_is_closed_too(
-    make_vault: Make, watch: Watch, opened: Open
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_session_that_nobody_saw_open_is_closed_too(
+    make_vault: Make, opened: Open, is_committed: bool
 ) -> None:
     root = make_vault({"notes/a.md": "# A\n"})
-    loop, _ = watch(root)
-    write_notes(root, {"sessions/s-9.md": SESSION})
-    wait_for_unfinished(opened(root), "sessions/s-9.md")
+    vault = opened(root, agent="claude")
+    start_session(vault, NewSession(id="s-9", goal="Look for the bell"))
+    if is_committed:
+        save_checkpoint(vault, "begun")
+    add_detail(vault, "s-9", "It hangs in the mast.")
     shell(root, "sed -i 's/status: open/status: ok/' sessions/s-9.md")
-    settle(root, loop, "session-close")
-    assert [line for line in subjects(root) if "session-close" in line] == ["session-close|claude"]
+    sync_vault(vault)
+    seen: Examined = {}
+
+    made = [report.commit for report in take_transitions(vault, seen)]
+
+    assert subjects(root)[:1] == ["session-close|claude"]
+    assert made == [git(root, "rev-parse", "HEAD")]
+    assert "status: ok" in git(root, "show", "HEAD:sessions/s-9.md")
+    assert not [*take_transitions(vault, seen)]
 
 
 def test_a_checkpoint_file_is_one_checkpoint(make_vault: Make, watch: Watch) -> None:

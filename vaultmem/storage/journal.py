@@ -1,4 +1,4 @@
-"""The write journal: who wrote bytes that are in no commit yet, and which notes are unfinished."""
+"""The write journal: who wrote bytes that are in no commit yet, and which notes are candidates."""
 
 from __future__ import annotations
 
@@ -60,25 +60,25 @@ class Journal:
         self._state.execute("DELETE FROM pending WHERE id = ?", (number,))
 
 
-class Unfinished:
-    """The state database's table of such notes, by path."""
+class Candidates:
+    """The state database's table of notes that were seen as candidates while no commit had them."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
-    def put(self, path: str, candidate: bool, is_open: bool) -> None:
+    def put(self, path: str, is_candidate: bool) -> None:
         """Remember what a note was seen as."""
-        values = (path, candidate, is_open)
-        self._state.execute("INSERT OR REPLACE INTO unfinished VALUES (?, ?, ?)", values)
+        sql = "INSERT OR IGNORE INTO candidates VALUES (?)"
+        self._state.execute(
+            sql if is_candidate else "DELETE FROM candidates WHERE path = ?", (path,)
+        )
 
-    def find(self, path: str) -> tuple[bool, bool]:
-        """Tell whether a note was seen as a candidate, and whether as an open session."""
-        sql = "SELECT candidate, open FROM unfinished WHERE path = ?"
-        rows = self._state.query(sql, (path,))
-        return (bool(rows[0][0]), bool(rows[0][1])) if rows else (False, False)
+    def find(self, path: str) -> bool:
+        """Tell whether a note was seen as a candidate."""
+        return bool(self._state.query("SELECT 1 FROM candidates WHERE path = ?", (path,)))
 
     def keep(self, paths: Iterable[str]) -> None:
         """Forget all but these."""
-        known = {row[0] for row in self._state.query("SELECT path FROM unfinished")}
+        known = {row[0] for row in self._state.query("SELECT path FROM candidates")}
         gone = ((path,) for path in known - set(paths))
-        self._state.execute_many("DELETE FROM unfinished WHERE path = ?", gone)
+        self._state.execute_many("DELETE FROM candidates WHERE path = ?", gone)

@@ -16,7 +16,7 @@ from typing import Any
 from vaultmem.errors import VaultError
 from vaultmem.storage.lock import hold_lock
 
-_SCHEMA_VERSION = 7
+_SCHEMA_VERSION = 8
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -55,9 +55,7 @@ CREATE TABLE journal (
     agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL
 );
 CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
-CREATE TABLE unfinished (
-    path TEXT PRIMARY KEY, candidate INTEGER NOT NULL, open INTEGER NOT NULL
-) WITHOUT ROWID;
+CREATE TABLE candidates (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE links (
     document INTEGER NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,
     subpath TEXT NOT NULL, text TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,

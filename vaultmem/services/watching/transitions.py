@@ -24,7 +24,7 @@ from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.hand_edits import Edited, make_promotion, read_edited
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.journal import Unfinished
+from vaultmem.storage.journal import Candidates
 from vaultmem.storage.watcher import CHECKPOINT_FILE
 from vaultmem.vault import Vault
 
@@ -78,7 +78,7 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
 
 
 def _find_said(vault: Vault, examined: Examined) -> list[Edited]:
-    """Return the notes whose edits say something; remember which are unfinished."""
+    """Return the notes whose edits say something; remember which are candidates."""
     commit = vault.history.head().commit
     if examined.get("") != commit:
         examined.clear()
@@ -90,14 +90,14 @@ def _find_said(vault: Vault, examined: Examined) -> list[Edited]:
     fresh = [path for path in changed if examined.get(path) != blobs.get(path)]
     edited = list(read_edited(vault, fresh))
     said = [each for each in edited if each.is_promoted or each.is_closed]
-    unfinished = Unfinished(vault.state)
+    candidates = Candidates(vault.state)
     with vault.state.transaction():
         for each in edited:
             if each not in said:
                 path = str(each.note.path)
                 examined[path] = each.note.blob
-                unfinished.put(path, each.is_candidate, each.is_open)
-        unfinished.keep(changed)
+                candidates.put(path, each.is_candidate)
+        candidates.keep(changed)
     return said
 
 

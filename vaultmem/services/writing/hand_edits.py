@@ -1,6 +1,7 @@
 """What a person or an agent said with nothing but an edit: this note is active, this session over.
 
-It is told by what a note was before: in HEAD, or, where no commit has it, when it was last seen.
+It is told by what HEAD has of a note, so that nobody has to have looked in between. What no commit
+has was a candidate if vaultmem wrote it as one, or somebody saw it be one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.writing.divide import Event
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.head_tree import HeadTree
-from vaultmem.storage.journal import Author, Unfinished
+from vaultmem.storage.journal import Author, Candidates
 from vaultmem.vault import Vault
 
 #: Values of `status` that end a session.
@@ -23,11 +24,11 @@ _CLOSED = frozenset({"ok", "error", "canceled"})
 
 
 class Edited(NamedTuple):
-    """A note as it is on disk, and whether it was a candidate or an open session before."""
+    """A note as it is on disk; was it a candidate before, and a session that HEAD has as ended?"""
 
     note: Note
     was_candidate: bool
-    was_open: bool
+    was_closed: bool
     by_command: bool
 
     @property
@@ -38,17 +39,12 @@ class Edited(NamedTuple):
     @property
     def is_closed(self) -> bool:
         """Tell whether somebody ended its session by hand."""
-        return self.was_open and read_status(self.note) in _CLOSED and not self.by_command
+        return not self.was_closed and is_closed(self.note) and not self.by_command
 
     @property
     def is_candidate(self) -> bool:
         """Tell whether it is a candidate now."""
         return self.note.state == State.CANDIDATE
-
-    @property
-    def is_open(self) -> bool:
-        """Tell whether it is an open session's note now."""
-        return _is_open(self.note)
 
 
 def read_edited(vault: Vault, paths: Iterable[str]) -> Iterator[Edited]:
@@ -57,18 +53,19 @@ def read_edited(vault: Vault, paths: Iterable[str]) -> Iterator[Edited]:
     head = HeadTree(vault.state)
     head.follow(vault.history, vault.history.head().commit)
     entries = head.entries(names)
-    unfinished = Unfinished(vault.state)
+    candidates = Candidates(vault.state)
     for path in names:
         now = _read_note(vault, path)
         if now is None:
             continue
         by_command = vault.journal.find_author(path, now.blob) is not None
-        if path not in entries:
-            yield Edited(now, *unfinished.find(path), by_command)
-        elif entries[path].blob != now.blob:
-            before = _read_committed(vault, path, entries[path].blob)
+        entry = entries.get(path)
+        if entry is None:
+            yield Edited(now, candidates.find(path), False, by_command)
+        elif entry.blob != now.blob:
+            before = _read_committed(vault, path, entry.blob)
             candidate = before is not None and before.state == State.CANDIDATE
-            yield Edited(now, candidate, before is not None and _is_open(before), by_command)
+            yield Edited(now, candidate, before is not None and is_closed(before), by_command)
 
 
 def make_promotion(paths: Iterable[str], without: Iterable[str] = ()) -> Event:
@@ -79,14 +76,11 @@ def make_promotion(paths: Iterable[str], without: Iterable[str] = ()) -> Event:
     return event._replace(without=tuple(without))
 
 
-def read_status(note: Note) -> str:
-    """Return what a note has as its `status`, empty if it is no text."""
+def is_closed(note: Note) -> bool:
+    """Tell whether it is the note of a session that has ended."""
     prop = note.matter.get("status")
-    return prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
-
-
-def _is_open(note: Note) -> bool:
-    return note.path.parts[0] == "sessions" and read_status(note) not in _CLOSED
+    status = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
+    return note.path.parts[0] == "sessions" and status in _CLOSED
 
 
 def _read_note(vault: Vault, path: str) -> Note | None:
