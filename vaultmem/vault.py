@@ -155,7 +155,7 @@ class Vault:
             return self._lender.history
         from vaultmem.storage.git.vault_history import History
 
-        return History(self.root, self.state_folder)
+        return History(self.root, self.state_folder, self.environment)
 
     def seen_through(self, view: View, config: Config) -> Vault:
         """Return the same vault, its storage shared, with another view and settings for reading."""

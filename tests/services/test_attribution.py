@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
@@ -178,3 +180,52 @@ def test_rewritten_history_stops_no_command(make_vault: Make, opened: Open) -> N
     sync_vault(vault)
 
     assert [record.path for record in vault.view.records("d.path = 'notes/n.md'")]
+
+
+@pytest.mark.parametrize("way", ["environment", "include", "author", "agent"])
+def test_a_persons_name_is_the_one_that_git_takes(
+    make_vault: Make, home: Path, tmp_path: Path, way: str
+) -> None:
+    root = make_vault({"notes/n.md": "old\n"})
+    env = {}
+    if way == "environment":
+        env = {"GIT_AUTHOR_NAME": "Jan Ev", "GIT_AUTHOR_EMAIL": "jan@example.org"}
+        env["GIT_DIR"] = str(tmp_path / "elsewhere")
+    if way == "include":
+        (home / "work").write_text("[user]\nname = Jan Ev\nemail = jan@example.org\n")
+        git(root, "config", "--global", f"includeIf.gitdir:{root}/.path", str(home / "work"))
+    if way == "author":
+        git(root, "config", "author.name", "Jan Ev")
+        git(root, "config", "author.email", "jan@example.org")
+    write_notes(root, {"notes/n.md": "new\n"})
+    agent = ["--agent", "bot"] if way == "agent" else []
+
+    assert run_here("checkpoint", "x", *agent, cwd=root, env=env).code == 0
+
+    who = "Maren Person <maren@example.org>" if agent else "Jan Ev <jan@example.org>"
+    assert git(root, "log", "-1", "--format=%an <%ae>", "--", "notes/n.md") == who
+
+
+def test_where_git_knows_no_name_everybody_is_told(
+    make_vault: Make, home: Path, tmp_path: Path
+) -> None:
+    root = make_vault({"notes/n.md": "old\n"})
+    (home / ".gitconfig").write_text("[user]\nuseConfigOnly = true\n")
+    write_notes(root, {"notes/n.md": "new\n"})
+    told = "git does not know who you are, so what you write is committed as person <person@localh"
+    remedy = "git config --global user.name NAME"
+
+    made = run_here("init", "new", cwd=tmp_path)
+    status = run_here("status", cwd=root)
+    doctor = run_here("doctor", cwd=root)
+
+    for shown in (made, status, doctor):
+        assert told in shown.out
+        assert remedy in shown.out
+    assert run_here("status", "--json", cwd=root).json["git"]["person_problem"].startswith(told)
+    assert run_here("checkpoint", "x", cwd=root).code == 0
+    assert git(root, "log", "-1", "--format=%an <%ae>") == "person <person@localhost>"
+    git(root, "config", "user.name", "Jan")
+    git(root, "config", "user.email", "jan@example.org")
+    assert "your name" not in run_here("status", cwd=root).out
+    assert "your name           Jan <jan@example.org>" in run_here("doctor", cwd=root).out

@@ -78,7 +78,7 @@ def test_nothing_can_branch_off_before_the_first_commit(
 ) -> None:
     root = tmp_path / "empty"
     root.mkdir()
-    init_repository(root, tmp_path)
+    init_repository(root)
     (root / "vaultmem.yaml").write_text("budget: 100\n")
     vault = opened(root)
 

@@ -609,7 +609,7 @@ def test_a_bare_repository_is_refused_with_what_to_do(home: Path, tmp_path: Path
         assert "git clone" in told
     before = hash_tree(tmp_path / "bare")
     with pytest.raises(VaultError, match="bare"):
-        init_repository(tmp_path / "bare", tmp_path)
+        init_repository(tmp_path / "bare")
     assert hash_tree(tmp_path / "bare") == before
 
 

@@ -29,6 +29,7 @@ def created_json(created: Created) -> dict[str, Any]:
         "configured": created.configured,
         "new_repository": created.new_repository,
         "commit": created.report.commit or None,
+        "person_problem": created.person_problem or None,
         "notes": created.vault.view.totals()[0],
         "problems": _problems_json(created.vault.manifest.problems()),
     }
@@ -81,6 +82,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "branch": git.head.branch or None,
         "commit": git.head.commit or None,
         "obstacle": git.obstacle or None,
+        "person_problem": git.person_problem or None,
         "uncommitted": git.uncommitted,
         "skipped": git.left_out,
         "events": list(map(commit_json, git.events)),

@@ -159,6 +159,8 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
         _say_fact("branch", f"{branch} at {git.head.commit[:7] or 'no commit yet'}")
         if git.obstacle:
             _say_fact("commits", f"none now: {git.obstacle}")
+        if git.person_problem:
+            _say_fact("your name", git.person_problem)
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     _say_fact("author", f"agent {named}" if author.agent else "you")

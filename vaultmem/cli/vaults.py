@@ -50,6 +50,8 @@ def init(
         say(f"Committed as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
     say(f"{notes:,} notes in {created.vault.root}.")
+    if created.person_problem:
+        say(f"Note: {created.person_problem}.")
     _say_problems(created.vault.manifest.problems())
 
 

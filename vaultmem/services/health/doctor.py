@@ -74,6 +74,7 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
     return [
         ("git's objects", partial(examine_git.check_objects, vault)),
         ("git's locks", partial(examine_git.check_locks, vault, now)),
+        ("your name", partial(examine_git.check_person, vault)),
         *([ignored] if has_settings else []),
         ("merge driver", partial(examine_git.check_merge_driver, vault, fix)),
         ("time of commits", partial(examine_git.check_commit_times, vault, now)),

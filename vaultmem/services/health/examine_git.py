@@ -87,6 +87,15 @@ def check_locks(vault: Vault, now: float) -> Check:
     return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
 
 
+def check_person(vault: Vault) -> Check:
+    """Tell whether git knows whose name a person's commits bear."""
+    person = vault.history.person()
+    if not person.problem:
+        return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
+    told, _, remedy = person.problem.partition("; ")
+    return Check("your name", Verdict.WARNING, told, remedy=remedy)
+
+
 def check_excludes(vault: Vault, fix: bool) -> Check:
     """See to it that git ignores what is generated or local."""
     template = (template_folder() / "gitignore").read_text(encoding="utf-8")

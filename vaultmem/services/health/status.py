@@ -36,7 +36,8 @@ class Uncommitted(NamedTuple):
 class GitStatus(NamedTuple):
     """Where the vault is in git's history.
 
-    `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now.
+    `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
+    `person_problem` under whose name a person's changes are committed where git knows none.
     """
 
     head: Head
@@ -45,6 +46,7 @@ class GitStatus(NamedTuple):
     left_out: dict[str, str]
     events: tuple[Commit, ...]
     problem: str = ""
+    person_problem: str = ""
 
 
 class VaultStatus(NamedTuple):
@@ -131,6 +133,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             uncommitted=_group(pending.authors.items()) if pending else (),
             left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
+            person_problem=vault.history.person().problem,
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

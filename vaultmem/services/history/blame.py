@@ -176,7 +176,7 @@ def _make_blame(
     shown = origins[first - 1 : last]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     writer = vault.journal.find_author(path, blob) or Author("")
-    name = writer.agent or (vault.history.person().name if None in shown else "")
+    name = writer.agent or (vault.history.person().identity.name if None in shown else "")
     lines = []
     for number, (text, origin) in enumerate(
         zip(split_text(data)[first - 1 : last], shown, strict=True), first

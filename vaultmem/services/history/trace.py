@@ -109,5 +109,5 @@ def _find_uncommitted(vault: Vault, path: str, head: str) -> Version | None:
     contents = {} if data is None else {blob: data}
     operation = next(compare_files(vault, [change], contents))
     writer = vault.journal.find_author(path, blob or REMOVED) or Author("")
-    name = writer.agent or vault.history.person().name
+    name = writer.agent or vault.history.person().identity.name
     return Version(None, operation, name, writer.agent, writer.session)

@@ -18,7 +18,10 @@ from vaultmem.vault import Vault, VaultSettings, open_vault
 
 
 class Created(NamedTuple):
-    """What `init` did: files added, lines added to git's exclude file and configuration, commit."""
+    """What `init` did: files added, lines added to git's exclude file and configuration, commit.
+
+    `person_problem` says under whose name a person's changes are committed if git knows none.
+    """
 
     vault: Vault
     added: tuple[str, ...]
@@ -26,6 +29,7 @@ class Created(NamedTuple):
     configured: tuple[str, ...]
     new_repository: bool
     report: CommitReport
+    person_problem: str
 
 
 def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Created:
@@ -46,10 +50,11 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     new_repository = find_git_folder(folder.resolve()) is None
     vault = open_vault(folder, **settings)
     from vaultmem.storage.git.setup import install_driver
+    from vaultmem.storage.git.vault_history import init_repository
 
     with vault.lock():
         if new_repository:
-            _init_repository(vault)
+            init_repository(vault.root)
         had_ignore = (vault.root / ".gitignore").exists()
         added = _add_missing(vault)
         excluded = tuple(_add_excludes(vault)) if had_ignore else ()
@@ -61,7 +66,8 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
             report = commit_event(vault, Event("init", subject, author, intent="observe"))
         if fresh or new_repository:
             vault.trust.record({})
-    return Created(vault, added, excluded, configured, new_repository, report)
+    problem = vault.history.person().problem
+    return Created(vault, added, excluded, configured, new_repository, report, problem)
 
 
 def template_folder() -> Path:
@@ -69,12 +75,6 @@ def template_folder() -> Path:
     package = Path(vaultmem.__file__).parent
     inside = package / "templates"
     return inside if inside.is_dir() else package.parent / "templates"
-
-
-def _init_repository(vault: Vault) -> None:
-    from vaultmem.storage.git.vault_history import init_repository
-
-    init_repository(vault.root, vault.state_folder)
 
 
 def _template_files() -> Iterator[tuple[PurePosixPath, bytes]]:

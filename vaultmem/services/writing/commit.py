@@ -24,7 +24,6 @@ from vaultmem.storage.git.commit_draft import (
     File,
     Identity,
     RefMovedError,
-    Settings,
     TreeEntry,
 )
 from vaultmem.storage.git.head_tree import HeadTree
@@ -143,7 +142,7 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
         return []
     at = int(vault.now())
     settings = history.settings()
-    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
+    drafts = [draft_event(vault, part.event, part.files, at) for part in parts]
     commits = history.write_commits(drafts, parent, settings)
     files = {path: file for part in parts for path, file in part.files.items()}
     entries = {path: f and TreeEntry(f[0], blob_id(f[1])) for path, f in files.items()}
@@ -157,16 +156,9 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
     return [(commit, part.event.subject) for commit, part in zip(commits, parts, strict=True)]
 
 
-def draft_event(
-    vault: Vault,
-    event: Event,
-    files: Mapping[str, File],
-    at: int,
-    settings: Settings | None = None,
-) -> Draft:
+def draft_event(vault: Vault, event: Event, files: Mapping[str, File], at: int) -> Draft:
     """Return the commit that an event and its files make, at a time in seconds since the epoch."""
-    identity = _identity(vault, event.author, settings or vault.history.settings())
-    return Draft(files, _write_message(event, files), identity, at)
+    return Draft(files, _write_message(event, files), _identity(vault, event.author), at)
 
 
 def _write_message(event: Event, files: Mapping[str, File]) -> str:
@@ -187,11 +179,11 @@ def _describe_change(change: tuple[str, File]) -> str:
     return f"{'removed' if file is None else 'wrote'} {path}"
 
 
-def _identity(vault: Vault, author: Author, settings: Settings) -> Identity:
+def _identity(vault: Vault, author: Author) -> Identity:
     """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
     agent = author.agent
     if not agent:
-        return settings.person
+        return vault.history.person().identity
     name, _, email = vault.config.author.replace("{agent}", agent).partition("<")
     return Identity(name.strip(), email.rstrip("> ").strip())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +18,7 @@ File = tuple[str, bytes] | None
 #: What git cuts off at both ends of a name or address, besides control characters and spaces.
 _CUT_OFF = ",:;<>\"\\'"
 
-_WANTED = r"^(user\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
+_WANTED = r"^filter\..*\.(clean|smudge|process|required)$"
 
 
 class Identity(NamedTuple):
@@ -41,9 +40,8 @@ class TreeEntry(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The person's identity, and the settings by which a repository's filters would run."""
+    """The settings by which a repository's filters would run."""
 
-    person: Identity
     filters: tuple[str, ...]
 
     def without_filters(self) -> dict[str, str]:
@@ -79,12 +77,9 @@ class RefMovedError(Exception):
 
 
 def read_settings(git: GitRunner) -> Settings:
-    """Ask git for the settings of its user, the machine and the repository."""
+    """Ask git for the settings of the machine, its user and the repository."""
     out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
-    found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
-    name, email = found.get("user.name") or "person", found.get("user.email") or "person@localhost"
-    filters = sorted(key for key in found if re.match("filter[.]", key))
-    return Settings(Identity(name, email), tuple(filters))
+    return Settings(tuple(sorted({pair.partition("\n")[0] for pair in out.split("\0") if pair})))
 
 
 def format_commit(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
+from types import MappingProxyType
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
     Draft,
-    Identity,
     Settings,
     TreeEntry,
     read_settings,
@@ -22,6 +22,7 @@ from vaultmem.storage.git.head import (
     find_obstacle,
     read_head,
 )
+from vaultmem.storage.git.identity import Person, find_person
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
@@ -30,9 +31,14 @@ from vaultmem.storage.git.runner import GitRunner, make_repository
 
 
 class History:
-    """The repository that a vault lives in; `prefix` is the vault's folder inside it."""
+    """The repository that a vault lives in; `prefix` is the vault's folder inside it.
 
-    def __init__(self, root: Path, scratch: Path) -> None:
+    `environment` is where a person may have said who they are.
+    """
+
+    def __init__(
+        self, root: Path, scratch: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         refuse_bare(root)
         found = find_git_folder(root)
         if found is None:
@@ -46,6 +52,7 @@ class History:
         self.refs = Refs(self.git)
         self.objects = ObjectReader(self.git)
         self._scratch = scratch
+        self._environment = environment
 
     def head(self) -> Head:
         """Return the checked-out branch and commit."""
@@ -71,12 +78,12 @@ class History:
         """Return a commit's time in seconds since the epoch."""
         return int(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
 
-    def person(self) -> Identity:
-        """Return the person's identity as git is configured."""
-        return self.settings().person
+    def person(self) -> Person:
+        """Return who git takes the person for, asked anew."""
+        return find_person(self.git, self._environment)
 
     def settings(self) -> Settings:
-        """Return what git's settings say of its user and of filters, asked anew."""
+        """Return what git's settings say of filters, asked anew."""
         return read_settings(self.git)
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
@@ -175,12 +182,11 @@ class History:
         return CommitWriter(self.git, self.objects, self.prefix, self._scratch)
 
 
-def init_repository(root: Path, scratch: Path) -> History:
-    """Make an empty repository in a folder and return its history."""
+def init_repository(root: Path) -> None:
+    """Make an empty repository in a folder."""
     refuse_bare(root)
     _refuse_broken(root)
     make_repository(root)
-    return History(root, scratch)
 
 
 def _refuse_broken(root: Path) -> None:
