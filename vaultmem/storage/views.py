@@ -205,10 +205,11 @@ def read_places(
     marks = ", ".join("?" * len(ordinals))  # So that the statement is compiled but once.
     sql = f"{_NOTE_ALONE}, sections FROM documents d WHERE id IN ({marks})"
     found = {}
-    for document, *values, text in state.query(sql, list(ordinals)):
+    for *values, text in state.query(sql, list(ordinals)):
+        document = values[0]
         sections = decode_sections(text, document, ordinals[document])
-        time = places[document, sections[0].ordinal]
-        record = _read_note((document, *values))._replace(changed=time)
+        values[_CHANGED] = places[document, sections[0].ordinal]
+        record = _read_note(values)
         found.update({(document, each.ordinal): (record, each) for each in sections})
     return found
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -131,10 +132,13 @@ class SegmentArrays:
         """Return a term's rank, 0 if its place is -1."""
         return self.file.read("rank", place, place + 1)[0] if place >= 0 else 0
 
+    @cached_property
+    def _sequences(self) -> memoryview[int]:
+        return self.file.read("sequence_start", 0, self.size + 1)
+
     def sequence(self, section: int) -> bytes:
         """Return a section's sequence, packed."""
-        starts = self.file.read("sequence_start", section, section + 2)
-        return self.file.bytes("sequence", *starts)
+        return self.file.bytes("sequence", *self._sequences[section : section + 2])
 
     def counts(self) -> NDArray[Any]:
         """Return the counts that codes stand for (shape: codes, fields)."""

@@ -38,6 +38,7 @@ class Snapshot:
         self._codes = [0, *accumulate(part.codes for part in self._parts)]
         self._columns: dict[str, NDArray[Any]] = {}
         self._places: dict[str, list[int]] = {}
+        self._ranks: dict[str, list[int]] = {}
         self._found: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
         self._left = _KEPT_POSTINGS
 
@@ -139,8 +140,7 @@ class Snapshot:
         sizes.cumsum(out=starts[1:])
         marks = np.zeros(len(ranks), np.uint16)
         for number, term in enumerate(terms, 1):
-            places = self._find_places(term)
-            wanted = {n: self._parts[n].rank(places[n]) or -1 for n in set(parts)}
+            wanted = self._find_ranks(term)
             marks[ranks == np.repeat([wanted[n] for n in parts], sizes)] = number
         return marks, starts
 
@@ -156,6 +156,16 @@ class Snapshot:
     def vocabulary(self) -> list[tuple[bytes, NDArray[np.uint32]]]:
         """Return for each segment its terms as UTF-8, and where each begins and the last ends."""
         return [(bytes(part.file.numbers("terms")), part["terms_start"]) for part in self._parts]
+
+    def _find_ranks(self, term: str) -> list[int]:
+        """Return a term's rank in each segment, -1 where it is not."""
+        known = self._ranks.get(term)
+        if known is None:
+            if len(self._ranks) >= _KEPT_TERMS:
+                self._ranks.clear()
+            places = zip(self._parts, self._find_places(term), strict=True)
+            known = self._ranks[term] = [part.rank(place) or -1 for part, place in places]
+        return known
 
     def _find_places(self, term: str) -> list[int]:
         """Return a term's place in each segment, -1 where it is not."""
