@@ -10,7 +10,10 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sync_vault
+from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
+from vaultmem.services.history.blame import blame_note
+from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.edit_notes import change_tags
@@ -69,7 +72,90 @@ def test_a_forgotten_note_that_no_commit_had_can_be_had_back_from_git(
     forget_notes(vault, select_notes(vault, [note.path]).notes)
 
     assert "the tide turns at noon" in git(root, "show", f"HEAD:{note.path}")
-    assert _log(root, 1) == ["bot|edit: 1 note||edit"]
+    assert _log(root, 1) == [f"bot|write: {note.path}||write"]
+
+
+def _edit_by_hand(file: Path, added: str = "Four of them.") -> None:
+    file.write_text(f"{file.read_text()}{added}\n")
+
+
+def _authors(root: Path, path: str) -> dict[str, str]:
+    """Return who wrote each line of a note, as plain git has it."""
+    shown = git(root, "blame", "--line-porcelain", path).splitlines()
+    names = [line.removeprefix("author ") for line in shown if line.startswith("author ")]
+    return dict(zip((line[1:] for line in shown if line.startswith("\t")), names, strict=True))
+
+
+@pytest.mark.parametrize("by", ["person", "agent", "other"])
+@pytest.mark.parametrize("event", ["checkpoint", "promote", "tag", "supersede"])
+def test_what_a_person_changed_of_an_uncommitted_note_is_theirs_and_the_rest_the_agents(
+    make_vault: Make, opened: Open, by: str, event: str
+) -> None:
+    root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
+    memory = Memory("Ring the bell twice.", title="Bell", state=State.CANDIDATE)
+    path = remember(opened(root, agent="claude", session="s-1"), memory).path
+    _edit_by_hand(root / path)
+    vault = opened(root, agent={"person": "", "agent": "claude", "other": "bot"}[by])
+    sync_vault(vault)
+
+    blamed = {line.text: line.who for line in blame_note(vault, path).lines}
+    if event == "promote":
+        promote_notes(vault, [path])
+    if event == "tag":
+        change_tags(vault, resolve_address(vault, path)[0], ("tide",), ())
+    if event == "supersede":
+        supersede_note(vault, "notes/old.md", path)
+    save_checkpoint(vault, "all")
+
+    assert blamed["Ring the bell twice."] == "claude"
+    assert blamed["Four of them."] == "Maren Person"
+    authors = _authors(root, path)
+    assert authors["Ring the bell twice."] == "claude"
+    assert authors["Four of them."] == "Maren Person"
+    assert authors["agent: claude"] == "claude"
+
+
+def test_what_was_taken_out_by_hand_and_looks_like_a_key_is_in_no_commit(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"vaultmem.yaml": 'allow_secrets: ["notes/**"]\n'})
+    path = remember(opened(root, agent="claude"), Memory("AKIAZ7Q2XW4BN6MV3KLP is it.")).path
+    write_notes(root, {"vaultmem.yaml": "", path: "# Gone\n"})
+
+    save_checkpoint(opened(root), "all")
+
+    assert not git(root, "log", "-S", "AKIAZ7Q2XW4BN6MV3KLP", "--format=%h", "--", path)
+    assert "# Gone" in git(root, "show", f"HEAD:{path}")
+
+
+def test_a_change_that_did_not_come_about_is_in_no_commit(make_vault: Make, opened: Open) -> None:
+    root = make_vault({})
+    vault = opened(root, agent="claude")
+    path = remember(vault, Memory("Ring the bell twice.", title="Bell")).path
+    written = (root / path).read_text()
+    lost = f"{written}Never there.\n".encode()
+    vault.journal.record(path, blob_id(lost), vault.author, vault.now(), lost)
+    _edit_by_hand(root / path)
+
+    save_checkpoint(vault, "all")
+
+    assert git(root, "show", f"HEAD~2:{path}") == written.rstrip("\n")
+    assert not git(root, "log", "-S", "Never there.", "--format=%h", "--", path)
+
+
+def test_an_agents_own_note_that_is_replaced_at_once_is_its_own_write(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
+    vault = opened(root, agent="claude")
+    path = remember(vault, Memory("Ring the bell twice.", title="Bell")).path
+
+    supersede_note(vault, "notes/old.md", path)
+
+    assert _log(root, 2) == [
+        f"claude|write: {path}||write",
+        f"claude|supersede: notes/old.md by {path}||supersede",
+    ]
 
 
 def _log(root: Path, count: int) -> list[str]:

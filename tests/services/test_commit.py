@@ -120,7 +120,7 @@ def test_another_agents_memories_are_committed_under_that_agents_name(
     assert _files(root, "HEAD~1") == ["A\tnotes/inbox/a.md"]
 
 
-def test_an_agents_note_that_a_person_changed_counts_as_the_persons(
+def test_an_agents_note_that_a_person_rewrote_is_the_agents_and_then_the_persons(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault()
@@ -130,8 +130,8 @@ def test_an_agents_note_that_a_person_changed_counts_as_the_persons(
 
     save_checkpoint(vault, "x")
 
-    author = git(root, "log", "--format=%an", "--diff-filter=A", "--", done.path)
-    assert author == "Maren Person"
+    authors = git(root, "log", "--format=%an", "--", done.path).splitlines()
+    assert authors == ["Maren Person", "claude"]
 
 
 def test_promote_commits_only_the_promoted_note(make_vault: Make, opened: Open) -> None:

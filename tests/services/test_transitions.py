@@ -91,6 +91,21 @@ def test_what_no_commit_had_is_promoted_too(make_vault: Make, watch: Watch, open
     )
 
 
+def test_an_agents_candidate_is_promoted_by_file_though_nobody_saw_it(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "# A\n"})
+    vault = opened(root, agent="claude")
+    path = remember(vault, Memory("Ring the bell twice.", state=State.CANDIDATE)).path
+    shell(root, TICK.format(path=path))
+    sync_vault(vault)
+
+    list(take_transitions(vault, {}))
+
+    assert subjects(root)[:2] == ["promote|Maren Person", "recover: agent claude|claude"]
+    assert git(root, "show", "--format=", "HEAD", "--", path).count("\n+state: active") == 1
+
+
 def test_other_edits_of_a_note_are_no_moments(make_vault: Make, watch: Watch) -> None:
     archived = "---\nstate: archived\n---\n# Old\n"
     notes = {"notes/rule.md": CANDIDATE.format(n=1), "notes/old.md": archived}

@@ -230,16 +230,17 @@ def test_git_log_shows_each_sessions_own_commits(story: Story) -> None:
     rows = git(story.vault, "log", "--reverse", f"--format=%an|%s|{trailers}").splitlines()
 
     assert rows[1:] == [
+        "claude|write: sessions/s-mon.md|write|claude|s-mon",
         "Maren Person|edit: 1 note|edit||",
         "claude|session-close|session-close|claude|s-mon",
         "claude|recover: session s-fork|recover|claude|s-fork",
         "claude|session-close|session-close|claude|s-tue",
     ]
-    for subject, session in ((3, "s-fork"), (4, "s-tue")):
+    for subject, session in ((4, "s-fork"), (5, "s-tue")):
         commit = git(story.vault, "rev-list", "--reverse", "HEAD").split()[subject]
         wrote = git(story.vault, "show", "--format=", "--name-only", commit).split()
         assert f"sessions/{session}.md" in wrote
-        assert sum(path.startswith("notes/inbox/") for path in wrote) == (3 if subject == 3 else 1)
+        assert sum(path.startswith("notes/inbox/") for path in wrote) == (3 if subject == 4 else 1)
     assert git(story.vault, "status", "--porcelain") == ""
     memory = (story.vault / "MEMORY.md").read_text()
     assert "- Tests of the scanner need the tablet. ([[s-mon]])" in memory

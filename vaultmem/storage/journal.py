@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from vaultmem.storage.state import StateDatabase
 
+#: Of how many of the last writes to a path the bytes are kept: the last may not have come about.
+_KEPT = 2
+
 #: Stands for "the file was removed" where a blob id stands otherwise.
 REMOVED = ""
 
@@ -20,17 +23,34 @@ class Author(NamedTuple):
     tool_call: str = ""
 
 
+class Draft(NamedTuple):
+    """Bytes that an agent wrote to a path and no commit of ours has."""
+
+    author: Author
+    blob: str
+    data: bytes
+
+
 class Journal:
     """The state database's tables of writes and of commits that have to wait."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
 
-    def record(self, path: str, blob: str, author: Author, at: float) -> None:
-        """Say, before it is done, that `author` writes these bytes to `path`; durable."""
+    def record(self, path: str, blob: str, author: Author, at: float, data: bytes | None) -> None:
+        """Say, before it is done, that `author` writes these bytes (None: removes it); durable.
+
+        An agent's bytes are kept: what a person changes of them can be told apart then.
+        """
         self._state.execute(
-            "INSERT INTO journal (path, blob, agent, session, tool, at) VALUES (?, ?, ?, ?, ?, ?)",
-            (path, blob, author.agent, author.session, author.tool_call, at),
+            "INSERT INTO journal (path, blob, agent, session, tool, at, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (path, blob, *author, at, data if author.agent else None),
+        )
+        self._state.execute(
+            "UPDATE journal SET data = NULL WHERE path = ? AND data IS NOT NULL AND id NOT IN "
+            "(SELECT id FROM journal WHERE path = ? ORDER BY id DESC LIMIT ?)",
+            (path, path, _KEPT),
         )
 
     def find_author(self, path: str, blob: str) -> Author | None:
@@ -41,6 +61,15 @@ class Journal:
             (path, blob),
         )
         return Author(*rows[0]) if rows else None
+
+    def find_drafts(self, path: str) -> list[Draft]:
+        """Return what agents wrote last to a path, newest first."""
+        rows = self._state.query(
+            "SELECT agent, session, tool, blob, data FROM journal "
+            "WHERE path = ? AND data IS NOT NULL ORDER BY id DESC",
+            (path,),
+        )
+        return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
 
     def clear(self, paths: list[str]) -> None:
         """Forget the writes to paths that are committed now."""

@@ -16,7 +16,7 @@ from typing import Any
 from vaultmem.errors import VaultError
 from vaultmem.storage.lock import hold_lock
 
-_SCHEMA_VERSION = 8
+_SCHEMA_VERSION = 9
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -52,8 +52,9 @@ CREATE TABLE committed (
 ) WITHOUT ROWID;
 CREATE TABLE journal (
     id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, blob TEXT NOT NULL,
-    agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL
+    agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL, data BLOB
 );
+CREATE INDEX journal_path ON journal (path);
 CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
 CREATE TABLE candidates (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE links (

@@ -99,7 +99,8 @@ def test_people_and_agent_write_the_same_note_and_every_byte_stays(
     assert [item[-6:] for item in session.details[:2]] == ["d-made", "a note"]
     assert (session.facts.status, session.facts.goal) == ("ok", "Ferries")
     assert [decision.target for decision in session.decisions] == ["six"]
-    assert log(root) == ["Maren Person|edit: 1 note", "claude|session-close"]
+    written = "claude|write: sessions/s-1.md"
+    assert log(root) == [written, "Maren Person|edit: 1 note", "claude|session-close"]
 
 
 def test_a_session_takes_only_its_own_writes_into_its_commit(

@@ -175,19 +175,35 @@ def _make_blame(
     first, last = span or (1, len(origins))
     shown = origins[first - 1 : last]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
-    writer = vault.journal.find_author(path, blob) or Author("")
-    name = writer.agent or (vault.history.person().identity.name if None in shown else "")
+    texts = split_text(data)
+    writers = _find_writers(vault, path, blob, texts) if None in shown else []
+    person = vault.history.person().identity.name if None in shown else ""
     lines = []
     for number, (text, origin) in enumerate(
-        zip(split_text(data)[first - 1 : last], shown, strict=True), first
+        zip(texts[first - 1 : last], shown, strict=True), first
     ):
         made = commits[origin.commit] if origin is not None else None
-        who = (name, writer.agent, writer.session)
-        if made is not None:
+        if made is None:
+            writer = writers[number - 1]
+            who = (writer.agent or person, writer.agent, writer.session)
+        else:
             who = (made.who, made.agent, made.session)
         lines.append(BlamedLine(number, _as_text(text), made, *who))
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
+
+
+def _find_writers(vault: Vault, path: str, blob: str, lines: Sequence[str]) -> list[Author]:
+    """Return for each line of what is on disk who wrote it, if no commit has it.
+
+    A person may have edited what an agent wrote: then the lines that both have are the agent's.
+    """
+    written = vault.journal.find_author(path, blob)
+    writers = [written or Author("")] * len(lines)
+    for draft in vault.journal.find_drafts(path)[:1] if written is None else ():
+        for _, start, length in match_lines(split_text(draft.data), lines):
+            writers[start : start + length] = [draft.author] * length
+    return writers
 
 
 def _as_text(line: str) -> str | None:

@@ -24,6 +24,7 @@ from vaultmem.storage.git.commit_draft import (
     File,
     Identity,
     RefMovedError,
+    Settings,
     TreeEntry,
 )
 from vaultmem.storage.git.head_tree import HeadTree
@@ -142,13 +143,17 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
         return []
     at = int(vault.now())
     settings = history.settings()
-    drafts = [draft_event(vault, part.event, part.files, at) for part in parts]
+    drafts = [draft_event(vault, part.event, part.files, at, settings) for part in parts]
     commits = history.write_commits(drafts, parent, settings)
-    files = {path: file for part in parts for path, file in part.files.items()}
-    entries = {path: f and TreeEntry(f[0], blob_id(f[1])) for path, f in files.items()}
+    changes = [
+        (path, file and TreeEntry(file[0], blob_id(file[1])))
+        for part in parts
+        for path, file in part.files.items()
+    ]
+    entries = dict(changes)  # As the last of the commits has them.
     with vault.state.transaction():
-        vault.journal.clear(list(files))
-        vault.manifest.put_commit_dates({(p, e.blob): at for p, e in entries.items() if e})
+        vault.journal.clear(list(entries))
+        vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)
         if vault.state.get("head") == parent:
             vault.state.put("head", commits[-1])
@@ -156,9 +161,16 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
     return [(commit, part.event.subject) for commit, part in zip(commits, parts, strict=True)]
 
 
-def draft_event(vault: Vault, event: Event, files: Mapping[str, File], at: int) -> Draft:
+def draft_event(
+    vault: Vault,
+    event: Event,
+    files: Mapping[str, File],
+    at: int,
+    settings: Settings | None = None,
+) -> Draft:
     """Return the commit that an event and its files make, at a time in seconds since the epoch."""
-    return Draft(files, _write_message(event, files), _identity(vault, event.author), at)
+    identity = _identity(vault, event.author, settings)
+    return Draft(files, _write_message(event, files), identity, at)
 
 
 def _write_message(event: Event, files: Mapping[str, File]) -> str:
@@ -179,11 +191,11 @@ def _describe_change(change: tuple[str, File]) -> str:
     return f"{'removed' if file is None else 'wrote'} {path}"
 
 
-def _identity(vault: Vault, author: Author) -> Identity:
+def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identity:
     """Return an agent's identity as vaultmem.yaml has it, the person's as git has it."""
     agent = author.agent
     if not agent:
-        return vault.history.person().identity
+        return vault.history.person(settings).identity
     name, _, email = vault.config.author.replace("{agent}", agent).partition("<")
     return Identity(name.strip(), email.rstrip("> ").strip())
 

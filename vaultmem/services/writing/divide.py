@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -61,7 +61,11 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
         others -= leaks.keys()
         leaks = {path: places for path, places in leaks.items() if path in own}
     _refuse_leaks(leaks)
-    parts = divide_others(pending, others, event.author)
+    kept = {path for path in own & pending.drafts.keys() if _is_of(pending.drafts[path], event)}
+    parts = [
+        *_divide_drafts(pending, (others | own) - kept, event.author),
+        *_divide(pending.of(others), pending.authors, event.author),
+    ]
     if not own and event.only:
         return Plan(parts, skipped=skipped)
     return Plan([*parts, Part(event, pending.of(own))], has_own=True, skipped=skipped)
@@ -93,22 +97,46 @@ def _with_session(event: Event, pending: Pending) -> Author:
     return event.author._replace(session=sessions.pop())
 
 
-def divide_others(pending: Pending, paths: Iterable[str], author: Author) -> list[Part]:
-    """Divide these files by who wrote them; `author` is who commits."""
-    groups: dict[Author, list[str]] = {}
-    for path in sorted(paths & pending.files.keys()):
-        written = pending.authors[path] or Author("")
-        groups.setdefault(written._replace(tool_call=""), []).append(path)
-    parts = []
-    for written in sorted(groups, key=lambda each: (each.agent, each.session)):
-        files = pending.of(groups[written])
-        if written.agent and not is_own(written, author):
-            whom = f"session {written.session}" if written.session else f"agent {written.agent}"
-            event = Event("recover", f"recover: {whom}", written, intent="observe")
-        else:
-            event = Event("edit", f"edit: {_count_notes(files)}", written, intent="observe")
-        parts.append(Part(event, files))
-    return parts
+def divide_others(pending: Pending, paths: Set[str], author: Author) -> list[Part]:
+    """Divide these files by who wrote them; `author` is who commits.
+
+    What an agent wrote comes before what a person changed of it by hand.
+    """
+    wanted = paths & pending.files.keys()
+    drafts = _divide_drafts(pending, wanted, author)
+    return drafts + _divide(pending.of(wanted), pending.authors, author)
+
+
+def _divide_drafts(pending: Pending, paths: Set[str], author: Author) -> list[Part]:
+    drafts = {path: pending.drafts[path] for path in paths & pending.drafts.keys()}
+    files = {path: file for path, (_, file) in drafts.items()}
+    return _divide(files, {path: who for path, (who, _) in drafts.items()}, author)
+
+
+def _divide(
+    files: Mapping[str, File], authors: Mapping[str, Author | None], author: Author
+) -> list[Part]:
+    groups: dict[Author, dict[str, File]] = {}
+    for path in sorted(files):
+        written = authors[path] or Author("")
+        groups.setdefault(written._replace(tool_call=""), {})[path] = files[path]
+    ordered = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
+    return [Part(_name_event(written, some, author), some) for written, some in ordered]
+
+
+def _name_event(written: Author, files: Mapping[str, File], author: Author) -> Event:
+    """Return the event of what somebody wrote before the event of `author`."""
+    if not written.agent:
+        return Event("edit", f"edit: {_count_notes(files)}", written, intent="observe")
+    if is_own(written, author):
+        what = next(iter(files)) if len(files) == 1 else _count_notes(files)
+        return Event("write", f"write: {what}", written, intent="observe")
+    whom = f"session {written.session}" if written.session else f"agent {written.agent}"
+    return Event("recover", f"recover: {whom}", written, intent="observe")
+
+
+def _is_of(draft: tuple[Author, File], event: Event) -> bool:
+    return is_own(draft[0], event.author)
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:

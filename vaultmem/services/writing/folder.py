@@ -87,7 +87,7 @@ def _as_moves(vault: Vault, change: Change) -> tuple[dict[str, Move], dict[str, 
     with vault.state.transaction():
         for path, step in change.steps.items():
             blob = REMOVED if step.data is None else blob_id(step.data)
-            vault.journal.record(path, blob, vault.author, vault.now())
+            vault.journal.record(path, blob, vault.author, vault.now(), step.data)
             moves[path] = _as_move(vault, path, step, blob)
             if step.data is not None:
                 contents[blob] = step.data

@@ -61,7 +61,8 @@ def read_edited(vault: Vault, paths: Iterable[str]) -> Iterator[Edited]:
         by_command = vault.journal.find_author(path, now.blob) is not None
         entry = entries.get(path)
         if entry is None:
-            yield Edited(now, candidates.find(path), False, by_command)
+            candidate = candidates.find(path) or _is_drafted(vault, path)
+            yield Edited(now, candidate, False, by_command)
         elif entry.blob != now.blob:
             before = _read_committed(vault, path, entry.blob)
             candidate = before is not None and before.state == State.CANDIDATE
@@ -88,6 +89,12 @@ def _read_note(vault: Vault, path: str) -> Note | None:
         return parse_note(PurePosixPath(path), read_file(vault.root, PurePosixPath(path)))
     except (UnreadableNoteError, UnsafeFileError, NoteNotFoundError):
         return None
+
+
+def _is_drafted(vault: Vault, path: str) -> bool:
+    """Tell whether an agent wrote a note as a candidate that no commit has."""
+    drafts = vault.journal.find_drafts(path)[:1]
+    return any(parse_note(PurePosixPath(path), d.data).state == State.CANDIDATE for d in drafts)
 
 
 def _read_committed(vault: Vault, path: str, blob: str) -> Note | None:

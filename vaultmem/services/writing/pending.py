@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -14,10 +15,10 @@ from vaultmem.core.secrets import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
-from vaultmem.storage.git.commit_draft import File
+from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
-from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.storage.journal import REMOVED, Author, Draft
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
@@ -36,12 +37,14 @@ class Pending(NamedTuple):
     """Files that differ from the commit `parent`, by path, with their authors.
 
     No author is a person by hand. `skipped` are files that no commit takes, with the reason.
+    `drafts` are what agents had written where a person edited it by hand before it was committed.
     """
 
     parent: str
     files: dict[str, File]
     authors: dict[str, Author | None]
     skipped: dict[str, str]
+    drafts: dict[str, tuple[Author, File]]
 
     def of(self, paths: Iterable[str]) -> dict[str, File]:
         """Return those of the files that have these paths."""
@@ -76,7 +79,32 @@ def find_pending(vault: Vault) -> Pending:
             files[path] = (entry.mode, data)
     files |= dict.fromkeys(_find_removed(vault, gone))
     authors = {path: _author_of(vault, path, file) for path, file in files.items()}
-    return Pending(parent, files, authors, skipped)
+    by_hand = {path: file for path, file in files.items() if file and authors[path] is None}
+    drafts: dict[str, tuple[Author, File]] = {
+        path: (draft.author, (file[0], draft.data))
+        for path, file in by_hand.items()
+        if (draft := _find_draft(vault, path, file[1], entries.get(path)))
+    }
+    return Pending(parent, files, authors, skipped, drafts)
+
+
+def _find_draft(vault: Vault, path: str, data: bytes, entry: TreeEntry | None) -> Draft | None:
+    """Return what an agent had written, of the last the most alike, that a person edited by hand.
+
+    What looks like a credential there, and was taken out, is not brought back.
+    """
+    now = data.split(b"\n")
+    drafts = [
+        draft
+        for draft in vault.journal.find_drafts(path)
+        if not (entry and entry.blob == draft.blob)
+        and not find_leaks(vault, {path: ("100644", draft.data)})
+    ]
+    return min(drafts, key=lambda each: _count_gone(each.data.split(b"\n"), now), default=None)
+
+
+def _count_gone(old: Sequence[bytes], new: Sequence[bytes]) -> int:
+    return sum((Counter(old) - Counter(new)).values())
 
 
 def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
@@ -86,6 +114,8 @@ def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
     written = vault.journal.find_author(path, blob)
     if written is None and whose is Whose.OTHERS_AND_EDITS:
         return True
+    if written is None and vault.journal.find_drafts(path):
+        return True  # A person edited what an agent wrote.
     return whose is Whose.ANYBODY or not is_own(written or Author(""), vault.author)
 
 

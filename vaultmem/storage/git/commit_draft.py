@@ -18,7 +18,7 @@ File = tuple[str, bytes] | None
 #: What git cuts off at both ends of a name or address, besides control characters and spaces.
 _CUT_OFF = ",:;<>\"\\'"
 
-_WANTED = r"^filter\..*\.(clean|smudge|process|required)$"
+_WANTED = r"^((author|user)\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
 
 
 class Identity(NamedTuple):
@@ -40,8 +40,9 @@ class TreeEntry(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The settings by which a repository's filters would run."""
+    """What git is told of a person's name, and the settings by which filters would run."""
 
+    names: dict[str, str]
     filters: tuple[str, ...]
 
     def without_filters(self) -> dict[str, str]:
@@ -79,7 +80,9 @@ class RefMovedError(Exception):
 def read_settings(git: GitRunner) -> Settings:
     """Ask git for the settings of the machine, its user and the repository."""
     out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
-    return Settings(tuple(sorted({pair.partition("\n")[0] for pair in out.split("\0") if pair})))
+    found = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
+    filters = sorted(key for key in found if key.startswith("filter."))
+    return Settings({key: found[key] for key in found.keys() - set(filters)}, tuple(filters))
 
 
 def format_commit(
@@ -89,15 +92,16 @@ def format_commit(
 
     Source: git-commit-tree(1); the identity is cleaned as in git's ident.c.
     """
-    name = _clean_identity(author.name) or "agent"
-    email = _clean_identity(author.email) or "agent@localhost"
+    name = clean_name(author.name) or "agent"
+    email = clean_name(author.email) or "agent@localhost"
     who = f"{name} <{email}> {at} {time.strftime('%z', time.localtime(at))}"
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     head = "\n".join([*lines, f"author {who}", f"committer {who}"])
     return f"{head}\n\n{message}".replace("\0", "").encode("utf-8", "replace")
 
 
-def _clean_identity(text: str) -> str:
+def clean_name(text: str) -> str:
+    """Return a name or an address without what git takes out of it."""
     shown = "".join(mark for mark in text if mark.isprintable())
     start, end = 0, len(shown)
     while start < end and _is_cut_off(shown[start]):

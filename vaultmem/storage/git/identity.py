@@ -1,7 +1,8 @@
 """Whose name git gives to a commit that a person makes here, by git's own rules.
 
-Git is asked with the author of the person's environment: `GIT_AUTHOR_NAME`, `GIT_AUTHOR_EMAIL`,
-then `author.*` and `user.*` of all its settings, `EMAIL`, and what the system knows.
+`GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL` count first, then `author.*` and `user.*` of all settings.
+Where these do not say it all, git itself is asked: it looks at `EMAIL` and at what the system
+knows, and may refuse.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.git.commit_draft import Identity
+from vaultmem.storage.git.commit_draft import Identity, Settings, clean_name
 from vaultmem.storage.git.runner import GitRunner
 
 #: Whose commits a person's are where git itself would make none.
 NOBODY = Identity("person", "person@localhost")
+
+_UNKNOWN = (
+    f"git does not know who you are, so what you write is committed as {NOBODY.name} "
+    f"<{NOBODY.email}>; say it with `git config --global user.name NAME` and "
+    "`git config --global user.email ADDRESS`"
+)
 
 _VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
 
@@ -26,17 +33,18 @@ class Person(NamedTuple):
     problem: str = ""
 
 
-def find_person(git: GitRunner, environment: Mapping[str, str]) -> Person:
-    """Return who git takes the person for, asked anew."""
+def find_person(git: GitRunner, environment: Mapping[str, str], settings: Settings) -> Person:
+    """Return who git takes the person for."""
     given = {name: environment[name] for name in _VARIABLES if name in environment}
+    named = [
+        given.get(variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}")))
+        for variable, key in zip(_VARIABLES, ("name", "email"), strict=True)
+    ]
+    if all(clean_name(each or "") for each in named):
+        return Person(Identity(*map(str, named)))
     try:
         shown = git.run("var", "GIT_AUTHOR_IDENT", env=given)
     except VaultError:
-        return Person(
-            NOBODY,
-            "git does not know who you are, so what you write is committed as "
-            f"{NOBODY.name} <{NOBODY.email}>; say it with `git config --global user.name NAME` and "
-            "`git config --global user.email ADDRESS`",
-        )
+        return Person(NOBODY, _UNKNOWN)
     name, _, rest = shown.rpartition(" <")
     return Person(Identity(name, rest.partition(">")[0]))

@@ -78,12 +78,12 @@ class History:
         """Return a commit's time in seconds since the epoch."""
         return int(self.git.run("show", "-s", "--no-notes", "--format=%ct", commit, "--"))
 
-    def person(self) -> Person:
-        """Return who git takes the person for, asked anew."""
-        return find_person(self.git, self._environment)
+    def person(self, settings: Settings | None = None) -> Person:
+        """Return who git takes the person for, by these settings, or asked anew."""
+        return find_person(self.git, self._environment, settings or self.settings())
 
     def settings(self) -> Settings:
-        """Return what git's settings say of filters, asked anew."""
+        """Return what git's settings say of its user and of filters, asked anew."""
         return read_settings(self.git)
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
