@@ -6,6 +6,7 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import RefusedError
 
 #: Notes that are pinned by their name, in the order in which a pack shows them.
@@ -36,8 +37,10 @@ def parse_note_path(text: str) -> PurePosixPath:
     """Return `text` as a path inside the vault, for a note that may exist already.
 
     Raises:
-        RefusedError: empty, absolute, leaves the vault, enters `.git`, or has a NUL.
+        RefusedError: empty, absolute, not UTF-8, leaves the vault, enters `.git`, or has a NUL.
     """
+    if not is_text(text):
+        raise RefusedError(f'"{escape_bytes(text)}" is not UTF-8; rename it to have it as a note')
     if not text.strip() or "\0" in text:
         raise RefusedError(f"{text!r} is not a path; name a note relative to the vault")
     path = PurePosixPath(text)
@@ -85,10 +88,19 @@ def is_note_path(path: PurePosixPath) -> bool:
 
 def is_note_name(path: str) -> bool:
     """Tell whether a vault-relative path is a note's, as `is_note_path` does; for many paths."""
-    if path[-3:].lower() != ".md":
+    if path[-3:].lower() != ".md" or not is_text(path):
         return False
     parts = path.split("/")
     return parts[0] not in NOT_NOTES and path not in GENERATED and not any(map(is_hidden, parts))
+
+
+def is_text(path: str) -> bool:
+    """Tell whether a name is text: bytes that are no UTF-8 are lone surrogates in it.
+
+    Git and the file system take any bytes for a name. What is none can be moved and kept as it is,
+    but it is no note, and neither stored nor offered.
+    """
+    return path.isascii() or path == path.encode("utf-8", "replace").decode()
 
 
 def is_hidden(name: str) -> bool:

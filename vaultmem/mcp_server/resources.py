@@ -16,6 +16,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError
 from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_resource, tell_state
 from vaultmem.mcp_server.workplace import Workplace
@@ -71,7 +72,7 @@ async def read_resource(place: Workplace, uri: str) -> types.ReadResourceResult:
     try:
         text = await place.read(partial(render_resource, uri))
     except VaultError as error:
-        raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None
+        raise MCPError(types.INVALID_PARAMS, escape_bytes(str(error)), {"uri": uri}) from None
     contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
     return types.ReadResourceResult(contents=[contents])
 

@@ -15,6 +15,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
@@ -105,7 +106,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
         try:
             return await get_prompt(place, asked.name, asked.arguments)
         except VaultError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, escape_bytes(str(error))) from None
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
@@ -167,4 +168,4 @@ def _refuse(text: str) -> types.CallToolResult:
 
 
 def _text(text: str) -> types.TextContent:
-    return types.TextContent(type="text", text=text)
+    return types.TextContent(type="text", text=escape_bytes(text))

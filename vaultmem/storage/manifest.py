@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.record import NOTE_FIELDS
-from vaultmem.core.paths import fold_name
+from vaultmem.core.paths import fold_name, is_text
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import drop_unused
@@ -150,7 +150,7 @@ class Manifest:
     def is_committed(self, path: str, blob: str) -> bool:
         """Tell whether some commit brought these bytes to this path."""
         sql = "SELECT 1 FROM committed WHERE path = ? AND blob = ?"
-        return bool(self._state.query(sql, (path, blob)))
+        return is_text(path) and bool(self._state.query(sql, (path, blob)))
 
     def put_commit_dates(self, dates: Mapping[tuple[str, str], int]) -> None:
         """Remember when (seconds since the epoch) a commit last wrote these bytes to a path."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden
+from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden, is_text
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.storage.files import MAX_FILE_BYTES
 
 #: What the file system says of a file: size in bytes, times in ns, inode number.
@@ -45,7 +46,7 @@ def scan_vault(root: Path, ignored: Callable[[str], bool] | None = None) -> Scan
             _scan_folder(folder, prefix, ignored, scan, pending)
         except OSError as error:
             problem = f"the folder cannot be read: {error.strerror}"
-            scan.unsafe[_shown(prefix.rstrip("/") or ".")] = problem
+            scan.unsafe[escape_bytes(prefix.rstrip("/") or ".")] = problem
     return scan
 
 
@@ -76,13 +77,11 @@ def _scan_folder(
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)
-                if not path.isascii():
-                    path.encode("utf-8")
-            except UnicodeEncodeError:
-                scan.unsafe[_shown(path)] = "its name is not UTF-8"
-                continue
             except OSError:
                 continue  # It went away between listing and looking.
+            if not path.isascii() and not is_text(path):
+                scan.unsafe[escape_bytes(path)] = "its name is not UTF-8"
+                continue
             stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             if is_note and status.st_size <= MAX_FILE_BYTES and path not in GENERATED:
                 scan.notes[path] = stat
@@ -110,21 +109,16 @@ def _open_folder(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
 
 def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, str]]) -> None:
     if os.path.lexists(os.path.join(folder, ".git")):
-        scan.unsafe[_shown(path)] = "it is a git repository of its own"
+        scan.unsafe[escape_bytes(path)] = "it is a git repository of its own"
     elif path not in {"transcripts", "media"}:
         pending.append((folder, path + "/"))
 
 
 def _refuse_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
     if entry.is_symlink():
-        scan.unsafe[_shown(path)] = "it is a symbolic link"
+        scan.unsafe[escape_bytes(path)] = "it is a symbolic link"
     elif is_note:
-        scan.unsafe[_shown(path)] = "it is not a regular file"
-
-
-def _shown(path: str) -> str:
-    """Return a path as text that can be stored: bytes that are not UTF-8 as escapes."""
-    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+        scan.unsafe[escape_bytes(path)] = "it is not a regular file"
 
 
 #: Hidden files at the root that are committed all the same.
@@ -189,7 +183,8 @@ def list_folders(root: Path) -> list[str]:
         except OSError:
             continue
         prefix = "" if folder == "." else f"{folder}/"
-        found += [prefix + each.name for each in inside if not is_hidden(each.name)]
+        names = [each.name for each in inside if not is_hidden(each.name) and is_text(each.name)]
+        found += [prefix + name for name in names]
     return found
 
 
@@ -198,7 +193,7 @@ def _look_at_entry(
 ) -> bool:
     """Sort one entry; tell whether it is a folder to look into."""
     name = entry.name
-    shown = path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+    shown = escape_bytes(path)
     is_folder = entry.is_dir(follow_symlinks=False)
     mark = "/" if is_folder else ""
     if is_hidden(name):

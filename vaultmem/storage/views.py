@@ -36,8 +36,9 @@ FROM documents) WHERE notes = (SELECT count(*) FROM files WHERE document IS NOT 
 class Source(NamedTuple):
     """What a view shows: the work tree (`number` is None) or a commit's stored documents.
 
-    `name` is what a person calls it, `branch` is empty unless it is one, `commit` may be empty
-    for a work tree, `at` is the commit's time in seconds since the epoch.
+    `name` is what a person calls it, `branch` is empty unless it is one (bytes of either that are
+    no UTF-8 are escapes), `commit` may be empty for a work tree, `at` is the commit's time in
+    seconds since the epoch.
     """
 
     name: str

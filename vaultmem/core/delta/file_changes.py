@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from vaultmem.core.safe_text import escape_bytes
+
 #: Git's modes of regular files; others are links and repositories inside this one.
 _REGULAR = ("100644", "100755")
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
@@ -96,5 +98,6 @@ def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str
 
 
 def _one_line(text: str, limit: int) -> str:
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    shown = escape_bytes(text)
+    plain = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
     return plain[:limit]

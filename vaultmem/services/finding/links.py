@@ -12,6 +12,7 @@ from vaultmem.core.lifecycle import STATE_WEIGHT, State
 from vaultmem.core.links.link import Link, LinkKind
 from vaultmem.core.links.names import Names, find_place
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.paths import is_text
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
@@ -158,7 +159,7 @@ def list_files(vault: Vault) -> list[str]:
     for source in vault.view.sources:
         if source.number is not None:
             found.update(dict.fromkeys(vault.history.tree(source.commit)))
-    return list(found)
+    return list(filter(is_text, found))
 
 
 def _as_pattern(text: str) -> str:

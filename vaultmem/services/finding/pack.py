@@ -18,6 +18,7 @@ from vaultmem.core.packs.conflicts import (
 from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES, fold
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.recall import Scorer, name_refs, recall
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.sync import sync_once
@@ -214,7 +215,7 @@ def pack_source(vault: Vault) -> PackSource:
     if head is None:
         return PackSource("", "", 0)
     at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
-    return PackSource(head.branch, head.commit, int(at or 0))
+    return PackSource(escape_bytes(head.branch), head.commit, int(at or 0))
 
 
 def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:

@@ -18,6 +18,7 @@ from vaultmem.core.packs.receipt import (
     render_receipt,
     write_receipt,
 )
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
 from vaultmem.services.reading.texts import read_text
 from vaultmem.vault import Vault
@@ -35,7 +36,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         id=f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}",
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
-        vault=str(vault.root),
+        vault=escape_bytes(str(vault.root)),
         agent=author.agent,
         session=author.session,
         tool_call=author.tool_call,

@@ -23,12 +23,13 @@ _RENAMED = re.compile(
 _LARGER = "it is larger than"
 _OWN_REPOSITORY = "it is a git repository of its own"
 _LINK = "it is a symbolic link"
+_ODD_NAME = "its name is not UTF-8"
 
 
 def check_notes(vault: Vault) -> Check:
     """Name the notes that are not read, or not fully."""
-    told = _problems(vault)
-    unread = [(p, why) for p, why in told if not why.startswith((_LARGER, _OWN_REPOSITORY, _LINK))]
+    elsewhere = (_LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    unread = [(path, why) for path, why in _problems(vault) if not why.startswith(elsewhere)]
     warned = [(record.path, why) for record in vault.view.records() for why in record.warnings]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
     remedy = "save them as UTF-8 text; correct the properties that are named"
@@ -55,7 +56,10 @@ def check_sizes(vault: Vault) -> Check:
 
 
 def check_names(vault: Vault) -> Check:
-    """Name the files that have one name on systems that do not tell case or Unicode forms apart."""
+    """Name the files whose name is no text, or one with another's where case does not count."""
+    if odd := tuple(path for path, why in _problems(vault) if why == _ODD_NAME):
+        told = f"not UTF-8, so neither found nor committed: {len(odd):,}"
+        return Check("note names", Verdict.PROBLEM, told, odd, "rename them; `convmv` does it")
     twins = find_twins(vault.manifest.stats())
     if not twins:
         return Check("note names")

@@ -6,7 +6,7 @@ import os
 import unicodedata
 from typing import NamedTuple
 
-from vaultmem.core.paths import parse_note_path
+from vaultmem.core.paths import is_text, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit, find_ends, walk_log
@@ -61,7 +61,8 @@ def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, Tree
             return str(parse_note_path(path)), part, entry
     wanted = _fold(str(parse_note_path(name)))
     tree = vault.history.tree(commit)
-    found = sorted(p for p in tree if p[-3:].lower() == ".md" and _fold(p).endswith(wanted))
+    notes = (path for path in tree if path[-3:].lower() == ".md" and is_text(path))
+    found = sorted(path for path in notes if _fold(path).endswith(wanted))
     if len(found) == 1:
         return found[0], heading, tree[found[0]]
     if found:

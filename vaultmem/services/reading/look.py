@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.indexing import Batch, Progress
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -100,7 +101,8 @@ def _find_target(vault: Vault, at: str) -> Target | None:
 def _work_tree(vault: Vault) -> Source:
     head = vault.history.head()
     at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
-    return Source(head.branch or "work tree", head.branch, head.commit, int(at or 0))
+    branch = escape_bytes(head.branch)
+    return Source(branch or "work tree", branch, head.commit, int(at or 0))
 
 
 def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> Source:
@@ -116,7 +118,8 @@ def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> 
                 dates = _read_commit(vault, target, config, ignored, progress)
                 with vault.state.transaction():
                     number = vault.stored_views.put(key, dates)
-    return Source(target.name, target.branch, target.commit, target.at, number)
+    name, branch = escape_bytes(target.name), escape_bytes(target.branch)
+    return Source(name, branch, target.commit, target.at, number)
 
 
 def _read_commit(

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from vaultmem.config import read_config
-from vaultmem.core.paths import GENERATED, is_note_name
+from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import stat_now, sync_paths, sync_vault
@@ -49,7 +49,7 @@ def sync_all(vault: Vault) -> Synced:
 def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
     """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
     names = sorted(paths - _NOT_INDEXED)
-    if len(names) > _MANY or not all(map(_is_text, names)):
+    if len(names) > _MANY or not all(map(is_text, names)):
         return sync_all(vault)
     known = vault.manifest.files(names)
     # `sed -i` writes to a file of an odd name, which is gone again by now.
@@ -71,11 +71,6 @@ def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
         sum(was[path] != now[path] for path in was.keys() & now.keys()),
         len(was.keys() - now.keys()),
     )
-
-
-def _is_text(path: str) -> bool:
-    """Tell whether a path can be stored: bytes that are not UTF-8 cannot."""
-    return path.isascii() or path == path.encode("utf-8", "replace").decode()
 
 
 def _is_plain(vault: Vault, path: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.repository import check_repository, refuse_bare
@@ -65,7 +66,8 @@ def list_file_commits(
         commit, at, day, author, subject, *names = block.split("\0")
         for name in names:
             if (path := name.lstrip("\n")) in found:
-                found[path].append(FileCommit(commit, int(at), day, author, subject))
+                told = read_escapes(author), read_escapes(subject)
+                found[path].append(FileCommit(commit, int(at), day, *told))
     return found
 
 
@@ -110,6 +112,6 @@ def list_recent(git: GitRunner, limit: int) -> list[RecentCommit]:
         *("log", "-z", *_PLAIN_LOG, "--no-ext-diff", "--no-textconv", f"--max-count={limit}"),
         *(_RECENT_FORMAT, "HEAD", "--"),
     )
-    fields = out.split("\0")
+    fields = read_escapes(out).split("\0")
     rows = zip(*(fields[n::5] for n in range(5)), strict=False)
     return [RecentCommit(c, int(at), day, author, subject) for c, at, day, author, subject in rows]

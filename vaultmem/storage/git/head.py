@@ -33,7 +33,7 @@ def find_git_folder(root: Path) -> tuple[Path, Path] | None:
         if git.is_dir() and (git / "HEAD").is_file():
             return folder, git
         if git.is_file():
-            text = git.read_text(encoding="utf-8", errors="replace").strip()
+            text = git.read_text(encoding="utf-8", errors="surrogateescape").strip()
             target = folder / text.removeprefix("gitdir:").strip()
             if text.startswith("gitdir:") and (target / "HEAD").is_file():
                 return folder, target.resolve()
@@ -50,8 +50,8 @@ def find_broken_git(root: Path) -> Path | None:
 def read_head(git: Path) -> Head | None:
     """Return what HEAD says; None where it is stored in a way that only git can read."""
     try:
-        text = (git / "HEAD").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        text = (git / "HEAD").read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except OSError:
         return None
     if not text.startswith("ref: "):
         return Head("", text)
@@ -78,7 +78,9 @@ def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
 def common_folder(git: Path) -> Path:
     """Return the git folder that all work trees of a repository share."""
     try:
-        return (git / (git / "commondir").read_text(encoding="utf-8").strip()).resolve()
+        return (
+            git / (git / "commondir").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        ).resolve()
     except OSError:
         return git
 
@@ -86,11 +88,11 @@ def common_folder(git: Path) -> Path:
 def _read_ref(git: Path, common: Path, name: str) -> str:
     for folder in (git, common):
         try:
-            return (folder / name).read_text(encoding="utf-8").strip()
+            return (folder / name).read_text(encoding="utf-8", errors="surrogateescape").strip()
         except OSError:
             continue
     try:
-        packed = (common / "packed-refs").read_text(encoding="utf-8")
+        packed = (common / "packed-refs").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
     for line in packed.splitlines():

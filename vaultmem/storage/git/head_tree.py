@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from vaultmem.core.paths import is_text
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 from vaultmem.storage.state import StateDatabase
@@ -90,7 +92,7 @@ class HeadTree:
 
     def _put(self, changes: Mapping[str, TreeEntry | None]) -> None:
         # Names that are not UTF-8 are in no scan, so they count as neither changed nor gone.
-        named = {path: entry for path, entry in changes.items() if _is_text(path)}
+        named = {path: entry for path, entry in changes.items() if is_text(path)}
         gone = [(path,) for path, entry in named.items() if entry is None]
         self._state.execute_many("DELETE FROM head_files WHERE path = ?", gone)
         rows = [(path, entry.mode, entry.blob) for path, entry in named.items() if entry]
@@ -98,7 +100,7 @@ class HeadTree:
 
 
 def _name(commit: str, prefix: str) -> str:
-    return f"{commit} {prefix}"
+    return f"{commit} {escape_bytes(prefix)}"
 
 
 def _find_changes(history: History, old: str, new: str) -> dict[str, TreeEntry | None] | None:
@@ -116,7 +118,3 @@ def _find_changes(history: History, old: str, new: str) -> dict[str, TreeEntry |
         entry = TreeEntry(mode, blob) if mode in REGULAR else None
         changes[path.removeprefix(history.prefix)] = entry
     return changes
-
-
-def _is_text(path: str) -> bool:
-    return path.isascii() or path == path.encode("utf-8", "replace").decode()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import Identity, Settings, clean_name
 from vaultmem.storage.git.runner import GitRunner
@@ -40,11 +41,12 @@ def find_person(git: GitRunner, environment: Mapping[str, str], settings: Settin
         given.get(variable, settings.names.get(f"author.{key}", settings.names.get(f"user.{key}")))
         for variable, key in zip(_VARIABLES, ("name", "email"), strict=True)
     ]
-    if all(clean_name(each or "") for each in named):
-        return Person(Identity(*map(str, named)))
+    read = [read_escapes(each or "") for each in named]
+    if all(map(clean_name, read)):
+        return Person(Identity(*read))
     try:
         shown = git.run("var", "GIT_AUTHOR_IDENT", env=given)
     except VaultError:
         return Person(NOBODY, _UNKNOWN)
-    name, _, rest = shown.rpartition(" <")
+    name, _, rest = read_escapes(shown).rpartition(" <")
     return Person(Identity(name, rest.partition(">")[0]))

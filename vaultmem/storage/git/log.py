@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.trees import RAW, Words, take_changes
@@ -160,13 +161,13 @@ def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[File
 
 def _take_commit(words: Words) -> Commit:
     commit, parents, tree, time, at, author, email, subject, body = (
-        words.take().strip() for _ in _FIELDS
+        read_escapes(words.take().strip()) for _ in _FIELDS
     )
     trailers: dict[str, str] = {}
     if words.next == "":
         words.take()  # There are none.
     while words.next and "\n" in words.next and not words.next.startswith("\n"):
-        name, _, value = words.take().partition("\n")
+        name, _, value = read_escapes(words.take()).partition("\n")
         trailers[name.strip().lower()] = value.strip()
     return Commit(
         *(commit, tuple(parents.split()), tree, time, int(at), author, email, subject, body),

@@ -7,6 +7,9 @@ from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.notes.encoding import read_escapes
+from vaultmem.core.paths import is_text
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 
@@ -102,7 +105,7 @@ class Refs:
         out = self._git.run("for-each-ref", f"--format={fields}", "refs/heads/")
         rows = (line.split("\0") for line in out.split("\n") if line)
         return [
-            Branch(name, commit, int(at or 0), subject, where)
+            Branch(name, commit, int(at or 0), read_escapes(subject), where)
             for name, commit, at, subject, where in rows
         ]
 
@@ -113,7 +116,8 @@ class Refs:
             RefusedError: git does not allow the name, or it would be read as something else, or
                 the branch exists.
         """
-        self._check_name(name)
+        if not is_text(self._check_name(name)):
+            raise RefusedError(f'"{escape_bytes(name)}" is not UTF-8; choose another name')
         checked = self._git.run("check-ref-format", "--branch", name, check=False)
         if checked != name or name == "@" or name.startswith("refs/"):
             raise RefusedError(f'"{name}" cannot be a branch\'s name; use letters, digits, - and /')
@@ -223,7 +227,8 @@ class Refs:
     @staticmethod
     def _check_name(text: str) -> str:
         name = text.strip()
-        if not name or len(name) > _MAX_NAME or not name.isprintable() or name.startswith("-"):
+        is_shown = escape_bytes(name).isprintable()
+        if not name or len(name) > _MAX_NAME or not is_shown or name.startswith("-"):
             raise RefusedError(
                 f'"{text[:60]}" names no branch, tag, commit or date; '
                 "see `vaultmem branches` and `vaultmem log`"

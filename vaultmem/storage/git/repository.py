@@ -72,7 +72,7 @@ def _holds(git_folder: Path, ref: str) -> bool:
 
 def _read_line(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
+        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:
         return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.storage.git.commit_draft import EMPTY_TREE, TreeEntry
 
 if TYPE_CHECKING:
@@ -79,10 +80,12 @@ def take_changes(words: Words, prefix: str) -> Iterator[FileChange]:
 
 
 def _seen_from(prefix: str, path: str) -> str:
-    """Return a path as the vault sees it: a note may have been moved into it from outside."""
-    if path.startswith(prefix):
-        return path[len(prefix) :]
-    return posixpath.relpath(path, prefix)
+    """Return a path as the vault sees it: a note may have been moved into it from outside.
+
+    It is told, not looked up: bytes that are no UTF-8 are escapes.
+    """
+    inside = path[len(prefix) :] if path.startswith(prefix) else posixpath.relpath(path, prefix)
+    return escape_bytes(inside)
 
 
 #: A folder's mode, as git prints it.

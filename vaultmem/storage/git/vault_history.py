@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 
+from vaultmem.core.paths import is_text
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
@@ -87,7 +89,10 @@ class History:
         return read_settings(self.git)
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
-        """Return the vault's files in a commit by path; links and submodules are left out."""
+        """Return the vault's files in a commit by path; links and submodules are left out.
+
+        Names are what git has, text or not (see `core.paths.is_text`).
+        """
         if not commit:
             return {}
         where = ["--", self.prefix] if self.prefix else []
@@ -106,13 +111,13 @@ class History:
             return set()
         # check-ignore refuses --literal-pathspecs; `./` keeps `:(top)x` from being read as magic.
         lead = f"./{self.prefix}"
-        asked = "".join(f"{lead}{path}\0" for path in paths).encode()
+        asked = os.fsencode("".join(f"{lead}{path}\0" for path in paths))
         command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
         out = self.git.run(*command, stdin=asked, fine=(0, 1))
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
-        """Return when a commit last wrote each (path, blob) of the vault.
+        """Return when a commit last wrote each (path, blob) of the vault whose name is text.
 
         Only commits of `commit` that are not in `since` are read; seconds since the epoch.
         """
@@ -208,5 +213,6 @@ def _parse_dates(out: str, prefix: str) -> dict[tuple[str, str], int]:
         if part.startswith(":"):
             parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
             pair = (next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1])
-            dates[pair] = max(at, dates.get(pair, at))
+            if is_text(pair[0]):
+                dates[pair] = max(at, dates.get(pair, at))
     return dates
