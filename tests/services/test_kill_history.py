@@ -275,11 +275,13 @@ def test_a_kill_before_git_has_what_was_merged_is_undone_with_all_it_left(
     merged = (root / "notes/a.md").read_text()
     assert ("daily" in merged, "title: Our" in merged) == (True, True)
     write_notes(root, {"notes/.vaultmem-0123456789ab.tmp": merged[:40]})
-    write_notes(root, {"notes/.vaultmem-ba9876543210.tmp": "a person's"})
+    taken_out = ".vaultmem-ba9876543210-0123456789abcdef-0123456789abcdef-a.md.old"
+    write_notes(root, {f"notes/{taken_out}": "a person's"})
     vault = open_vault(root)
     sync_vault(vault)
     vault.close()
-    assert (root / "notes/.vaultmem-ba9876543210.tmp").read_text() == "a person's"
-    (root / "notes/.vaultmem-ba9876543210.tmp").unlink()
+    (kept,) = (root / "notes").glob("a.conflict-*.md")
+    assert kept.read_text() == "a person's"
+    kept.unlink()
     assert disk_bytes(root) == before
     assert is_clean(root)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from support import git, write_notes
 
+from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError
 from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
@@ -184,3 +187,90 @@ def test_a_part_that_fails_leaves_the_rest_of_its_transaction(root: Path, opened
     assert texts(root) == {**NOTES, PATHS[0]: NOTES[PATHS[0]] + "One.\nTwo.\n"}
     assert git(root, "log", "-1", "--format=%s") == f"state: {PATHS[0]}"
     assert not is_interrupted(vault)
+
+
+#: Tags a note and ends without a word when half of its new bytes are written.
+_KILLED_IN_PLACE = """
+import os, sys
+from pathlib import PurePosixPath
+from vaultmem import open_vault
+from vaultmem.services.writing.edit_notes import set_note_property
+real = os.pwrite
+def write(descriptor, data, at):
+    real(descriptor, data[: len(data) // 2], at)
+    os._exit(9)
+os.pwrite = write
+set_note_property(open_vault(sys.argv[1]), PurePosixPath(sys.argv[2]), "colour", sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("value", ["green", "green " * 400])
+def test_a_linked_note_that_is_half_written_is_whole_again(
+    root: Path, opened: Open, tmp_path: Path, value: str
+) -> None:
+    os.link(root / PATHS[0], tmp_path / "other name.md")
+    write_notes(root, {PATHS[0]: "Not committed yet.\n" * 20})
+    before = (root / PATHS[0]).read_text()
+    command = [sys.executable, "-c", _KILLED_IN_PLACE, str(root), PATHS[0], value]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert (root / PATHS[0]).read_text() != before
+
+    sync_vault(opened(root))
+
+    assert (root / PATHS[0]).read_text() == before
+    assert (tmp_path / "other name.md").samefile(root / PATHS[0])
+
+
+def test_what_a_killed_write_left_goes_with_the_next_command(root: Path, opened: Open) -> None:
+    blob = blob_id(NOTES[PATHS[0]].encode())[:16]
+    temporary = root / "notes/.vaultmem-0123456789ab.tmp"
+    old = root / f"notes/.vaultmem-0123456789ab-{blob}-0123456789abcdef-n0.md.old"
+    new = root / f"notes/.vaultmem-1123456789ab-0123456789abcdef-{blob}-n0.md.old"
+    for file in (temporary, old, new):
+        file.write_text(NOTES[PATHS[0]])
+    (root / "notes/.vaultmem-mine.txt").write_text("Not one of these.\n")
+    vault = opened(root)
+    stale = vault.state_folder / temporary.name
+    stale.write_bytes(b"half of a")
+    os.utime(stale, (1, 1))
+    fresh = vault.state_folder / ".vaultmem-ba9876543210.tmp"
+    fresh.write_bytes(b"half of a")
+
+    sync_vault(vault)
+
+    assert sorted(file.name for file in (root / "notes").glob(".*")) == [".vaultmem-mine.txt"]
+    assert fresh.exists()  # Another process may be writing it.
+
+
+def test_what_somebody_wrote_to_a_note_that_was_exchanged_comes_to_light(
+    root: Path, opened: Open
+) -> None:
+    name = ".vaultmem-0123456789ab-0123456789abcdef-0123456789abcdef-n0.md.old"
+    with open(root / "notes" / name, "w") as editor:
+        editor.write("Saved by ")
+        editor.flush()
+        vault = opened(root)
+        sync_vault(vault)
+        assert (root / "notes" / name).exists()  # Somebody still writes to it.
+        editor.write("a person.\n")
+
+    sync_vault(vault)
+
+    (kept,) = (root / "notes").glob("n0.conflict-*.md")
+    assert kept.read_text() == "Saved by a person.\n"
+    assert str(kept.relative_to(root)) in {record.path for record in vault.view.records()}
+    assert not list((root / "notes").glob(".vaultmem-*"))
+
+
+def test_an_undo_that_finds_a_file_where_a_folder_was_stops_nobody(
+    root: Path, opened: Open
+) -> None:
+    kill(root, PATHS[2])
+    shutil.rmtree(root / "notes")
+    (root / "notes").write_text("A file now.\n")
+    vault = opened(root)
+
+    sync_vault(vault)
+
+    assert not is_interrupted(vault)
+    assert (root / "notes").read_text() == "A file now.\n"

@@ -17,7 +17,7 @@ from vaultmem.errors import ConflictError, VaultError
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import set_note_property
-from vaultmem.storage import files
+from vaultmem.storage import replacing
 from vaultmem.storage.files import create_file, remove_file, replace_file
 from vaultmem.vault import Vault
 
@@ -45,7 +45,8 @@ class FailingDisk:
         self.code = code
         for name in self.NAMES:
             patch.setattr(os, name, self._wrap(name, getattr(os, name)))
-        patch.setattr(files, "exchange_files", self._wrap("exchange", files.exchange_files))
+        real = replacing.exchange_files
+        patch.setattr(replacing, "exchange_files", self._wrap("exchange", real))
         patch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, os.open})
 
     def _wrap(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
@@ -164,7 +165,7 @@ def test_a_save_in_the_very_moment_of_the_exchange_is_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_notes(tmp_path, {str(NOTE): OLD})
-    real = files.exchange_files
+    real = replacing.exchange_files
     saved: list[Path] = []
 
     def exchange(first: Path, second: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_save_in_the_very_moment_of_the_exchange_is_put_back(
             saved.append(second)
         real(first, second)
 
-    monkeypatch.setattr(files, "exchange_files", exchange)
+    monkeypatch.setattr(replacing, "exchange_files", exchange)
 
     with pytest.raises(ConflictError):
         replace_file(tmp_path, NOTE, blob_id(OLD), NEW)
@@ -191,8 +192,10 @@ def test_a_save_in_the_very_moment_of_a_removal_is_kept_beside_it(
     real = os.rename
 
     def rename(source: Path, target: Path) -> None:
-        if Path(source).name == "n.md":
-            Path(source).write_bytes(b"saved by a person\n")
+        if Path(source).name == "n.md":  # An editor replaces the file after it was checked.
+            spare = tmp_path / "spare"
+            spare.write_bytes(b"saved by a person\n")
+            real(spare, source)
         real(source, target)
 
     monkeypatch.setattr(os, "rename", rename)
@@ -202,6 +205,63 @@ def test_a_save_in_the_very_moment_of_a_removal_is_kept_beside_it(
 
     (kept,) = (tmp_path / "notes").iterdir()
     assert kept.read_bytes() == b"saved by a person\n"
+
+
+@pytest.mark.parametrize("data", [NEW, NEW * 30, b""], ids=["as long", "longer", "empty"])
+def test_an_edit_keeps_permissions_extended_attributes_and_hard_links(
+    tmp_path: Path, data: bytes
+) -> None:
+    write_notes(tmp_path, {str(NOTE): OLD, "notes/plain.md": OLD})
+    linked, plain = tmp_path / NOTE, tmp_path / "notes/plain.md"
+    other = tmp_path / "other name.md"
+    os.link(linked, other)
+    for file in (linked, plain):
+        os.chmod(file, 0o640)
+        if hasattr(os, "setxattr"):
+            os.setxattr(file, "user.colour", b"green")
+
+    for file in (linked, plain):
+        replace_file(tmp_path, PurePosixPath(file.relative_to(tmp_path)), blob_id(OLD), data)
+
+    assert other.read_bytes() == linked.read_bytes() == plain.read_bytes() == data
+    assert other.samefile(linked)
+    for file in (linked, plain):
+        assert file.stat().st_mode & 0o777 == 0o640
+        if hasattr(os, "getxattr"):
+            assert os.getxattr(file, "user.colour") == b"green"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root alone may chown")
+def test_an_edit_keeps_a_files_owner(tmp_path: Path) -> None:
+    write_notes(tmp_path, {str(NOTE): OLD})
+    os.chown(tmp_path / NOTE, 1234, 2345)
+
+    replace_file(tmp_path, NOTE, blob_id(OLD), NEW)
+
+    status = (tmp_path / NOTE).stat()
+    assert (status.st_uid, status.st_gid) == (1234, 2345)
+
+
+def test_a_disk_that_fails_while_a_linked_file_is_written_leaves_it_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_notes(tmp_path, {str(NOTE): OLD})
+    os.link(tmp_path / NOTE, tmp_path / "other.md")
+    real = os.fsync
+    calls: list[int] = []
+
+    def fail_once(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+
+    with pytest.raises(VaultError, match=r"n\.md: could not be written"):
+        replace_file(tmp_path, NOTE, blob_id(OLD), NEW)
+
+    assert (tmp_path / "other.md").read_bytes() == OLD
 
 
 def test_a_file_system_without_an_exchange_is_written_to_as_well(

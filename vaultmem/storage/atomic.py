@@ -83,6 +83,23 @@ def make_private_folder(folder: Path) -> None:
         sync_folder(each.parent)
 
 
+def copy_attributes(source: Path, target: Path) -> None:
+    """Give a file the permissions, owner and extended attributes of another one.
+
+    Attributes that the system keeps to itself are left out.
+
+    Raises:
+        OSError: the owner, or the permissions, cannot be given.
+    """
+    status, own = source.stat(), target.stat()
+    if (status.st_uid, status.st_gid) != (own.st_uid, own.st_gid) and hasattr(os, "chown"):
+        os.chown(target, status.st_uid, status.st_gid)
+    for name in os.listxattr(source) if hasattr(os, "listxattr") else ():
+        with contextlib.suppress(OSError):
+            os.setxattr(target, name, os.getxattr(source, name))
+    os.chmod(target, status.st_mode & 0o7777)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, where the system can."""
     if os.name != "posix":

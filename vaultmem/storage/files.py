@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.storage.atomic import (
-    TEMPORARY,
-    drop_file,
-    exchange_files,
-    sync_folder,
-    write_temporary,
-)
+from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
+from vaultmem.storage.replacing import put_bytes, take_out
 
 #: Larger files are neither read as notes nor committed.
 MAX_FILE_BYTES = 1024 * 1024
@@ -110,60 +103,35 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
 def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
     """Exchange the bytes of a file for new ones if they still have the blob id `expected`.
 
-    The old and the new file change places in one step, so a save by somebody else at the same
-    moment is noticed afterwards and put back.
-
     Raises:
-        ConflictError: the file has other bytes by now; they are kept as the note.
+        ConflictError: the file has other bytes by now, which are kept as the note; or another
+            program has it open to write.
         VaultError: the disk did not take it; the note is unchanged.
     """
-    current, mode = read_file_and_mode(root, path)
-    if blob_id(current) != expected:
+    if blob_id(read_file(root, path)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
-    target = root / path
-    temporary = _write_temporary(target.parent, data, mode & 0o777)
     try:
-        exchange_files(temporary, target)
+        put_bytes(root / path, path, expected, data)
     except FileNotFoundError:
-        drop_file(temporary)
         raise ConflictError(f"{path}: somebody removed it meanwhile; nothing was written") from None
     except OSError as error:
-        drop_file(temporary)
         raise VaultError(f"{path}: could not be written: {error.strerror}") from error
-    try:
-        sync_folder(target.parent)
-    except OSError as error:
-        exchange_files(temporary, target)
-        drop_file(temporary)
-        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
-    _keep_foreign_bytes(temporary, target, path, expected, data)
 
 
 def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
     """Remove a file if its bytes still have the blob id `expected`.
 
     Raises:
-        ConflictError: the file has other bytes by now; it is kept.
+        ConflictError: the file has other bytes by now, or another program has it open to write; it
+            is kept.
         VaultError: the disk did not take it; the note is unchanged.
     """
     if blob_id(read_file(root, path)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
-    target = root / path
-    aside = target.with_name(TEMPORARY.format(os.urandom(6).hex()))
     try:
-        os.rename(target, aside)
+        take_out(root / path, path, expected)
     except OSError as error:
         raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
-    if not _holds(aside, expected):
-        kept = _keep_beside(aside, target)
-        raise ConflictError(f"{path}: somebody changed it meanwhile; kept as {kept.name}")
-    try:
-        sync_folder(target.parent)
-    except OSError as error:
-        os.link(aside, target, follow_symlinks=False)
-        drop_file(aside)
-        raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
-    drop_file(aside)
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
@@ -179,12 +147,6 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
         os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
     finally:
         os.close(descriptor)
-
-
-def find_temporaries(root: Path, folder: PurePosixPath) -> list[Path]:
-    """Return the files in a folder that writes were interrupted at, and that are nobody's note."""
-    found = (root / folder).glob(TEMPORARY.format("*"))
-    return [file for file in found if file.is_file() and not file.is_symlink()]
 
 
 def _open_beneath(root: Path, path: PurePosixPath) -> int:
@@ -230,33 +192,3 @@ def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path
         return write_temporary(folder, data, mode=mode)
     except OSError as error:
         raise VaultError(f"{folder.name}: could not be written: {error.strerror}") from error
-
-
-def _keep_foreign_bytes(
-    temporary: Path, target: Path, path: PurePosixPath, expected: str, data: bytes
-) -> None:
-    """Look at what the exchange took out; if somebody else wrote it, put it back."""
-    if _holds(temporary, expected):
-        drop_file(temporary)
-        return
-    with contextlib.suppress(FileNotFoundError):  # What was written is gone again: nothing to swap.
-        exchange_files(temporary, target)
-    if _holds(temporary, blob_id(data)):
-        drop_file(temporary)
-        raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
-    kept = _keep_beside(temporary, target)
-    raise ConflictError(f"{path}: somebody changed it meanwhile; one version is {kept.name}")
-
-
-def _holds(file: Path, blob: str) -> bool:
-    """Tell whether it is a regular file of these bytes."""
-    return read_known(file.parent, file.name, blob) is not None
-
-
-def _keep_beside(file: Path, target: Path) -> Path:
-    """Give what somebody put in a note's place a name next to it that all can see."""
-    stamp = datetime.now().strftime("%Y%m%dT%H%M%S")
-    name = f"{target.stem}.conflict-{stamp}-{os.urandom(2).hex()}{target.suffix}"
-    kept = target.with_name(name)
-    os.rename(file, kept)
-    return kept

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden, is_text
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.storage.asides import LEFTOVER, is_leftover
 from vaultmem.storage.files import MAX_FILE_BYTES
 
 #: What the file system says of a file: size in bytes, times in ns, inode number.
@@ -23,12 +24,13 @@ class Scan(NamedTuple):
     """What a walk found: notes and other files by path, and why anything was passed over.
 
     Paths are relative to the vault, with `/`. `unsafe` are files that exist but must not be
-    read.
+    read; `leftovers` are those of interrupted writes.
     """
 
     notes: dict[str, Stat]
     others: dict[str, Stat]
     unsafe: dict[str, str]
+    leftovers: list[str]
 
     def signature(self) -> str:
         """Return a text that differs whenever the walk found something else."""
@@ -38,7 +40,7 @@ class Scan(NamedTuple):
 
 def scan_vault(root: Path, ignored: Callable[[str], bool] | None = None) -> Scan:
     """Walk the vault without following any link; `ignored` tells paths to pass over."""
-    scan = Scan({}, {}, {})
+    scan = Scan({}, {}, {}, [])
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
@@ -65,6 +67,8 @@ def _scan_folder(
             path = prefix + name
             is_note = name[-3:] == ".md"
             if name[0] in ".~#" or (not is_note and is_hidden(name)):
+                if name.startswith(LEFTOVER) and is_leftover(name):
+                    scan.leftovers.append(path)
                 continue
             if ignored is not None and ignored(path):
                 continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.paths import fold
-from vaultmem.errors import ConflictError, NoteNotFoundError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.storage.files import (
     UnsafeFileError,
     create_file,
@@ -22,6 +22,7 @@ from vaultmem.storage.files import (
     set_executable,
 )
 from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
+from vaultmem.storage.replacing import has_to_stay
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.intent import Move, Moves
@@ -99,15 +100,33 @@ def put_back(
     `earlier` are blobs that the file had on the way to its last one.
     """
     before, after = move
-    with contextlib.suppress(ConflictError, UnsafeFileError):
+    # Where a folder of its path is a file or a link by now, somebody has made other plans.
+    with contextlib.suppress(ConflictError, RefusedError, UnsafeFileError):
         now = read_blob(root, path)
         if now == (after.blob if after else ""):
             move_file(root, path, after, before, contents)
-        elif now in earlier:
+        elif now in earlier or _is_half_written(root, path, move, contents):
             mode = (after or before or TreeEntry("100644", "")).mode
             move_file(root, path, TreeEntry(mode, now), before, contents)
         if before is None:
             remove_empty_folders(root, path.parent)
+
+
+def _is_half_written(
+    root: Path, path: PurePosixPath, move: Move, contents: Mapping[str, bytes]
+) -> bool:
+    """Tell whether each byte of a file is that of before or of after, as a killed write leaves it.
+
+    That is for files that are written in their place.
+    """
+    old, new = (contents.get(entry.blob) if entry else None for entry in move)
+    if old is None or new is None or not has_to_stay(root / path):
+        return False
+    now = read_file(root, path)
+    longest = max(len(old), len(new))
+    fits = min(len(old), len(new)) <= len(now) <= longest
+    padded = (each.ljust(longest, b"\0") for each in (old, new))
+    return fits and all(byte in pair for byte, *pair in zip(now, *padded, strict=False))
 
 
 def read_blob(root: Path, path: PurePosixPath) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import VaultError
-from vaultmem.services.health import examine_git, examine_leftovers, examine_notes
+from vaultmem.services.health import examine_git, examine_notes
 from vaultmem.services.health import examine_machine as examine_place
 from vaultmem.services.health import examine_machine as processes
 from vaultmem.services.health.examine_machine import check_sessions
@@ -61,7 +61,6 @@ def _name_note_checks(
         ("note sizes", partial(examine_notes.check_sizes, vault)),
         ("note names", partial(examine_notes.check_names, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
-        ("interrupted writes", partial(examine_leftovers.check_temporaries, vault, fix, now)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
         ("sessions", partial(check_sessions, vault, fix)),
         ("trust", partial(examine_notes.check_trust, vault)),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from vaultmem.errors import PendingError
-from vaultmem.storage.files import find_temporaries
+from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
 from vaultmem.storage.git.intent import Intent, Moves, drop_intent, has_intent, read_intent
 from vaultmem.storage.work_tree import order_moves, put_back
@@ -49,7 +49,7 @@ def recover(vault: Vault) -> None:
             return
         moves = _find_undone(vault, intent)
         undo_moves(vault, moves, intent.contents, intent.earlier)
-        _remove_temporaries(vault, intent)
+        _clear_leftovers(vault, intent)
         if vault.head() is not None:
             with contextlib.suppress(PendingError):  # The next commit or clean index sees to it.
                 vault.history.settle_index()
@@ -109,19 +109,11 @@ def _is_same(held: TreeEntry | None, wanted: TreeEntry | None) -> bool:
     return held.blob == wanted.blob and (wanted.mode not in REGULAR or held.mode == wanted.mode)
 
 
-def _remove_temporaries(vault: Vault, intent: Intent) -> None:
-    """Remove what an interrupted write left beside the files: all or the first part of a blob."""
-    folders = {PurePosixPath(path).parent for path in intent.moves}
-    left = [file for folder in folders for file in find_temporaries(vault.root, folder)]
-    if not left:
-        return
-    blobs = {entry.blob for pair in intent.moves.values() for entry in pair if entry is not None}
-    whole = [*intent.contents.values(), *_read_held(vault, blobs - intent.contents.keys()).values()]
-    for file in left:
-        with contextlib.suppress(OSError):
-            data = file.read_bytes()
-            if any(each.startswith(data) for each in whole):
-                file.unlink()
+def _clear_leftovers(vault: Vault, intent: Intent) -> None:
+    """Remove what an interrupted write left beside the files, in hidden folders too."""
+    for folder in {PurePosixPath(path).parent for path in intent.moves}:
+        for file in find_leftovers(vault.root / folder):
+            clear_leftover(file)
 
 
 def _read_held(vault: Vault, blobs: set[str]) -> dict[str, bytes]:

@@ -16,6 +16,7 @@ from vaultmem.services.reading.indexing import (
     remember_index,
     repair_index,
 )
+from vaultmem.services.reading.leftovers import clear_leftovers
 from vaultmem.services.reading.recovery import is_interrupted, recover
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
@@ -51,7 +52,9 @@ def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     if is_interrupted(vault):
         recover(vault)
     looked = time.time_ns()
-    scan = scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+    scan = _scan(vault)
+    if clear_leftovers(vault, scan):
+        looked, scan = time.time_ns(), _scan(vault)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
         with vault.lock(), no_collection():
             repair_index(vault)
@@ -114,6 +117,10 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
             finish_view(vault, known.values())
         if not vault.postpones_index:
             batch.write()
+
+
+def _scan(vault: Vault) -> Scan:
+    return scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
 
 
 class _Difference(NamedTuple):

@@ -17,6 +17,7 @@ from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import look, open_scorer
 from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, replace_file
 from vaultmem.vault import Vault
 
@@ -101,6 +102,8 @@ def _keep_in(vault: Vault, name: str, text: str) -> bool:
     """Make the block in somebody's file hold a pack; tell whether it had to be written."""
     file = _find_file(vault, name)
     path = PurePosixPath(file.name)
+    for left in find_leftovers(file.parent):  # No sync looks into that folder.
+        clear_leftover(left, is_held=False)
     try:
         current = read_file(file.parent, path)
         data = replace_block(current, text)

@@ -22,6 +22,7 @@ from vaultmem.storage.files import read_known
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.intent import Intent, Move, Moves, drop_intent, read_intent, write_intent
 from vaultmem.storage.journal import REMOVED
+from vaultmem.storage.replacing import has_to_stay
 from vaultmem.storage.work_tree import move_files
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ def moving(
     """
     with vault.lock():
         outer = read_intent(vault.state_folder) if is_under_way(vault) else None
-        if outer is None and not is_committed and len(moves) == 1:
-            move_files(vault.root, moves, contents)  # One file changes whole by itself.
+        if outer is None and not is_committed and len(moves) == 1 and _is_whole(vault, moves):
+            move_files(vault.root, moves, contents)
             yield
             return
         whole = {**_read_uncommitted(vault, moves), **contents}
@@ -137,6 +138,11 @@ def moving(
             mark_under_way(vault, outer is not None)
         if outer is None:
             drop_intent(vault.state_folder)
+
+
+def _is_whole(vault: Vault, moves: Moves) -> bool:
+    """Tell whether each file changes whole by itself, so that a kill leaves no half of it."""
+    return not any(has_to_stay(vault.root / path) for path in moves)
 
 
 def _undo(vault: Vault, outer: Intent | None, moves: Moves, contents: Mapping[str, bytes]) -> None:

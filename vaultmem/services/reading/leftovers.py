@@ -1,0 +1,27 @@
+"""Remove what killed processes left: files beside notes and in the state folder."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.asides import clear_leftover, find_leftovers
+from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.scan import Scan
+from vaultmem.vault import Vault
+
+
+def clear_leftovers(vault: Vault, scan: Scan) -> bool:
+    """Remove what interrupted writes left; tell whether a text of somebody's came to light.
+
+    While somebody else writes to the vault, that is for a later command.
+    """
+    for file in find_leftovers(vault.state_folder):
+        clear_leftover(file, is_held=False)
+    if not scan.leftovers:
+        return False
+    kept: list[Path | None] = []
+    with contextlib.suppress(VaultError, OSError), hold_lock(vault.state_folder / "lock", 0.0):
+        kept = [clear_leftover(vault.root / path) for path in scan.leftovers]
+    return any(kept)
