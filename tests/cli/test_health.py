@@ -173,10 +173,11 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
     assert found.code == 1
     assert hash_tree(root) == before
     lines = found.out.splitlines()
-    at = lines.index("problem  ignored files       generated or local, and not ignored by git: 2")
-    assert lines[at + 1 : at + 4] == [
+    at = lines.index("problem  ignored files       generated or local, and not ignored by git: 3")
+    assert lines[at + 1 : at + 5] == [
         "         /CONTEXT.md",
         "         /.trash/",
+        "         **/.vaultmem-*",
         "         remedy: add these lines to .gitignore, or run `vaultmem doctor --fix`",
     ]
     assert "problem  merge driver        git is told to merge notes with vaultmem, but not how" in (

@@ -45,7 +45,7 @@ def _escape(path: str) -> str:
 
 def _sample(line: str) -> str:
     """Return a path that a line means."""
-    bare = line.lstrip("/").replace("\\", "").replace("*", "")
+    bare = line.replace("\\", "").replace("*", "").lstrip("/")
     return f"{bare}x" if bare.endswith("/") else bare
 
 
