@@ -13,10 +13,14 @@ from vaultmem import Memory, Vault, promote_notes, remember, save_checkpoint, sy
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
 from vaultmem.services.history.blame import blame_note
+from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.history.explain import explain_text
+from vaultmem.services.history.trace import trace_note
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.edit_notes import change_tags
+from vaultmem.services.writing.pending import find_pending
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
@@ -113,6 +117,61 @@ def test_what_a_person_changed_of_an_uncommitted_note_is_theirs_and_the_rest_the
     assert authors["Ring the bell twice."] == "claude"
     assert authors["Four of them."] == "Maren Person"
     assert authors["agent: claude"] == "claude"
+
+
+@pytest.mark.parametrize("how", ["as it was", "edited", "amended", "pieces"])
+def test_an_agents_note_that_plain_git_commits_is_still_the_agents(
+    make_vault: Make, opened: Open, how: str
+) -> None:
+    root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
+    vault = opened(root, agent="claude", session="s-1")
+    path = remember(vault, Memory("Ring the bell twice.", title="Bell")).path
+    if how != "as it was":
+        _edit_by_hand(root / path)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "vault backup")
+    if how in {"amended", "pieces"}:
+        sync_vault(opened(root))
+    if how == "amended":
+        git(root, "commit", "-q", "--amend", "-m", "vault backup, again")
+    if how == "pieces":
+        _edit_by_hand(root / path, "Five of them.")
+        git(root, "commit", "-q", "-am", "more")
+    vault = opened(root)
+    sync_vault(vault)
+
+    blamed = {line.text: (line.who, line.session) for line in blame_note(vault, path).lines}
+    assert blamed["Ring the bell twice."] == ("claude", "s-1")
+    assert blamed.get("Four of them.", ("Maren Person", "")) == ("Maren Person", "")
+    assert blamed.get("Five of them.", ("Maren Person", "")) == ("Maren Person", "")
+    grounds = explain_text(vault, "ring the bell")
+    assert {step.who for step in grounds[0].steps} == {who for who, _ in blamed.values()}
+    log = list_commits(vault, CommitFilter(agents=frozenset(["claude"]))).commits
+    assert [(each.author, each.shown) for each in log] == [("Maren Person", "claude")]
+    versions = trace_note(vault, path).versions
+    assert versions[-1].who == "claude"
+    if how == "pieces":
+        assert versions[0].who == "Maren Person"
+    shown = run_here("show", log[0].commit, cwd=root).out
+    assert "claude" in shown
+    assert not vault.journal.agents_paths()
+    assert git(root, "notes", "--ref=vaultmem", "show", log[0].commit).count("\n") == 0
+    assert find_pending(vault).files == {}
+
+
+def test_what_somebody_planted_as_notes_stops_nothing(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
+    line = '{"path": "notes/old.md", "lines": "1-x,-,99999999999", "agent": "a", "session": 1}'
+    planted = f"\0\0{line}\n{'[' * 100_000}\n[]\nnull\n\x1b[31m\n\ud800"
+    blob = git(
+        root, "hash-object", "-w", "--stdin", stdin=planted.encode("utf-8", "replace").decode()
+    )
+    git(root, "notes", "--ref=vaultmem", "add", "-C", blob, "HEAD")
+    vault = opened(root)
+    sync_vault(vault)
+
+    assert {line.who for line in blame_note(vault, "notes/old.md").lines} == {"Maren Person"}
+    assert trace_note(vault, "notes/old.md").versions[0].commit is not None
 
 
 def test_what_was_taken_out_by_hand_and_looks_like_a_key_is_in_no_commit(

@@ -81,7 +81,7 @@ def status(
     if found.git is not None and found.git.events:
         say()
         for commit in found.git.events:
-            rest = f"  {short_time(commit)}  {commit.author[:16]:<16}  {commit.subject}"
+            rest = f"  {short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
             say_painted(commit.commit[:7], "yellow", rest)
 
 

@@ -74,7 +74,7 @@ def log(
         emit_json(log_json(found))
         return
     for commit in found.commits:
-        rest = f"  {short_time(commit)}  {commit.author[:16]:<16}  {commit.subject}"
+        rest = f"  {short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
         say_painted(commit.commit[:7], "yellow", rest)
     if found.is_cut:
         say(_CUT)
@@ -192,7 +192,7 @@ def _say_commit(shown: ShownCommit) -> None:
     merged = f"of {' and '.join(parents)}; compared with {parents[0]}" if parents[1:] else ""
     facts = {
         "who": f"{commit.author} <{commit.email}>",
-        "agent": commit.agent,
+        "agent": commit.who if commit.wrote else commit.agent,
         "when": commit.time,
         "event": commit.event,
         "session": commit.session,

@@ -42,7 +42,7 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
     found = list_commits(vault, wanted, given.get("limit", 20), _find_path(vault, given))
     rows, cut = fit_rows(found.commits, lambda each: str(commit_json(each)))
     lines = [
-        f"{each.commit[:7]}  {each.time[:16]}  {one_line(each.author)}  {one_line(each.subject)}"
+        f"{each.commit[:7]}  {each.time[:16]}  {one_line(each.shown)}  {one_line(each.subject)}"
         for each in rows
     ]
     return _answer(lines, "log", list(map(commit_json, rows)), cut, "No event is like that.")
@@ -68,7 +68,7 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
     rows, cut = fit_rows(data["operations"], str)
     commit = shown.commit
     lines = [
-        f"{commit.commit}  {commit.time}  {one_line(commit.author)}",
+        f"{commit.commit}  {commit.time}  {one_line(commit.shown)}",
         one_line(commit.subject),
         *map(_describe_operation, rows),
     ]

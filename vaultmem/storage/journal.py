@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from vaultmem.storage.state import StateDatabase
@@ -29,6 +30,14 @@ class Draft(NamedTuple):
     author: Author
     blob: str
     data: bytes
+
+
+def choose_draft(drafts: Sequence[Draft], data: bytes) -> Draft | None:
+    """Return the one that is most alike; the last write may not have come about."""
+    lines = Counter(data.split(b"\n"))
+    return min(
+        drafts, key=lambda each: (Counter(each.data.split(b"\n")) - lines).total(), default=None
+    )
 
 
 class Journal:
@@ -70,6 +79,11 @@ class Journal:
             (path,),
         )
         return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
+
+    def agents_paths(self) -> set[str]:
+        """Return the paths to which agents wrote what no commit of ours has."""
+        rows = self._state.query("SELECT DISTINCT path FROM journal WHERE agent <> ''")
+        return {path for (path,) in rows}
 
     def clear(self, paths: list[str]) -> None:
         """Forget the writes to paths that are committed now."""

@@ -19,7 +19,7 @@ from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import Commit, find_ends, read_commits
 from vaultmem.storage.git.trees import find_entry
-from vaultmem.storage.journal import Author
+from vaultmem.storage.journal import Author, choose_draft
 from vaultmem.vault import Vault
 
 
@@ -37,7 +37,7 @@ def tell_removal(vault: Vault, address: str) -> str:
     why = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
     name = commit.commit[:7]
     return (
-        f"{trace.path}: {commit.who} removed it on {commit.time[:10]} in {name}: {why}; "
+        f"{trace.path}: {gone.who} removed it on {commit.time[:10]} in {name}: {why}; "
         f"`vaultmem restore {trace.path} --at {name}~` brings it back"
     )
 
@@ -176,31 +176,33 @@ def _make_blame(
     shown = origins[first - 1 : last]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     texts = split_text(data)
-    writers = _find_writers(vault, path, blob, texts) if None in shown else []
+    writers = _find_writers(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
     lines = []
     for number, (text, origin) in enumerate(
         zip(texts[first - 1 : last], shown, strict=True), first
     ):
         made = commits[origin.commit] if origin is not None else None
-        if made is None:
+        if origin is None or made is None:
             writer = writers[number - 1]
             who = (writer.agent or person, writer.agent, writer.session)
         else:
-            who = (made.who, made.agent, made.session)
+            who = made.find_writer(origin.path, origin.number)
         lines.append(BlamedLine(number, _as_text(text), made, *who))
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
 
 
-def _find_writers(vault: Vault, path: str, blob: str, lines: Sequence[str]) -> list[Author]:
+def _find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
     """Return for each line of what is on disk who wrote it, if no commit has it.
 
     A person may have edited what an agent wrote: then the lines that both have are the agent's.
     """
+    lines = split_text(data)
     written = vault.journal.find_author(path, blob)
     writers = [written or Author("")] * len(lines)
-    for draft in vault.journal.find_drafts(path)[:1] if written is None else ():
+    draft = choose_draft(vault.journal.find_drafts(path), data) if written is None else None
+    if draft is not None:
         for _, start, length in match_lines(split_text(draft.data), lines):
             writers[start : start + length] = [draft.author] * length
     return writers

@@ -80,7 +80,7 @@ class CommitFilter(NamedTuple):
     """Which commits are wanted, by their trailers and time (seconds since the epoch).
 
     Of each set one has to fit; an empty set lets all through. Without `everything` a commit needs
-    a Vault-Event.
+    a Vault-Event, or what an agent wrote.
     """
 
     events: frozenset[str] = frozenset()
@@ -92,18 +92,18 @@ class CommitFilter(NamedTuple):
 
     def admits(self, commit: Commit) -> bool:
         """Tell whether a commit is wanted."""
-        if not commit.event and not self.everything:
+        if not commit.event and not commit.wrote and not self.everything:
             return False
         if self.since is not None and commit.at < self.since:
             return False
         if self.until is not None and commit.at > self.until:
             return False
         wanted = (
-            (self.events, commit.event),
-            (self.agents, commit.agent),
-            (self.sessions, commit.session),
+            (self.events, {commit.event}),
+            (self.agents, {commit.agent, *(each.agent for each in commit.wrote)}),
+            (self.sessions, {commit.session, *(each.session for each in commit.wrote)}),
         )
-        return all(value in allowed for allowed, value in wanted if allowed)
+        return all(values & allowed for allowed, values in wanted if allowed)
 
 
 class Log(NamedTuple):

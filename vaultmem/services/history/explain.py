@@ -94,18 +94,16 @@ def _make_ground(
 
 def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:
     """Return the distinct origins of lines, oldest first, what is not committed last."""
-    groups: dict[str, list[BlamedLine]] = {}
+    steps: dict[tuple[str, str, str], list[ChangeStep]] = {}
     for line in lines:
-        groups.setdefault(line.commit.commit if line.commit else "", []).append(line)
-    steps = {
-        commit: ChangeStep(
-            group[0].commit, group[0].who, group[0].agent, group[0].session, len(group)
-        )
-        for commit, group in groups.items()
-    }
-    made = [step.commit for step in steps.values() if step.commit is not None]
-    order = [commit.commit for commit in sort_commits(history, made)]
-    return tuple(steps[commit] for commit in (*order, *({""} & steps.keys())))
+        commit = line.commit.commit if line.commit else ""
+        step = ChangeStep(line.commit, line.who, line.agent, line.session, 1)
+        steps.setdefault((commit, line.agent or line.who, line.session), []).append(step)
+    summed = [group[0]._replace(lines=len(group)) for group in steps.values()]
+    made = [step.commit for step in summed if step.commit is not None]
+    order = {commit.commit: place for place, commit in enumerate(sort_commits(history, made))}
+    last = len(order)
+    return tuple(sorted(summed, key=lambda s: order[s.commit.commit] if s.commit else last))
 
 
 def _find_successors(vault: Vault, notes: Iterable[Note]) -> dict[str, list[str]]:

@@ -62,8 +62,13 @@ def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> 
     found = found[: limit or None]
     operations = compare_files(vault, (change for _, change in found))
     versions = [
-        Version(each, operation, each.who, each.agent, each.session, each.commit in ends)
-        for (each, _), operation in zip(found, operations, strict=True)
+        Version(
+            each,
+            operation,
+            *each.find_writer(vault.history.prefix + change.path),
+            is_end=each.commit in ends,
+        )
+        for (each, change), operation in zip(found, operations, strict=True)
     ]
     return Trace(path, tuple(versions if pending is None else [pending, *versions]))
 

@@ -268,6 +268,10 @@ def _learn_commit_dates(vault: Vault) -> None:
     if not commit:
         return
     history = vault.history
+    if vault.journal.agents_paths():
+        from vaultmem.services.reading.attribute import keep_attribution
+
+        keep_attribution(vault, history.find_brought(commit, before))
     if before and not history.refs.is_ancestor(before, commit):
         before = ""  # Another branch was checked out: it has a history of its own.
     dates = history.commit_dates(commit, before)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_an
 from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
-from vaultmem.storage.journal import REMOVED, Author, Draft
+from vaultmem.storage.journal import REMOVED, Author, Draft, choose_draft
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
@@ -93,18 +92,13 @@ def _find_draft(vault: Vault, path: str, data: bytes, entry: TreeEntry | None) -
 
     What looks like a credential there, and was taken out, is not brought back.
     """
-    now = data.split(b"\n")
     drafts = [
         draft
         for draft in vault.journal.find_drafts(path)
         if not (entry and entry.blob == draft.blob)
         and not find_leaks(vault, {path: ("100644", draft.data)})
     ]
-    return min(drafts, key=lambda each: _count_gone(each.data.split(b"\n"), now), default=None)
-
-
-def _count_gone(old: Sequence[bytes], new: Sequence[bytes]) -> int:
-    return sum((Counter(old) - Counter(new)).values())
+    return choose_draft(drafts, data)
 
 
 def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:

@@ -15,10 +15,15 @@ _HEADER = re.compile(r"([0-9a-f]{40}) ([0-9]+) ([0-9]+)(?: [0-9]+)?")
 
 
 class LineOrigin(NamedTuple):
-    r"""A line without its `\n`, and the commit that wrote it; no UTF-8 is lone surrogates."""
+    r"""A line without its `\n`, and the commit that wrote it; no UTF-8 is lone surrogates.
+
+    `path` (inside the repository) and `number` (1-based) are the line's in that commit.
+    """
 
     commit: str
     text: str
+    path: str
+    number: int
 
 
 def blame_file(history: History, commit: str, path: str) -> list[LineOrigin]:
@@ -32,12 +37,15 @@ def blame_file(history: History, commit: str, path: str) -> list[LineOrigin]:
         *(commit, "--", history.prefix + path),
     )
     origins: list[LineOrigin] = []
-    at = ""
+    at, number = "", 0
+    paths: dict[str, str] = {}  # Told again only where a commit has lines of several.
     for line in out.split("\n"):
         if line.startswith("\t"):
-            origins.append(LineOrigin(at, line[1:]))
+            origins.append(LineOrigin(at, line[1:], paths.get(at, ""), number))
+        elif line.startswith("filename "):
+            paths[at] = line.removeprefix("filename ")
         elif header := _HEADER.fullmatch(line):
-            at = header[1]
+            at, number = header[1], int(header[2])
     return origins
 
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.storage.git.attribution import NOTES_REF, Wrote, parse_attribution
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.trees import RAW, Words, take_changes
 from vaultmem.storage.git.vault_history import History
 
-_FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b")
+_FIELDS = ("%H", "%P", "%T", "%cI", "%ct", "%an", "%ae", "%s", "%b", "%N")
 
 #: Name and value of each trailer, divided by a line end, which git takes out of both.
 _TRAILERS = "%(trailers:only,unfold,separator=%x00,key_value_separator=%x0A)"
@@ -24,6 +25,7 @@ _LOG = (
         "-z",
         "--no-show-signature",
         "--no-notes",
+        f"--notes={NOTES_REF}",
         "--no-decorate",
         "--no-color",
         "--encoding=UTF-8",
@@ -38,7 +40,8 @@ class Commit(NamedTuple):
     """A commit: `time` is ISO 8601 with the committer's time zone, `at` seconds since the epoch.
 
     `body` is the message without its subject, trailers included. Trailers that the message does
-    not have are empty; of several with one name the last counts.
+    not have are empty; of several with one name the last counts. `wrote` is what agents wrote of
+    what somebody else committed; `agent` and `session` are theirs then, if it was one.
     """
 
     commit: str
@@ -57,11 +60,30 @@ class Commit(NamedTuple):
     confidence: str
     tool_call: str
     has_trailers: bool
+    wrote: tuple[Wrote, ...] = ()
 
     @property
     def who(self) -> str:
-        """The agent where one is named, else the author."""
-        return self.agent or self.author
+        """The agent where one is named, or several, else the author."""
+        agents = dict.fromkeys(each.agent for each in self.wrote)
+        return self.agent or ", ".join(agents) or self.author
+
+    @property
+    def shown(self) -> str:
+        """Who a list of commits names: the agents whose words somebody committed, or the author."""
+        return self.who if self.wrote else self.author
+
+    def find_writer(self, path: str, line: int = 0) -> tuple[str, str, str]:
+        """Return who wrote a file (its path inside the repository), or a line of it (1-based).
+
+        That is the name that is shown, the agent and its session, both empty for a person.
+        """
+        for each in self.wrote:
+            if each.path == path and (not line or each.has_line(line)):
+                return each.agent, each.agent, each.session
+        if self.wrote:
+            return self.author, "", ""
+        return self.who, self.agent, self.session
 
     @property
     def prose(self) -> str:
@@ -160,7 +182,7 @@ def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[File
 
 
 def _take_commit(words: Words) -> Commit:
-    commit, parents, tree, time, at, author, email, subject, body = (
+    commit, parents, tree, time, at, author, email, subject, body, note = (
         read_escapes(words.take().strip()) for _ in _FIELDS
     )
     trailers: dict[str, str] = {}
@@ -169,15 +191,18 @@ def _take_commit(words: Words) -> Commit:
     while words.next and "\n" in words.next and not words.next.startswith("\n"):
         name, _, value = read_escapes(words.take()).partition("\n")
         trailers[name.strip().lower()] = value.strip()
+    wrote = () if trailers.get("agent-id") else parse_attribution(note)
+    one = wrote[0] if len({each[2:4] for each in wrote}) == 1 else None
     return Commit(
         *(commit, tuple(parents.split()), tree, time, int(at), author, email, subject, body),
         event=trailers.get("vault-event", ""),
-        agent=trailers.get("agent-id", ""),
-        session=trailers.get("session-id", ""),
+        agent=trailers.get("agent-id", one.agent if one else ""),
+        session=trailers.get("session-id", one.session if one else ""),
         intent=trailers.get("intent", ""),
         confidence=trailers.get("confidence", ""),
         tool_call=trailers.get("tool-call", ""),
         has_trailers=bool(trailers),
+        wrote=wrote,
     )
 
 
@@ -202,5 +227,5 @@ def _stream(history: History, *arguments: str) -> Iterator[str]:
         for word in words:
             yield word.decode("utf-8", "surrogateescape")
     complaint = process.stderr.read().decode("utf-8", "replace")
-    if process.proc.wait():
-        raise VaultError(f"git log failed: {next(iter(complaint.splitlines()), 'no reason')}")
+    if process.proc.wait():  # The last line: that there are no notes yet is said before.
+        raise VaultError(f"git log failed: {next(iter(complaint.splitlines()[::-1]), 'no reason')}")

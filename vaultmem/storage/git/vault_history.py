@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from vaultmem.core.paths import is_text
 from vaultmem.errors import VaultError
@@ -30,6 +31,18 @@ from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
+
+
+class Brought(NamedTuple):
+    """The bytes that a commit brought to a path ("" if it removed them), and the commit's time.
+
+    The time is in seconds since the epoch.
+    """
+
+    path: str
+    blob: str
+    commit: str
+    at: int
 
 
 class History:
@@ -117,18 +130,26 @@ class History:
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
     def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
-        """Return when a commit last wrote each (path, blob) of the vault whose name is text.
+        """Return when a commit last wrote each (path, blob); as for `find_brought`."""
+        dates: dict[tuple[str, str], int] = {}
+        for path, blob, _, at in self.find_brought(commit, since):
+            if blob:
+                dates[path, blob] = max(at, dates.get((path, blob), at))
+        return dates
 
-        Only commits of `commit` that are not in `since` are read; seconds since the epoch.
+    def find_brought(self, commit: str, since: str) -> list[Brought]:
+        """Return what commits brought to the vault's paths whose names are text, newest first.
+
+        Only commits of `commit` that are not in `since` are read.
         """
         known = since and self.git.run("cat-file", "-t", since, check=False) == "commit"
         span = [commit, f"^{since}"] if known else [commit]
         where = ["--", self.prefix] if self.prefix else []
         out = self.git.run(
             *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
-            *("--no-ext-diff", "--no-textconv", "--format=%x01%ct", *span, *where),
+            *("--no-ext-diff", "--no-textconv", "--format=%x01%ct %H", *span, *where),
         )
-        return _parse_dates(out, self.prefix)
+        return _parse_brought(out, self.prefix)
 
     def write_commits(
         self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
@@ -201,18 +222,19 @@ def _refuse_broken(root: Path) -> None:
         )
 
 
-def _parse_dates(out: str, prefix: str) -> dict[tuple[str, str], int]:
-    dates: dict[tuple[str, str], int] = {}
-    at = 0
+def _parse_brought(out: str, prefix: str) -> list[Brought]:
+    found: list[Brought] = []
+    at, commit = 0, ""
     parts = iter(out.split("\0"))
     for part in parts:
         part = part.strip("\n")
         if part.startswith("\x01"):
-            at = int(part[1:].split("\n")[0])
+            time, _, commit = part[1:].partition("\n")[0].partition(" ")
+            at = int(time)
             part = part.partition("\n")[2].strip("\n")
         if part.startswith(":"):
             parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
-            pair = (next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1])
-            if is_text(pair[0]):
-                dates[pair] = max(at, dates.get(pair, at))
-    return dates
+            path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
+            if is_text(path):
+                found.append(Brought(path, blob.strip("0") and blob, commit, at))
+    return found

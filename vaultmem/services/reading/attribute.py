@@ -1,0 +1,62 @@
+"""Keep who wrote what plain git committed: a backup plugin, `git commit -am`.
+
+The journal knows which bytes an agent wrote. A commit of somebody else that has them, or has them
+with a person's edit, gets a note of git's that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vaultmem.core.delta.lines import match_lines
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.storage.git.attribution import Wrote, write_attribution
+from vaultmem.storage.git.log import read_commits
+from vaultmem.storage.git.vault_history import Brought
+from vaultmem.storage.journal import REMOVED, choose_draft
+from vaultmem.vault import Vault
+
+
+def keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
+    """Note which of these files (newest first) that commits brought have an agent's words."""
+    journalled = vault.journal.agents_paths()
+    found: dict[str, list[Wrote]] = {}
+    last: dict[str, str] = {}
+    for each in reversed(brought if journalled else ()):
+        if each.path in journalled and (wrote := _find_wrote(vault, each)):
+            found.setdefault(each.commit, []).append(wrote)
+            last[each.path] = each.blob
+    if not found:
+        return
+    commits = read_commits(vault.history, found)
+    for commit, wrotes in found.items():
+        if not commits[commit].agent:  # Else it says by itself who wrote it.
+            write_attribution(vault.history, commit, wrotes)
+    _forget_settled(vault, last)
+
+
+def _find_wrote(vault: Vault, each: Brought) -> Wrote | None:
+    path = vault.history.prefix + each.path
+    if author := vault.journal.find_author(each.path, each.blob):
+        return Wrote(path, "", *author) if author.agent else None
+    try:
+        data = vault.history.objects.read(each.blob)[1] if each.blob else b""
+    except NoteNotFoundError:
+        return None
+    draft = choose_draft(vault.journal.find_drafts(each.path), data)
+    if draft is None:
+        return None
+    matches = match_lines(_split(draft.data), _split(data))
+    spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
+    return Wrote(path, spans, *draft.author) if spans else None
+
+
+def _split(data: bytes) -> list[str]:
+    return data.decode("utf-8", "surrogateescape").split("\n")
+
+
+def _forget_settled(vault: Vault, blobs: Mapping[str, str]) -> None:
+    """Clear the journal of what is committed as it is on disk."""
+    known = vault.manifest.files(list(blobs))
+    now = {path: known[path].blob if path in known else REMOVED for path in blobs}
+    vault.journal.clear([path for path, blob in blobs.items() if now[path] == blob])
