@@ -327,7 +327,7 @@ def test_row_24_a_credential_is_not_committed_and_its_place_is_named(
     write_notes(root, {"notes/leak.md": f"# a\n\nkey {key}\n"})
     head = git(root, "rev-parse", "HEAD")
 
-    with pytest.raises(RefusedError, match=r"notes/leak\.md:3: AWS") as refusal:
+    with pytest.raises(RefusedError, match=r"notes/leak\.md:3: aws-access-token") as refusal:
         save_checkpoint(opened(root), "x")
 
     assert key not in str(refusal.value)
@@ -354,7 +354,7 @@ def test_row_24_a_promote_never_commits_a_credential_that_lies_elsewhere(
 
     done = promote_notes(vault, ["c"])
 
-    assert "AWS access key" in done.report.skipped["notes/leak.md"]
+    assert "aws-access-token" in done.report.skipped["notes/leak.md"]
     assert key not in str(done.report.skipped)
     assert git(root, "log", "--all", "-S", key, "--format=%h") == ""
 

@@ -23,7 +23,9 @@ from vaultmem.vault import Vault
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
 
-PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
+PRIVATE_KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow" + "IBAAKC" * 9 + "\n-----END RSA PRIVATE KEY-----"
+)
 AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
 
 

@@ -111,7 +111,7 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 
 def _set_property(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
     """Set or remove a property that is the agent's to set; return the note's new blob id."""
-    from vaultmem.core.secrets import find_secrets
+    from vaultmem.core.secrets.scan import find_secrets
     from vaultmem.services.reading.read_notes import read_note
     from vaultmem.services.writing.edit_notes import GUARDED, set_note_property
 
@@ -162,7 +162,7 @@ def _check_shown(note: Note) -> None:
 
 def _replace_text(note: Note, given: dict[str, Any], vault: Vault) -> str:
     """Return a note's text with one place of its body replaced."""
-    from vaultmem.core.secrets import find_secrets
+    from vaultmem.core.secrets.scan import find_secrets
     from vaultmem.services.writing.edit_notes import check_rewrite
 
     old, new, blob = given.get("old_text", ""), given.get("new_text"), given.get("blob", "")

@@ -143,7 +143,8 @@ def test_credentials_are_left_out_and_nothing_is_committed(make_vault: Make, ope
     (root / ".gitignore").unlink()
     vault = opened(root, agent="claude")
     start_session(vault, NewSession("s-1"))
-    key = "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"
+    body = "abcDEF123+" * 6
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n{body}\n-----END RSA PRIVATE KEY-----"
     aws = "AKIA" + "ABCDEFGHIJKLMNOP"
 
     add_turns(vault, "s-1", [Turn("user", f"before\n{key}\nthe id is {aws}\nafter")])

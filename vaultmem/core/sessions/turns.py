@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from vaultmem.core.json_values import as_named
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.token_count import count_tokens
 
 #: Characters of text in one line; longer turns are divided.
@@ -118,15 +118,20 @@ def join_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Turn]]:
 
 def leave_out_secrets(text: str) -> str:
     """Return text in which a remark replaces each line that looks like a credential."""
-    found = {each.line: each.rule for each in find_secrets(text)}
+    found = {
+        number: each.rule
+        for each in find_secrets(text)
+        for number in range(each.line, each.line + text.count("\n", each.start, each.end) + 1)
+    }
     if not found:
         return text
     kept: list[str] = []
     in_key = False
     for number, line in enumerate(text.split("\n"), 1):
         if number in found:
-            kept.append(f"(left out: it looks like a credential, {found[number]})")
-            in_key = found[number] == "private key" and not _END_OF_KEY.search(line)
+            if found.get(number - 1) != found[number]:
+                kept.append(f"(left out: it looks like a credential, {found[number]})")
+            in_key = found[number] == "private-key" and not _END_OF_KEY.search(line)
         elif not in_key:
             kept.append(line)
         elif _END_OF_KEY.search(line):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.notes.frontmatter import read_frontmatter
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.storage.git.blame import blame_file
 from vaultmem.storage.git.log import Commit, read_commits
 from vaultmem.storage.git.trees import find_entry

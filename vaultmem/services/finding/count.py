@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.storage.signals import Call, SignalStore, append, is_large

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold_name, is_note_path
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.history.commits import locate_note, resolve_commit
 from vaultmem.services.reading.read_notes import names_in

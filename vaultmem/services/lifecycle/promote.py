@@ -10,7 +10,7 @@ from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import Mover, State, check_transition
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import read_note, resolve_address

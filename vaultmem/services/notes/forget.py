@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.notes.values import read_timestamp
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.look import find_branch

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue, format_property
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault

@@ -16,7 +16,7 @@ from vaultmem.core.priming import (
     plan_priming,
     split_document,
 )
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch, look_at
 from vaultmem.services.reading.read_notes import read_note

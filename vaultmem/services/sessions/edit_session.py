@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session

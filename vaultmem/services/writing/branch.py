@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.writing.change import Change, Step, Written

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
 from vaultmem.services.writing.pending import (

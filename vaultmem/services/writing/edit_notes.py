@@ -9,7 +9,7 @@ from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event

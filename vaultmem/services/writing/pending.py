@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.secrets import find_secrets
+from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode

@@ -1,0 +1,193 @@
+"""Rules for credentials as values: ours, from `rules.toml`, and those of a `.gitleaks.toml`."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vaultmem.errors import VaultError
+
+SETTINGS_NAME = ".gitleaks.toml"
+
+#: A key and its value in a line, which is how `rules.toml` is written.
+_LINE = re.compile(r"^(\w+) = (.+)$", re.MULTILINE)
+_LITERAL = re.compile(r"'''(.*?)'''")
+_POSIX_CLASS = re.compile(r"\[:\^?[a-z]+:\]")
+
+
+class Allowlist(NamedTuple):
+    """What is no credential after all: by path, by a part of the text, or by a word in it.
+
+    `target` is what `regexes` are searched in: the secret, the match or the line. `rules` are those
+    that it is for, all if empty. With `needs_all`, each kind that is given must apply.
+    """
+
+    paths: tuple[str, ...] = ()
+    regexes: tuple[str, ...] = ()
+    stopwords: tuple[str, ...] = ()
+    target: str = "secret"
+    needs_all: bool = False
+    rules: tuple[str, ...] = ()
+
+
+class Rule(NamedTuple):
+    """A credential's form; `entropy` is what the secret must exceed, in bits a character.
+
+    `group` is the regex's group that is the secret, 0 the first that matched, else all. A rule
+    without a regex is for files whose `path` it matches.
+    """
+
+    id: str
+    regex: str = ""
+    keywords: tuple[str, ...] = ()
+    entropy: float = 0.0
+    group: int = 0
+    path: str = ""
+    allowlists: tuple[Allowlist, ...] = ()
+
+
+class Rules(NamedTuple):
+    """Rules and what they pass over; `ignored` are places, `path:rule:line`."""
+
+    rules: tuple[Rule, ...]
+    allowlists: tuple[Allowlist, ...] = ()
+    ignored: frozenset[str] = frozenset()
+
+
+class Settings(NamedTuple):
+    """What a vault adds to the rules and takes from them."""
+
+    rules: tuple[Rule, ...] = ()
+    allowlists: tuple[Allowlist, ...] = ()
+    disabled: frozenset[str] = frozenset()
+
+    @property
+    def has_regexes(self) -> bool:
+        """Tell whether there is any, for a foreign regex may take for ever."""
+        return bool(self.rules or any(each.regexes or each.paths for each in self.allowlists))
+
+
+@cache
+def read_rules() -> Rules:
+    """Return our own rules. A parser of TOML would take longer than the scan of a note."""
+    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    rules, _, allowlists = text.partition("[[allowlists]]")
+    return Rules(
+        tuple(_make_rule(_read_lines(each)) for each in rules.split("[[rules]]")[1:]),
+        tuple(_make_allowlist(_read_lines(each)) for each in allowlists.split("[[allowlists]]")),
+    )
+
+
+def extend_rules(settings: Settings, ignored: Iterable[str] = ()) -> Rules:
+    """Return our own rules with what a vault adds to them and takes from them."""
+    ours = read_rules()
+    named = {*settings.disabled, *(rule.id for rule in settings.rules)}
+    return Rules(
+        (*(rule for rule in ours.rules if rule.id not in named), *settings.rules),
+        (*ours.allowlists, *settings.allowlists),
+        frozenset(ignored),
+    )
+
+
+def parse_settings(text: str) -> Settings:
+    """Read the text of a `.gitleaks.toml`; our rules hold whether it wants the defaults or not.
+
+    Raises:
+        VaultError: it is no TOML, or a rule is none that can be used here, which is named.
+    """
+    import tomllib
+
+    try:
+        whole = tomllib.loads(text.removeprefix("\ufeff"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise VaultError(f"{SETTINGS_NAME}: not TOML ({error}); correct it") from None
+    try:
+        return Settings(
+            tuple(_make_rule(each) for each in whole.get("rules", ()) if _is_used(each)),
+            tuple(_list_allowlists(whole)),
+            frozenset(_texts(whole.get("extend", {}), "disabledRules")),
+        )
+    except (TypeError, ValueError, AttributeError) as error:
+        raise VaultError(f"{SETTINGS_NAME}: not as gitleaks has it ({error}); correct it") from None
+
+
+def compile_regex(regex: str) -> re.Pattern[str]:
+    """Return a regex of RE2, which gitleaks uses, as Python's; most are the same.
+
+    Raises:
+        ValueError: Python's has nothing like it.
+    """
+    if _POSIX_CLASS.search(regex):
+        raise ValueError("Python has no [:class:]; write its characters out")
+    try:
+        return _compile(re.sub(r"(?<!\\)((?:\\\\)*)\\z", r"\1\\Z", regex))
+    except (re.error, OverflowError, RecursionError) as error:
+        hint = "; write (?i:...)" if "global flags" in str(error) else ""
+        raise ValueError(f"Python cannot read it: {error}{hint}") from None
+
+
+@cache
+def _compile(regex: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(regex)
+
+
+def _read_lines(chunk: str) -> dict[str, Any]:
+    """Return the keys of a table of `rules.toml`; texts are in ''' or as in JSON."""
+    found = {}
+    for name, value in _LINE.findall(chunk):
+        literals = _LITERAL.findall(value)
+        found[name] = (
+            (literals if value[0] == "[" else literals[0]) if literals else json.loads(value)
+        )
+    return found
+
+
+def _is_used(given: Mapping[str, Any]) -> bool:
+    return not given.get("skipReport")
+
+
+def _make_rule(given: Mapping[str, Any]) -> Rule:
+    name = str(given.get("id", ""))
+    rule = Rule(
+        name,
+        str(given.get("regex", "")),
+        tuple(word.lower() for word in _texts(given, "keywords")),
+        float(given.get("entropy", 0)),
+        int(given.get("secretGroup", 0)),
+        str(given.get("path", "")),
+        tuple(_list_allowlists(given)),
+    )
+    if not name or not (rule.regex or rule.path):
+        raise ValueError(f'the rule "{name}" needs an id, and a regex or a path')
+    return rule
+
+
+def _list_allowlists(given: Mapping[str, Any]) -> Iterable[Allowlist]:
+    both = ([given["allowlist"]] if "allowlist" in given else []), given.get("allowlists", ())
+    return (_make_allowlist(each) for found in both for each in found)
+
+
+def _make_allowlist(given: Mapping[str, Any]) -> Allowlist:
+    """Return an allowlist. Its commits are left out: what is in one is not looked at again."""
+    return Allowlist(
+        _texts(given, "paths"),
+        _texts(given, "regexes"),
+        tuple(word.lower() for word in _texts(given, "stopwords")),
+        str(given.get("regexTarget") or "secret"),
+        str(given.get("condition", "")).upper() in {"AND", "&&"},
+        _texts(given, "targetRules"),
+    )
+
+
+def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = given.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError(f'"{name}" is no list of texts')
+    return tuple(found)
