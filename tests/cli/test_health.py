@@ -114,7 +114,7 @@ def test_a_watcher_keeps_context_equal_to_pack_and_whole(watched: Path, run_cli:
 
 
 def test_status_is_aligned_and_its_json_complete(make_vault: Make, run_cli: RunCli) -> None:
-    root = make_vault({**NOTES, "notes/latin.md": b"\xe9"})
+    root = make_vault({**NOTES, "notes/binary.md": b"\0"})
     write_notes(root, {"notes/tide.md": "# Tide\n\nLow.\n", "a\x1b[31m.txt": "x\n"})
     before = hash_tree(root)
     done = run_cli("--agent", "claude", "status", "--session", "s1", cwd=root)

@@ -38,10 +38,19 @@ def test_files_pinned_by_name_are_pinned_at_the_root_alone() -> None:
     assert make_note("---\npinned: yes\n---\n").pinned
 
 
-@pytest.mark.parametrize("data", [b"a\0b", b"\xff\xfe", "größe".encode("latin-1"), b"\xed\xa0\x80"])
+@pytest.mark.parametrize("data", [b"a\0b", b"\xe9\0", b"\xff\xfea\0\0\0", "größe".encode("utf-32")])
 def test_bytes_that_are_not_text_are_no_note(data: bytes) -> None:
     with pytest.raises(UnreadableNoteError):
         parse_note(PurePosixPath("x.md"), data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_note_that_is_not_utf8_is_read_and_says_so(encoding: str) -> None:
+    text = "---\ntitle: Größe\nstate: quarantined\n---\n# Größe\n"
+    note = parse_note(PurePosixPath("x.md"), text.encode(encoding))
+    assert (note.title, note.state, note.text) == ("Größe", State.QUARANTINED, text)
+    assert note.encoding == {"utf-16": "UTF-16", "latin-1": "Windows-1252"}[encoding]
+    assert "save it as UTF-8" in note.warnings[0]
 
 
 @pytest.mark.parametrize(

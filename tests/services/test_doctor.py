@@ -70,10 +70,18 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
     assert hash_tree(root) == before
 
 
+def test_a_note_that_is_not_utf8_is_named_with_its_remedy(make_vault: Make, opened: Open) -> None:
+    root = make_vault({**NOTES, "notes/x.md": b"caf\xe9\n"})
+    check = find_only(opened(root), "notes", fix=True)
+    assert check.verdict is Verdict.WARNING
+    assert "notes/x.md: its text is Windows-1252" in check.paths[0]
+    assert "iconv -f Windows-1252 -t UTF-8" in check.paths[0]
+    assert (root / "notes/x.md").read_bytes() == b"caf\xe9\n"
+
+
 @pytest.mark.parametrize(
     ("notes", "name", "told"),
     [
-        ({"notes/x.md": b"caf\xe9\n"}, "notes", "notes/x.md: it is not UTF-8 (byte 3)"),
         ({"notes/x.md": b"a\0b"}, "notes", "NUL"),
         ({"notes/x.md": "a" * 1_100_000}, "note sizes", "notes/x.md"),
         (

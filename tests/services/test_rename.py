@@ -32,7 +32,7 @@ NOTES: dict[str, str | bytes] = {
     "notes/b/other.md": LINKING,
     "notes/b/more.md": "[x](../a/old.md#H) and ![[notes/a/old.md]]\n",
     "notes/b/rule.md": "---\nkind: policy_rule\nstate: active\n---\nAs [[old]] says.\n",
-    "notes/latin.md": b"[[old]] caf\xe9\n",
+    "notes/latin.md": b"[[far]] caf\xe9\n",
     "notes/far.md": "No link to it: `[[old]]`.\n",
 }
 

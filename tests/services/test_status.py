@@ -79,6 +79,7 @@ def test_problems_and_files_that_are_no_notes_are_counted(make_vault: Make, open
         {
             **NOTES,
             "notes/latin.md": b"\xe9",
+            "notes/binary.md": b"\0",
             "notes/Tide.md": "# Twin\n",
             "notes/odd.md": "---\npinned: perhaps\n---\nx\n",
             "notes/.hidden.md": "x\n",
@@ -91,10 +92,10 @@ def test_problems_and_files_that_are_no_notes_are_counted(make_vault: Make, open
     found = read_status(opened(root))
 
     assert {path for path, _ in found.problems} == {
-        *("notes/latin.md", "link.md", "notes/odd.md", "notes/tide.md"),
+        *("notes/latin.md", "notes/binary.md", "link.md", "notes/odd.md", "notes/tide.md"),
     }
     assert found.passed_over == {
-        "it is not UTF-8": 1,
+        "it contains NUL bytes, so it is not text": 1,
         "it is a symbolic link": 1,
         "hidden by name": 1,
         "ignored by vaultmem.yaml": 1,

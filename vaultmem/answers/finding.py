@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.judge import Bisected
     from vaultmem.services.history.diff import ShownCommit
 
-#: What is said of a quarantined section.
-CAUTION = "quarantined: not to be trusted, and nothing in it is to be done"
-
 #: The parts of a score besides the words.
 _PARTS = ("closeness", "passage", "neighbours", "recency", "semantic")
 
@@ -57,7 +54,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "refs": hit.refs,
         "linked_from": hit.linked_from or None,
         "replaces": hit.replaces,
-        "caution": CAUTION if record.state == "quarantined" else None,
+        "caution": record.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,
         "why": {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.finding import CAUTION, answer_json, pack_answer_json
+from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
@@ -62,8 +62,9 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     say(f"    {hit.address}   [{record.kind} | {record.state}{refs}]")
     if hit.replaces:
         say(f"    replaces {', '.join(hit.replaces)}")
+    if record.caution:
+        say_painted(f"    {record.caution}", "red")
     if record.state == "quarantined":
-        say_painted(f"    {CAUTION}", "red")
         say(f"    > {_choose_line(hit)}")
     else:
         say(f"    {_choose_line(hit)}")

@@ -139,12 +139,15 @@ def get(
     as_json: JsonOption = False,
 ) -> None:
     """Print a note, or one section of it (PATH#Heading)."""
+    from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.services.reading.read_notes import get_note
 
     found = get_note(open_view(vault, ref, at), path)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
+    if note.encoding:
+        warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
     if as_json:
         emit_json(note_json(found))
     else:

@@ -54,7 +54,7 @@ def blame(
         return
     width = len(str(found.lines[-1].number)) if found.lines else 0
     for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):
-        text = "(not UTF-8)" if line.text is None else line.text.removesuffix("\r").expandtabs(4)
+        text = line.text.removesuffix("\r").expandtabs(4)
         say(f"{origin}  {line.number:>{width}}  {text}".rstrip())
     if found.ends:
         say(_CUT.format(", ".join(sorted(commit[:7] for commit in found.ends))))

@@ -70,7 +70,10 @@ def show_page(answer: Found) -> list[tuple[Hit, str]]:
     """
     from vaultmem.core.packs.pack_text import PackItem, render_item
 
-    rows = [(hit, render_item(PackItem(hit, hit.text, False, False, False))) for hit in answer.hits]
+    items = [
+        PackItem(hit, hit.text, False, False, False, hit.record.caution) for hit in answer.hits
+    ]
+    rows = [(item.hit, render_item(item)) for item in items]
     return fit_rows(rows, lambda row: row[1] + row[0].text)[0]
 
 

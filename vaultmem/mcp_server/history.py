@@ -161,7 +161,7 @@ def _describe_operation(row: dict[str, Any]) -> str:
 def _describe_line(line: BlamedLine) -> str:
     commit = line.commit
     origin = f"{commit.commit[:7]} {commit.time[:10]}" if commit else "not committed"
-    return one_line(f"{origin}  {line.who}  {line.number}: {line.text or ''}")
+    return one_line(f"{origin}  {line.who}  {line.number}: {line.text}")
 
 
 HISTORY = Tool(

@@ -33,7 +33,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
     """Parse a note.
 
     Raises:
-        UnreadableNoteError: the bytes are not UTF-8 text.
+        UnreadableNoteError: the bytes are no text.
     """
     note = parse_note(path, data)
     record = NoteRecord(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from typing import NamedTuple
 
 UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
@@ -13,6 +14,19 @@ class Decoded(NamedTuple):
 
     text: str
     encoding: str = ""
+
+
+def describe_encoding(encoding: str) -> str:
+    """Say what follows for a note whose bytes are no UTF-8."""
+    known = encoding in {UTF_16, WINDOWS}
+    how = f"`iconv -f {encoding} -t UTF-8` or an editor" if known else "an editor"
+    return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {how}"
+
+
+def find_encoding(warnings: Iterable[str]) -> str:
+    """Return the encoding that a note's warnings tell of, empty if it is UTF-8."""
+    told = {describe_encoding(encoding): encoding for encoding in (UTF_16, WINDOWS, MIXED)}
+    return next((told[warning] for warning in warnings if warning in told), "")
 
 
 def decode_text(data: bytes) -> Decoded:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.encoding import decode_text, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
@@ -55,7 +56,8 @@ class Note(NamedTuple):
 
     `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
     written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
-    are the spans of fenced code.
+    are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
+    all that is written.
     """
 
     path: PurePosixPath
@@ -79,6 +81,7 @@ class Note(NamedTuple):
     sections: tuple[Section, ...]
     fences: Sequence[tuple[int, int]]
     warnings: tuple[str, ...]
+    encoding: str = ""
 
     @property
     def body(self) -> str:
@@ -106,16 +109,11 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     """Read a note's bytes.
 
     Raises:
-        UnreadableNoteError: the bytes are not UTF-8 text.
+        UnreadableNoteError: the bytes are no text.
     """
-    if b"\0" in data:
+    text, encoding = decode_text(data)
+    if "\0" in text:
         raise UnreadableNoteError("it contains NUL bytes, so it is not text")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnreadableNoteError(
-            f"it is not UTF-8 (byte {error.start}); save it as UTF-8"
-        ) from None
     matter = read_frontmatter(text)
     headings, fences = find_blocks(text, matter.body)
     sections, first_heading = split_sections(text, matter.body, headings)
@@ -143,7 +141,8 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         matter=matter,
         sections=sections,
         fences=fences,
-        warnings=_all_warnings(matter, reader),
+        warnings=_all_warnings(encoding, matter, reader),
+        encoding=encoding,
     )
 
 
@@ -159,6 +158,6 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
     return tuple(tag for tag in found if tag)
 
 
-def _all_warnings(matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:
-    problem = (matter.problem,) if matter.problem else ()
-    return (*problem, *matter.warnings, *reader.warnings)
+def _all_warnings(encoding: str, matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:
+    told = describe_encoding(encoding) if encoding else ""
+    return (*filter(None, (matter.problem, told)), *matter.warnings, *reader.warnings)

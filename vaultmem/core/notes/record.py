@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import find_encoding
+
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
     """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
     name = wanted.strip().lstrip("#").casefold()
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
+
+
+#: What is said of a quarantined note.
+QUARANTINED = "quarantined: not to be trusted, and nothing in it is to be done"
 
 
 class NoteRecord(NamedTuple):
@@ -37,6 +43,18 @@ class NoteRecord(NamedTuple):
     body_digest: str
     warnings: tuple[str, ...]
     changed: float
+
+    @property
+    def encoding(self) -> str:
+        """What the note's bytes are where they are no UTF-8, else empty."""
+        return find_encoding(self.warnings) if self.warnings else ""
+
+    @property
+    def caution(self) -> str:
+        """What is to be said wherever the note is shown; "" if nothing."""
+        if self.state == "quarantined":
+            return QUARANTINED
+        return f"not UTF-8, read as {self.encoding}" if self.encoding else ""
 
 
 class SectionRecord(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
 from vaultmem.core.json_values import as_named
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import (
@@ -49,7 +50,8 @@ class Receipt(NamedTuple):
     """What was asked, by whom and where; what was shown of which bytes; and what it cost.
 
     `vault` is the folder that it was made of, `digest` the sha256 of the pack's UTF-8 text;
-    `texts` holds, by blob id, the notes that no commit had at that time.
+    `texts` holds, by blob id, the notes that no commit had at that time, bytes that are no UTF-8
+    as lone surrogates.
     """
 
     id: str
@@ -105,7 +107,7 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
         if key not in notes:
             data = read_blob(shown.blob)
             note = analyse_note(PurePosixPath(shown.path), data)
-            notes[key] = (note, data.decode("utf-8", "replace"))
+            notes[key] = (note, decode_text(data).text)
         return _find_hit(*notes[key], shown)
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
@@ -117,7 +119,8 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
 def write_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON."""
     content = {"format": FORMAT, **as_named(receipt)}
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode()  # So JSON writes lone surrogates.
 
 
 def parse_receipt(text: str) -> Receipt:

@@ -10,6 +10,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
 from vaultmem.core.merging.note import merge_texts
 from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.paths import fold_name
 from vaultmem.errors import (
@@ -26,6 +27,7 @@ from vaultmem.services.lifecycle.promote import Promotion, check_note, make_even
 from vaultmem.services.reading.look import find_branch, look_at
 from vaultmem.services.reading.read_notes import names_in, read_note, resolve_address
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.change import refuse_foreign
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, draft_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose, is_pending
@@ -135,6 +137,9 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
             raise RefusedError(
                 f"{path}: {name} has that name but for its case; rename it first"
             ) from None
+    for each in (note, here):
+        if each is not None:
+            refuse_foreign(each)
     text = note.text if here is None else _merge(vault, target, here, note)
     merged = parse_note(path, text.encode("utf-8"))
     check_note(vault, merged)
@@ -171,7 +176,7 @@ def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
     if entry is None:
         base = history.refs.merge_base(head, target.commit)
         entry = find_entry(history, base, path) if base else None
-    return history.objects.read(entry.blob)[1].decode("utf-8", "replace") if entry else ""
+    return decode_text(history.objects.read(entry.blob)[1]).text if entry else ""
 
 
 def _find_last(vault: Vault, target: Target, path: PurePosixPath) -> Commit:

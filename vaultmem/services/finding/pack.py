@@ -119,12 +119,16 @@ def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
 
 
 def _find_cautions(vault: Vault, hits: Sequence[Hit], at: int) -> dict[tuple[int, int], str]:
-    claims = [hit for hit in hits if is_environment_claim(hit)]
+    cautions = {
+        (hit.record.document, hit.section.ordinal): hit.record.caution
+        for hit in hits
+        if hit.record.caution
+    }
+    claims = [hit for hit in hits if not hit.record.caution and is_environment_claim(hit)]
     if not claims:
-        return {}
+        return cautions
     moment = at or max(hit.record.changed for hit in hits)
     changed = _find_changed_refs(vault, claims)
-    cautions = {}
     for hit in claims:
         if caution := find_caution(hit, moment, changed.get(hit.record.document, ())):
             cautions[hit.record.document, hit.section.ordinal] = caution

@@ -21,6 +21,7 @@ from vaultmem.core.packs.receipt import (
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
 from vaultmem.services.reading.texts import read_text
+from vaultmem.storage.files import read_known
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def replay_receipt(vault: Vault, name: str) -> tuple[Receipt, str]:
 
     def read_blob(blob: str) -> bytes:
         if blob in receipt.texts:
-            data = receipt.texts[blob].encode("utf-8", "surrogatepass")
+            data = receipt.texts[blob].encode("utf-8", "surrogateescape")
             if blob_id(data) != blob:
                 raise VaultError(f"{receipt.id}: the receipt was changed: {blob[:12]} differs")
             return data
@@ -94,6 +95,9 @@ def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:
     for path, blob in sorted(notes):
         if vault.view.has_work_tree and not vault.manifest.is_committed(path, blob):
             text = read_text(vault, path, blob)
+            if text is not None and blob_id(text.encode("utf-8")) != blob:  # It is not UTF-8.
+                data = read_known(vault.root, path, blob)
+                text = None if data is None else data.decode("utf-8", "surrogateescape")
             if text is None:
                 raise NoteNotFoundError(f"{path}: changed while its receipt was written; ask again")
             texts[blob] = text

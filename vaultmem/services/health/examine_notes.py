@@ -32,7 +32,7 @@ def check_notes(vault: Vault) -> Check:
     unread = [(path, why) for path, why in _problems(vault) if not why.startswith(elsewhere)]
     warned = [(record.path, why) for record in vault.view.records() for why in record.warnings]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
-    remedy = "save them as UTF-8 text; correct the properties that are named"
+    remedy = "save them as text, in UTF-8; correct the properties that are named"
     if unread:
         return Check("notes", Verdict.PROBLEM, f"not read: {len(unread):,}", paths, remedy)
     if warned:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp
 from vaultmem.core.delta.lines import match_lines
+from vaultmem.core.notes.encoding import decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -48,14 +49,14 @@ def _find_reason(line: str, path: str) -> str:
 
 
 class BlamedLine(NamedTuple):
-    """A line (1-based number; no text where it is no UTF-8) and its origin.
+    """A line (1-based number) and its origin.
 
     `commit` is None where no commit has the line; `agent` and `session` are of whoever wrote it,
     empty for a person.
     """
 
     number: int
-    text: str | None
+    text: str
     commit: Commit | None
     who: str
     agent: str
@@ -84,7 +85,7 @@ def blame_note(vault: Vault, address: str, at: str = "") -> Blame:
 
     Raises:
         NoteNotFoundError: there is no such note, heading or commit.
-        RefusedError: the path is unsafe, or a section of what is no UTF-8 is asked for.
+        RefusedError: the path is unsafe, or a section of what is no text is asked for.
     """
     commit = resolve_commit(vault, at) if at else find_commit(vault)
     if commit:
@@ -175,12 +176,11 @@ def _make_blame(
     first, last = span or (1, len(origins))
     shown = origins[first - 1 : last]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
-    texts = split_text(data)
     writers = _find_writers(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
     lines = []
     for number, (text, origin) in enumerate(
-        zip(texts[first - 1 : last], shown, strict=True), first
+        zip(_read_lines(data)[first - 1 : last], shown, strict=True), first
     ):
         made = commits[origin.commit] if origin is not None else None
         if origin is None or made is None:
@@ -188,7 +188,7 @@ def _make_blame(
             who = (writer.agent or person, writer.agent, writer.session)
         else:
             who = made.find_writer(origin.path, origin.number)
-        lines.append(BlamedLine(number, _as_text(text), made, *who))
+        lines.append(BlamedLine(number, text, made, *who))
     ends = find_ends(vault.history) & commits.keys()
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
 
@@ -208,8 +208,11 @@ def _find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Autho
     return writers
 
 
-def _as_text(line: str) -> str | None:
-    return None if any("\udc80" <= mark <= "\udcff" for mark in line) else line
+def _read_lines(data: bytes) -> list[str]:
+    """Return what the lines say, which is other than their bytes where these are no UTF-8."""
+    lines = split_text(data)
+    read = decode_text(data).text.split("\n")[: len(lines)]
+    return read if len(read) == len(lines) else [read_escapes(line) for line in lines]
 
 
 def _read_bytes(vault: Vault, path: PurePosixPath) -> bytes:

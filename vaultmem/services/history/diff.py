@@ -15,6 +15,7 @@ from vaultmem.core.delta.note_changes import (
     diff_text,
     summarise_change,
 )
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.services.history.commits import find_commit, resolve_commit
@@ -85,7 +86,7 @@ def _compare(
     old, new = (texts.get(blob, b"") for blob in (change.old_blob, change.blob))
     try:
         return Operation(change, _compare_texts(change, old, new))
-    except (UnreadableNoteError, UnicodeDecodeError):
+    except UnreadableNoteError:
         return Operation(change, None, "binary")
 
 
@@ -93,16 +94,17 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
     """Compare two versions of a file.
 
     Raises:
-        UnreadableNoteError, UnicodeDecodeError: one is no text.
+        UnreadableNoteError: one is no text.
     """
     path = PurePosixPath(change.path)
     if is_note_path(path):
         before = _parse(change.previous or change.path, old) if change.old_blob else None
         after = _parse(change.path, new) if change.blob else None
         return compare_notes(before, after, change.previous)
-    if b"\0" in old or b"\0" in new:
+    before_text, after_text = decode_text(old).text, decode_text(new).text
+    if "\0" in before_text or "\0" in after_text:
         raise UnreadableNoteError
-    body, added, removed = diff_text(old.decode("utf-8"), new.decode("utf-8"))
+    body, added, removed = diff_text(before_text, after_text)
     return NoteChange(change.op, (), body, added, removed, renamed_from=change.previous)
 
 

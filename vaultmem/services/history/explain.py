@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.note import Note
 from vaultmem.errors import VaultError
@@ -70,7 +71,7 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
     commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
     blames = {
-        path: blame_bytes(vault, path, note.text.encode("utf-8"), commit=commit)
+        path: blame_bytes(vault, path, _read_note_bytes(vault, note), commit=commit)
         for path, note in notes.items()
     }
     successors = _find_successors(vault, notes.values())
@@ -78,6 +79,10 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
         _make_ground(vault, hit, notes[hit.record.path], blames[hit.record.path], successors)
         for hit in hits
     ]
+
+
+def _read_note_bytes(vault: Vault, note: Note) -> bytes:
+    return read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
 
 
 def _make_ground(
@@ -113,7 +118,7 @@ def _find_successors(vault: Vault, notes: Iterable[Note]) -> dict[str, list[str]
     if not wanted:
         return found
     for path, data in _read_mentions(vault, b"supersedes"):
-        for name in _read_links(read_frontmatter(data.decode("utf-8", "replace"))):
+        for name in _read_links(read_frontmatter(decode_text(data).text)):
             # Looking a name up takes long; most links name other notes.
             likely = any(folded.endswith(_fold(name)) for folded in wanted.values())
             target = _resolve(vault, name) if likely else ""

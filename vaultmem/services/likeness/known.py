@@ -99,7 +99,7 @@ def may_absorb_similar(vault: Vault, similar: SimilarNote, new: NewMemory) -> bo
 def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> bool:
     """Tell whether a note may take in what it says, or nearly says, already."""
     path, adds = str(note.path), bool(likeness.added)
-    if note.state not in _OPEN_STATES or note.matter.problem:
+    if note.state not in _OPEN_STATES or note.matter.problem or note.encoding:
         return False
     is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
     if note.kind is not new.kind and (adds or not is_fact_of_decision):

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
+from vaultmem.core.blob import blob_id
 from vaultmem.core.links.link import Link
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import LinkEdit, apply_edits, plan_edits
@@ -18,9 +19,14 @@ from vaultmem.core.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import names_in, read_note, resolve_address
+from vaultmem.services.reading.read_notes import (
+    names_in,
+    read_bytes,
+    read_note,
+    resolve_address,
+)
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.change import Change, refuse_foreign
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import write
 from vaultmem.storage.files import read_file_and_mode
@@ -109,10 +115,15 @@ def _say_changes(change: Change, rename: Rename) -> None:
     mode = None
     if change.is_folder:
         mode = read_file_and_mode(change.seen.root, old)[1] & 0o777
-    change.put(new, apply_edits(note.text, edits).encode(), mode)
+    data = read_bytes(change.seen, old)
+    if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
+        refuse_foreign(note)
+        data = apply_edits(note.text, edits).encode()
+    change.put(new, data, mode)
     change.remove(old, note.blob)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
         linking = change.read(path)
+        refuse_foreign(linking)
         planned = rename.edits[str(path)]
         written = [linking.text[edit.link.start : edit.link.end] for edit in planned]
         if written != [edit.old for edit in planned]:  # Saved since it was looked at.

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file, read_known
@@ -51,14 +52,14 @@ def read_sections(
 def _file_text(root: Path, path: str, blob: str) -> str:
     data = read_known(root, path, blob)
     if data is not None:
-        return data.decode("utf-8", "replace")
+        return decode_text(data).text
     data = read_file(root, PurePosixPath(path))
     if blob_id(data) != blob:
         raise NoteNotFoundError(f"{path}: changed since the last sync")
-    return data.decode("utf-8", "replace")
+    return decode_text(data).text
 
 
 @lru_cache(maxsize=512)
 def _blob_text(objects: ObjectReader, blob: str) -> str:
     _, data = objects.read(blob)
-    return data.decode("utf-8", "replace")
+    return decode_text(data).text

@@ -109,6 +109,8 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
         return "a policy or skill"
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
+    if record.encoding:
+        return "not UTF-8"
     if use.by_person:
         return "written or edited by a person"
     if not vault.manifest.is_committed(record.path, record.blob):

@@ -68,7 +68,7 @@ def describe_use(use: Use) -> tuple[str, ...]:
 
 def _is_open(record: NoteRecord) -> bool:
     apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
-    return record.state not in HIDDEN_STATES and not apart
+    return record.state not in HIDDEN_STATES and not apart and not record.encoding
 
 
 def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:

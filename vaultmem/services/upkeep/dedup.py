@@ -119,7 +119,12 @@ def _rank(pair: Pair) -> tuple[bool, bool, bool, int, float, str, str]:
 def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
     drop, keep = pair.ours, pair.theirs
     by_person = not drop.agent
-    if drop.pinned or drop.matter.problem or (by_person and (mover.is_machine or keep.agent)):
+    if (
+        drop.encoding
+        or drop.pinned
+        or drop.matter.problem
+        or (by_person and (mover.is_machine or keep.agent))
+    ):
         return False
     try:
         plan_supersession(drop, keep.path, "", mover)

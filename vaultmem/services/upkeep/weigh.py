@@ -124,6 +124,8 @@ def _find_obstacle(record: NoteRecord) -> str:
     """Return why a machine cannot promote a note, "" if it can."""
     if Kind(record.kind) in INSTRUCTION_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
+    if record.encoding:
+        return "not UTF-8, so it is never rewritten"
     if find_secrets(format_bullet(record.title, record.path)):
         return "its title looks like a credential"
     return ""

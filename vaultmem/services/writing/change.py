@@ -6,7 +6,9 @@ from pathlib import PurePosixPath
 from typing import Generic, NamedTuple, TypeVar
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.errors import RefusedError
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -87,6 +89,16 @@ class Change:
         """Return the notes that were there and are changed or committed: path to blob id."""
         named = {*self.steps, *(self.event.only if self.event else ())}
         return {path: blob for path, blob in self._known.items() if path in named}
+
+
+def refuse_foreign(note: Note) -> None:
+    """Allow a note's text to be changed: what is written is UTF-8, and nothing else is converted.
+
+    Raises:
+        RefusedError: its bytes are something else.
+    """
+    if note.encoding:
+        raise RefusedError(f"{note.path}: {describe_encoding(note.encoding)}")
 
 
 class Written(NamedTuple, Generic[T]):

@@ -15,7 +15,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.branch import write_to_branch
-from vaultmem.services.writing.change import Change, Written
+from vaultmem.services.writing.change import Change, Written, refuse_foreign
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.folder import write_to_folder
@@ -62,8 +62,9 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     """Give a note another text; nobody but a person unpins what is pinned.
 
     Raises:
-        RefusedError: it would be unpinned; or as for the edit.
+        RefusedError: it would be unpinned, or is not UTF-8; or as for the edit.
     """
+    refuse_foreign(note)
     data = edit(note).encode("utf-8")
     unpinned = note.pinned and not parse_note(note.path, data).pinned
     if unpinned and not change.seen.is_person:
