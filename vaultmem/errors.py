@@ -6,7 +6,8 @@
     |-- RefusedError          5   unsafe name, secret, unknown value: nothing was written
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
-    `-- MergeConflictError    8   two sides changed the same thing; nothing was merged
+    |-- MergeConflictError    8   two sides changed the same thing; nothing was merged
+    `-- DamagedError          1   the cache was damaged and is built again
 
 Exit code 2 is a usage error (Typer), 130 an interruption (Ctrl-C).
 """
@@ -21,6 +22,10 @@ class VaultError(Exception):
     """An expected failure; its text says subject, fact and remedy."""
 
     exit_code = 1
+
+
+class DamagedError(VaultError):
+    """Index or database proved to be damaged; a sync builds them again from the notes."""
 
 
 class NoVaultError(VaultError):

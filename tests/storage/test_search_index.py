@@ -19,13 +19,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from whoosh import index as whoosh_index
 
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.indexing.rows import NoteRows
 from vaultmem.core.indexing.term_arrays import MOST, SectionTexts, TermCounter
-from vaultmem.errors import VaultError
+from vaultmem.errors import DamagedError, VaultError
 from vaultmem.storage.index import merging
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays, describe_sections
+from vaultmem.storage.index.codec import ArrayCodec
 from vaultmem.storage.index.merging import MERGE_FACTOR
 from vaultmem.storage.index.search_index import SearchIndex
 from vaultmem.storage.index.snapshot import Snapshot
@@ -182,6 +184,13 @@ def test_an_index_gives_what_a_count_by_hand_gives(open_index: OpenIndex) -> Non
 
 
 def test_an_empty_index_has_nothing(open_index: OpenIndex) -> None:
+    with pytest.raises(DamagedError):
+        open_index().snapshot()
+    assert not open_index().stamp()
+
+    open_index().reset()
+
+    assert open_index().stamp()
     check_same(open_index(), {})
 
 
@@ -296,10 +305,72 @@ def test_a_damaged_segment_is_known_and_set_aside(
     assert open_index().stamp() != stamp
     assert open_index().find_damage()
     if harm not in ("removed", "changed"):
-        with pytest.raises(VaultError, match=r"set aside as index\.damaged"):
-            open_index().snapshot()
+        index = open_index()
+        with pytest.raises(DamagedError):
+            index.snapshot()
+        assert not index.stamp()
+        assert file.exists()  # Who only reads sets nothing aside.
+        index.reset()
         assert (tmp_path / "index.damaged" / file.name).exists()
         check_same(open_index(), {})
+
+
+@pytest.mark.parametrize("harm", ["removed", "cut", "changed", "replaced"])
+def test_a_snapshot_knows_whether_somebody_wrote_to_its_files(
+    open_index: OpenIndex, tmp_path: Path, harm: str
+) -> None:
+    sections = make_sections(range(1, 60))
+    index = open_index()
+    index.write(make_parts(sections), set())
+    snapshot = index.snapshot()
+    (file,) = (tmp_path / "index").glob("*.arrays")
+    if harm == "replaced":
+        (tmp_path / "other").write_bytes(b"other")
+        (tmp_path / "other").replace(file)
+    else:
+        damage(file, harm)
+
+    if harm == "cut":
+        with pytest.raises(DamagedError):
+            snapshot.mark_sequences(np.arange(snapshot.size), ["w1"])
+    if is_ours := harm in ("removed", "replaced"):
+        check_same_labels(snapshot, sorted(sections), sections)
+    assert index.is_as_read() == is_ours
+    assert bool(index.stamp()) == (harm == "replaced")
+
+
+def test_a_segment_of_whooshs_own_writer_counts_as_damaged(
+    open_index: OpenIndex, tmp_path: Path
+) -> None:
+    open_index().write(make_parts(make_sections(range(1, 60))), set())
+    with whoosh_index.open_dir(tmp_path / "index").writer(codec=ArrayCodec()) as writer:
+        writer.add_document(body="gangway")
+
+    with pytest.raises(DamagedError):
+        open_index().snapshot()
+    index = open_index()
+    with pytest.raises(DamagedError):
+        index.write(make_parts(make_sections([70])), set())
+    assert not index.stamp()
+
+
+def test_what_whoosh_raises_is_an_error_of_ours(
+    open_index: OpenIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index()
+    index.write(make_parts(make_sections([1])), set())
+    for error, wanted in (
+        (whoosh_index.LockError(), VaultError),
+        (whoosh_index.EmptyIndexError(), DamagedError),
+        (FileNotFoundError(), DamagedError),
+    ):
+
+        def fail(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(whoosh_index.FileIndex, "writer", fail)
+        with pytest.raises(wanted):
+            index.write(make_parts(make_sections([2])), set())
 
 
 def damage(file: Path, harm: str) -> None:
@@ -399,7 +470,9 @@ def test_an_index_that_cannot_be_opened_is_set_aside(
 
     index = open_index()
 
-    check_same(index, {})
+    assert not index.stamp()
+    with pytest.raises(DamagedError):
+        index.snapshot()
     index.write(make_parts(make_sections([9])), set())
     check_same(open_index(), make_sections([9]))
 

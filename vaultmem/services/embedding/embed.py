@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
+from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.indexing import Progress
-from vaultmem.services.reading.sync import take_snapshot
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.embedding.embedder import MissingModelError
 from vaultmem.storage.vectors import pack_names
@@ -96,6 +96,7 @@ def embed_pending(vault: Vault, seconds: float) -> Embedded | None:
         return None
 
 
+@heals
 def embed_sections(
     vault: Vault,
     meaning: Meaning,
@@ -111,7 +112,7 @@ def embed_sections(
         VaultError: the model cannot be used; what was done before stays.
     """
     started = time.monotonic()
-    snapshot = take_snapshot(vault)
+    snapshot = vault.index.snapshot()
     placed = meaning.place(vault, snapshot)
     state = (snapshot, placed.stored.version, vault.view.key())
     if meaning.finished is not None and meaning.finished[0] == state:

@@ -10,6 +10,7 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.sync import sync_once
 from vaultmem.vault import Vault
 
@@ -89,6 +90,18 @@ def ask(
         NoteNotFoundError: a ref does not exist.
         RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
     """
+    seen, query, answer = _find(vault, asked, progress)
+    shown = show(answer)
+    if asked.counts and shown is not None:
+        count_recall(seen, query.text, [hit for hit, _ in shown], [text for _, text in shown])
+    return answer._replace(shown=shown or ())
+
+
+@heals
+def _find(
+    vault: Vault, asked: Ask, progress: TellProgress | None
+) -> tuple[Vault, RecallQuery, Answer]:
+    """Return what was looked at, the question and its answer."""
     seen = look(vault, asked.at, asked.refs, progress)
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
@@ -104,10 +117,7 @@ def ask(
         meaning=meaning,
         words_alone=words_alone,
     )
-    shown = show(answer)
-    if asked.counts and shown is not None:
-        count_recall(seen, query.text, [hit for hit, _ in shown], [text for _, text in shown])
-    return answer._replace(shown=shown or ())
+    return seen, query, answer
 
 
 def look(

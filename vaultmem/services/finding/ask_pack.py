@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle, warn_of_pinned
@@ -16,7 +16,11 @@ from vaultmem.services.finding.ask import (
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
+from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.embedding.score import DenseScorer
 
 
 class AskPack(NamedTuple):
@@ -59,6 +63,22 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
         NoteNotFoundError: a ref does not exist.
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
+    seen, made, scorer, problem = _make(vault, asked, progress)
+    text = asked.question
+    meaning, words_alone = describe_scorer(scorer, problem)
+    if asked.counts:
+        count_pack(seen, text, made)
+    keeps = seen.keeps_receipts if asked.receipt is None else asked.receipt
+    receipt = keep_receipt(seen, made, text).id if keeps else ""
+    warning = warn_of_pinned(made.pinned_tokens, seen.config.budget)
+    return PackAnswer(text, made, receipt, meaning, words_alone, warning)
+
+
+@heals
+def _make(
+    vault: Vault, asked: AskPack, progress: TellProgress | None
+) -> tuple[Vault, Pack, DenseScorer | None, str]:
+    """Return what was looked at, the pack, what scored by meaning, and why it could not be had."""
     seen = look(vault, asked.at, asked.refs, progress)
     text = asked.question
     scorer, problem = None, ""
@@ -72,13 +92,7 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
         expand_links=asked.expand_links,
         dense=scorer,
     )
-    meaning, words_alone = describe_scorer(scorer, problem)
-    if asked.counts:
-        count_pack(seen, text, made)
-    keeps = seen.keeps_receipts if asked.receipt is None else asked.receipt
-    receipt = keep_receipt(seen, made, text).id if keeps else ""
-    warning = warn_of_pinned(made.pinned_tokens, seen.config.budget)
-    return PackAnswer(text, made, receipt, meaning, words_alone, warning)
+    return seen, made, scorer, problem
 
 
 def make_unseen(vault: Vault, question: str = "", budget: int | None = None) -> Pack:

@@ -11,7 +11,8 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import FIELDS, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.reading.sync import sync_once, take_snapshot
+from vaultmem.services.reading.heal import heals
+from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.reading.texts import read_section
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.views import read_places
@@ -77,6 +78,7 @@ class Ranked(NamedTuple):
     eligible: EligibleRows
 
 
+@heals
 def recall(
     vault: Vault, query: RecallQuery, dense: Scorer | None = None, beyond: int = 0
 ) -> list[Hit]:
@@ -86,7 +88,7 @@ def recall(
     taken in first, once for each `open_vault`; later this looks at no file but those it returns.
     """
     sync_once(vault)
-    snapshot = take_snapshot(vault)
+    snapshot = vault.index.snapshot()
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
     ranked = rank_sections(vault, snapshot, query, dense)

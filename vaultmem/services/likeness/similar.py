@@ -20,8 +20,8 @@ from vaultmem.core.similarity.compare import (
     compare_texts,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
-from vaultmem.services.reading.sync import take_snapshot
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
@@ -65,6 +65,7 @@ class Asked(NamedTuple):
     path: str = ""
 
 
+@heals
 def find_similar(
     vault: Vault,
     asked: Asked,
@@ -80,7 +81,7 @@ def find_similar(
         return []
     least = vault.config.related_above if least is None else least
     terms = term_sequence(f"{asked.title}\n{asked.text}")
-    sharing = find_sharing(take_snapshot(vault), terms, _SECTIONS, counts)
+    sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * _SHARE]
     weigh = _weigher(sharing.weigh)

@@ -94,16 +94,17 @@ def no_collection() -> Iterator[None]:
 
 def is_index_behind(vault: Vault) -> bool:
     """Tell whether the index is not the one that the database was written with."""
-    return vault.state.get("index") != vault.index.stamp()
+    stamp = vault.index.stamp()
+    return not stamp or vault.state.get("index") != stamp
 
 
 def repair_index(vault: Vault) -> None:
     """Forget the documents that the index does not hold (it was interrupted): they come again."""
     if not is_index_behind(vault):
         return
-    if vault.state.get("index") or not vault.state.get("view"):
-        # Neither written by this database nor on its way: damaged, or left by a lost database
-        # whose document numbers start again.
+    if not vault.index.stamp() or vault.state.get("index") or not vault.state.get("view"):
+        # Damaged, or neither written by this database nor on its way: left by a lost one, whose
+        # document numbers start again.
         vault.index.reset()
     lost = vault.manifest.documents() - vault.index.documents()
     if not lost:

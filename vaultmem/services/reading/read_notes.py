@@ -12,6 +12,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import fold_name, is_note_path, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.heal import heals
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.vault import Vault
 
@@ -81,6 +82,7 @@ def read_bytes(vault: Vault, path: PurePosixPath) -> bytes:
     return vault.history.objects.read(blob)[1]
 
 
+@heals
 def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
     """Return the notes that the filter admits, by path; the vault must be in sync."""
     return [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import (
     Batch,
     Progress,
@@ -24,10 +26,12 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.services.reading.chunk import Chunk, Job
-    from vaultmem.storage.index.snapshot import Snapshot
 
 #: A file that changed this shortly (ns) before it was looked at is looked at again next time.
 _RACY_NS = 100_000_000
+
+#: How often a sync begins again where it finds damage: once for the database, once for the index.
+_ATTEMPTS = 2
 
 _NO_STAT: Stat = (0, 0, 0, 0)
 
@@ -45,8 +49,16 @@ class SyncReport:
 def sync_vault(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """Make the index equal to the folder; interrupted anywhere, the next call goes on.
 
-    Nothing is written where nothing changed.
+    Nothing is written where nothing changed. Index or database that prove to be damaged meanwhile
+    are built again.
     """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(DamagedError):
+            return _sync_vault(vault, progress)
+    return _sync_vault(vault, progress)
+
+
+def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     started = time.monotonic()
     report = SyncReport()
     if is_interrupted(vault):
@@ -79,44 +91,35 @@ def sync_once(vault: Vault, progress: Progress | None = None) -> None:
         sync_vault(vault, progress)
 
 
-def take_snapshot(vault: Vault) -> Snapshot:
-    """Return the index as it is now; where it proves to be damaged, it is built again first."""
-    from vaultmem.storage.index.search_index import DamagedIndexError
-
-    try:
-        return vault.index.snapshot()
-    except DamagedIndexError:
-        if not vault.view.is_work_tree:
-            raise
-    sync_vault(vault)
-    return vault.index.snapshot()
-
-
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
     """Take in what was just written to these paths, without looking at any other.
 
-    Where the index is behind already, it is mended with this.
+    Where the index is behind already, or damaged, it is mended with this.
     """
+    with vault.lock():
+        with contextlib.suppress(DamagedError):
+            if vault.postpones_index or not is_index_behind(vault):
+                _take_paths(vault, [str(path) for path in paths])
+                return
+        sync_vault(vault)
+
+
+def _take_paths(vault: Vault, names: list[str]) -> None:
     from vaultmem.services.reading.parallel import read_notes
 
-    with vault.lock():
-        if is_index_behind(vault) and not vault.postpones_index:
-            sync_vault(vault)
-            return
-        names = [str(path) for path in paths]
-        looked = time.time_ns()
-        stats = {name: stat_now(vault, name) for name in names}
-        there = {name: stat for name, stat in stats.items() if stat is not None}
-        known = vault.manifest.files(names)
-        batch = Batch(vault)
-        settled = {name: _settled(stat, looked) for name, stat in there.items()}
-        with vault.state.transaction():
-            for jobs, chunk in read_notes(vault.root, _jobs(there, known)):
-                _take(batch, vault, jobs, chunk, settled, known)
-            vault.manifest.drop_files(stats.keys() - there.keys())
-            finish_view(vault, known.values())
-        if not vault.postpones_index:
-            batch.write()
+    looked = time.time_ns()
+    stats = {name: stat_now(vault, name) for name in names}
+    there = {name: stat for name, stat in stats.items() if stat is not None}
+    known = vault.manifest.files(names)
+    batch = Batch(vault)
+    settled = {name: _settled(stat, looked) for name, stat in there.items()}
+    with vault.state.transaction():
+        for jobs, chunk in read_notes(vault.root, _jobs(there, known)):
+            _take(batch, vault, jobs, chunk, settled, known)
+        vault.manifest.drop_files(stats.keys() - there.keys())
+        finish_view(vault, known.values())
+    if not vault.postpones_index:
+        batch.write()
 
 
 def _scan(vault: Vault) -> Scan:

@@ -1,5 +1,6 @@
-"""Named arrays in one file: mapped into memory as a whole, or read in part where they stand.
+"""Named arrays in one file, read where they stand, as a whole or in part.
 
+Nothing is mapped: who looks at a mapped page of a file that was cut short is ended by the system.
 The arrays stand one after another, each from a multiple of eight bytes on, in this machine's byte
 order. Behind them stands a JSON text that says what each is called, its kind of number, where it
 begins and how many it has; and behind that, in 16 bytes, where the text begins and the CRC-32 of
@@ -9,7 +10,6 @@ all that stands before.
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import struct
 import sys
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import finalize
 from zlib import crc32
 
+from vaultmem.errors import DamagedError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,38 +28,48 @@ _TAIL = struct.Struct("=QII")
 _MAGIC = 0x766D6172  # "vmar"
 
 
-class DamagedFileError(Exception):
+#: Bytes that are read at once to be checked.
+_BLOCK = 1 << 20
+
+
+class DamagedFileError(DamagedError):
     """A file that is not what was written: cut short, changed, or of another version."""
+
+    def __init__(self) -> None:
+        super().__init__("a file of the index was damaged; the next sync builds it again")
 
 
 class ArrayFile:
     """The arrays of one file; numpy is imported when the first of them is asked for."""
 
-    def __init__(self, data: mmap.mmap | bytes, version: str, descriptor: int = -1) -> None:
-        """Take a file's bytes, and the open file where it can be read beside them.
+    def __init__(self, data: bytes | int, version: str) -> None:
+        """Take a file's bytes, or its descriptor, which stays open as long as this.
 
         Raises:
             DamagedFileError: they are not those of a whole file of this version.
         """
         self._data = data
-        self._descriptor = descriptor
+        self._opened = self._mark()
+        self._size = self._opened[0] - _TAIL.size
         try:
-            place, self._crc, magic = _TAIL.unpack(data[-_TAIL.size :])
+            place, self._crc, magic = _TAIL.unpack(self._read(self._size, _TAIL.size))
             if magic != _MAGIC:
                 raise ValueError
-            head = json.loads(bytes(data[place : -_TAIL.size]))
+            head = json.loads(self._read(place, self._size - place))
             if head["version"] != f"{version} {sys.byteorder}":
                 raise ValueError
             self.facts: dict[str, Any] = head["facts"]
             self._places: dict[str, tuple[str, int, int]] = head["arrays"]
-        except (struct.error, ValueError, KeyError, TypeError) as error:
+            for kind, offset, count in self._places.values():
+                if not 0 <= offset <= offset + count * _SIZES[kind] <= place:
+                    raise ValueError
+        except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError from error
-        self._arrays: dict[str, NDArray[Any]] = {}
-        self._views: dict[str, memoryview[int]] = {}
+        self._kept: dict[str, memoryview[int]] = {}
 
     @classmethod
     def open(cls, file: Path, version: str) -> ArrayFile:
-        """Map a file.
+        """Open a file.
 
         Raises:
             FileNotFoundError: there is none.
@@ -65,17 +77,30 @@ class ArrayFile:
         """
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
-            data = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-            found = cls(data, version, descriptor if hasattr(os, "pread") else -1)
-        except (ValueError, DamagedFileError) as error:  # An empty file, or another's.
+            found = cls(descriptor, version)
+        except BaseException:
             os.close(descriptor)
-            raise DamagedFileError from error
+            raise
         finalize(found, os.close, descriptor)
         return found
 
+    def _mark(self) -> tuple[int, int]:
+        """Return the file's size and the time of its last change (ns)."""
+        if isinstance(self._data, bytes):
+            return len(self._data), 0
+        status = os.fstat(self._data)
+        return status.st_size, status.st_mtime_ns
+
+    def is_as_opened(self) -> bool:
+        """Tell whether nobody wrote to the file since; it may have been removed or replaced."""
+        return self._mark() == self._opened
+
     def is_whole(self) -> bool:
         """Tell whether each byte is as it was written."""
-        return bool(crc32(memoryview(self._data)[: -_TAIL.size]) == self._crc)
+        check = 0
+        for start in range(0, self._size, _BLOCK):
+            check = crc32(self._read(start, min(_BLOCK, self._size - start)), check)
+        return bool(check == self._crc)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -89,46 +114,52 @@ class ArrayFile:
         return self._places[name][2]
 
     def numbers(self, name: str) -> memoryview[int]:
-        """Return an array of numbers without numpy."""
-        known = self._views.get(name)
+        """Return an array of numbers without numpy; it is kept for the next time."""
+        known = self._kept.get(name)
         if known is None:
-            kind, offset, count = self._places[name]
-            data = memoryview(self._data)[offset : offset + int(kind[1:]) * count]
-            known = self._views[name] = data.cast(_CODES[kind])
+            known = self._kept[name] = self.read(name, 0, self.length(name))
         return known
 
     def read(self, name: str, start: int, end: int) -> memoryview[int]:
-        """Return some of an array of numbers, without mapping what stands around it.
+        """Return some of an array of numbers.
 
-        A look at a mapped page brings in up to megabytes beside it, in each of many files.
+        Raises:
+            DamagedFileError: the file was cut short.
         """
         kind, offset, _ = self._places[name]
-        size = int(kind[1:])
+        size = _SIZES[kind]
         data = self._read(offset + start * size, (end - start) * size)
         return memoryview(data).cast(_CODES[kind])
 
     def _read(self, offset: int, size: int) -> bytes:
-        if self._descriptor < 0:
-            return self._data[offset : offset + size]
-        return os.pread(self._descriptor, size, offset)
+        if not 0 <= offset <= offset + size <= self._opened[0]:
+            raise DamagedFileError
+        if isinstance(self._data, bytes):
+            data = self._data[offset : offset + size]
+        elif hasattr(os, "pread"):
+            data = os.pread(self._data, size, offset)
+        else:
+            os.lseek(self._data, offset, os.SEEK_SET)
+            data = os.read(self._data, size)
+        if len(data) != size:
+            raise DamagedFileError
+        return data
 
     def bytes(self, name: str, start: int, end: int) -> bytes:
         """Return some of an array of bytes, as `read` does."""
         return self._read(self._places[name][1] + start, end - start)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        known = self._arrays.get(name)
-        if known is not None:
-            return known
         import numpy as np
 
-        kind, offset, count = self._places[name]
-        self._arrays[name] = np.frombuffer(self._data, kind, count, offset)
-        return self._arrays[name]
+        return np.asarray(self.numbers(name))
 
 
 #: The kinds of numbers as numpy and as memoryview name them.
 _CODES: dict[str, Literal["B", "H", "I", "Q"]] = {"u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
+
+#: The bytes that one of each takes.
+_SIZES = {"u1": 1, "u2": 2, "u4": 4, "u8": 8}
 
 
 def encode_arrays(
@@ -141,7 +172,7 @@ def encode_arrays(
     for name, numbers in arrays.items():
         data = numbers if isinstance(numbers, bytes) else numbers.tobytes()
         kind = "u1" if isinstance(numbers, bytes) else f"u{numbers.itemsize}"
-        places[name] = (kind, offset, len(data) // int(kind[1:]))
+        places[name] = (kind, offset, len(data) // _SIZES[kind])
         parts.append(data + bytes(-len(data) % 8))
         offset += len(parts[-1])
     head = {"version": f"{version} {sys.byteorder}", "facts": facts, "arrays": places}

@@ -40,7 +40,7 @@ def open_arrays(storage: Any, name: str) -> SegmentArrays:
         return SegmentArrays.open(Path(folder) / name)
     with storage.open_file(name) as file:
         data = file.get(0, storage.file_length(name))
-    return SegmentArrays(ArrayFile(data, VERSION))
+    return SegmentArrays(ArrayFile(bytes(data), VERSION))
 
 
 class SegmentTerms(base.TermsReader):  # type: ignore[misc]

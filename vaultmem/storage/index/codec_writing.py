@@ -199,14 +199,11 @@ class TermWriter(base.FieldWriter):  # type: ignore[misc]
 
 
 def _read_documents(storage: Any, name: str) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the arrays of a file and its number of documents; copies, so that it can be replaced.
-
-    Windows replaces no file that is mapped.
-    """
+    """Return the arrays of a file and its number of documents."""
     if not storage.file_exists(name):
         return DocumentWriter(storage, name).encode(), 0
     arrays = open_arrays(storage, name)
-    return {name: arrays[name].copy() for name in arrays.file.names()}, arrays.size
+    return {name: arrays[name] for name in arrays.file.names()}, arrays.size
 
 
 class _Columns(dict[str, "array[int]"]):

@@ -39,6 +39,12 @@ VERSION = "vaultmem-segment-1"
 #: and what an interruption loses.
 MAX_SIZE = 32_768
 
+#: What a segment has that was written in bulk, and one of Whoosh's own writer may lack.
+OWN_ARRAYS = {
+    *("document", "ordinal", "state", "created", "updated", "labels", "labels_start"),
+    *("title_length", "tags_length", "body_length", "sequence", "sequence_start"),
+}
+
 #: The code that stands for all counts too rare for one of their own.
 RARE = 255
 
@@ -71,7 +77,7 @@ class SegmentArrays:
 
     @classmethod
     def open(cls, file: Path) -> SegmentArrays:
-        """Map a segment's file.
+        """Open a segment's file.
 
         Raises:
             FileNotFoundError: there is none.

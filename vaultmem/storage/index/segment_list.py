@@ -45,17 +45,18 @@ def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
 
 
 def describe_files(folder: Path, listed: SegmentList) -> str:
-    """Return a text that differs whenever one of the files is not the one that was written."""
+    """Return a text that differs whenever one of the files is not the one that was written.
+
+    Raises:
+        FileNotFoundError: one is lost.
+    """
     marks = [f"{name} {_mark_file(folder / name)}" for name in sorted(listed.files)]
     return f"{listed.generation}:{','.join(marks)}"
 
 
 def _mark_file(file: Path) -> str:
-    """Return a file's size and the time of its last change (ns), empty if there is none."""
-    try:
-        status = os.stat(file)
-    except FileNotFoundError:
-        return ""
+    """Return a file's size and the time of its last change (ns)."""
+    status = os.stat(file)
     return f"{status.st_size} {status.st_mtime_ns}"
 
 

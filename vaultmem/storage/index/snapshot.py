@@ -42,6 +42,10 @@ class Snapshot:
         self._found: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
         self._left = _KEPT_POSTINGS
 
+    def is_as_opened(self) -> bool:
+        """Tell whether nobody wrote to a file of these since they were opened."""
+        return all(part.file.is_as_opened() for part in self._parts)
+
     def documents(self) -> set[int]:
         """Return the ids of all documents that have a section, without numpy."""
         found: set[int] = set()
@@ -155,7 +159,10 @@ class Snapshot:
 
     def vocabulary(self) -> list[tuple[bytes, NDArray[np.uint32]]]:
         """Return for each segment its terms as UTF-8, and where each begins and the last ends."""
-        return [(bytes(part.file.numbers("terms")), part["terms_start"]) for part in self._parts]
+        return [
+            (part.file.bytes("terms", 0, part.file.length("terms")), part["terms_start"])
+            for part in self._parts
+        ]
 
     def _find_ranks(self, term: str) -> list[int]:
         """Return a term's rank in each segment, -1 where it is not."""

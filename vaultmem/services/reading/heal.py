@@ -1,0 +1,58 @@
+"""Read a vault once more where its index or database prove to be damaged in the midst of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from vaultmem.errors import DamagedError
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.vault import Vault
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_Read = Callable[Concatenate[Vault, _P], _T]
+
+#: Whether something around this reads again already: numbers of documents read before a database
+#: was built anew say nothing afterwards.
+_is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
+
+
+def heals(read: _Read[_P, _T]) -> _Read[_P, _T]:
+    """Let what only reads a vault sync it and read again, where what it read proves damaged.
+
+    A vault that looks at commits is not mended by a sync of the folder: there a DamagedError says
+    that it is to be opened anew.
+    """
+
+    @wraps(read)
+    def reading(vault: Vault, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if _is_inside.get():
+            return read(vault, *args, **kwargs)
+        token = _is_inside.set(True)
+        try:
+            return _try_twice(vault, lambda: read(vault, *args, **kwargs))
+        finally:
+            _is_inside.reset(token)
+
+    return reading
+
+
+def _try_twice(vault: Vault, read: Callable[[], _T]) -> _T:
+    try:
+        found = read()
+        if vault.index.is_as_read():
+            return found
+    except DamagedError:
+        if not vault.view.is_work_tree:
+            raise
+    except Exception:
+        if vault.index.is_as_read():
+            raise  # It is no matter of a file that somebody wrote to.
+    if not vault.view.is_work_tree:
+        raise DamagedError("the index was damaged; run the command again")
+    sync_vault(vault)
+    return read()
