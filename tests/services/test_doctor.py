@@ -245,12 +245,13 @@ def test_a_database_set_aside_is_told_and_kept(make_vault: Make, opened: Open) -
     vault = opened(root)
     sync_vault(vault)
     vault.close()
-    (vault.state_folder / "state.sqlite3").write_bytes(b"not a database" * 1000)
+    file = vault.state.path
+    file.write_bytes(b"not a database" * 1000)
     vault = opened(root)
 
     check = find_only(vault, "index")
     assert check.verdict is WARNING
-    kept = vault.state_folder / "state.sqlite3.damaged"
+    kept = file.with_name(f"{file.name}.damaged")
     assert str(kept) in check.paths
     find_only(vault, "index", fix=True)
     assert kept.read_bytes() == b"not a database" * 1000

@@ -198,18 +198,20 @@ class Campaign:
         reachable = set(git(self.root, "rev-list", "--branches").split())
         assert self.reported - {""} <= reachable
         vault = open_vault(self.root)
-        left = {file.name for file in vault.state_folder.iterdir()} - {"merging"}
+        file = vault.state.path.name
+        left = {each.name for each in vault.state_folder.iterdir()} - {"merging"}
         assert left <= {
             "index",
             "lock",
             "lock.next",
             "index.lock",
             "index.lock.next",
+            "state",
             "state.lock",
             "state.lock.next",
-            "state.sqlite3",
-            "state.sqlite3-wal",
-            "state.sqlite3-shm",
+            file,
+            f"{file}-wal",
+            f"{file}-shm",
         }
         vault.close()
 

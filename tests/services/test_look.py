@@ -214,7 +214,7 @@ def test_a_view_outlives_a_lost_index_and_a_lost_database(make_vault: Make, open
     sync_vault(vault)
     assert answers(look_at(vault, "HEAD")) == expected
     vault.close()
-    for file in vault.state_folder.glob("state.sqlite3*"):
+    for file in vault.state_folder.glob("state*.sqlite3*"):
         file.unlink()
     again = opened(root)
     sync_vault(again)

@@ -519,7 +519,7 @@ def test_the_table_of_heads_files_is_never_that_of_another_commit(
     git(root, "gc", "-q", "--prune=now")
     check()
     state.close()
-    for file in (tmp_path / "scratch").glob("state.sqlite3*"):
+    for file in (tmp_path / "scratch").glob("state*.sqlite3*"):
         file.unlink()
     check()
     state.close()

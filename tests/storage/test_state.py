@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
+from vaultmem.errors import DamagedError
 from vaultmem.storage.state import StateDatabase
 from vaultmem.vault import open_vault
 
@@ -52,27 +54,113 @@ def test_all_who_come_at_once_have_one_whole_database(
 
     with ThreadPoolExecutor(many) as pool:
         for _ in range(10):
-            damage(tmp_path / "state.sqlite3")
+            damage(StateDatabase(tmp_path).path)
             list(pool.map(come, range(many)))
 
             state = StateDatabase(tmp_path)
             assert state.query("SELECT count(*) FROM meta") == [(many,)]
             assert state.query("PRAGMA integrity_check") == [("ok",)]
             state.close()
-    assert (tmp_path / "state.sqlite3").stat().st_mode & 0o777 == 0o600
+    assert state.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_who_finds_damage_leaves_the_database_that_another_made_since(tmp_path: Path) -> None:
+def test_who_is_connected_to_a_damaged_database_goes_on_with_the_new_one(tmp_path: Path) -> None:
     late, early = StateDatabase(tmp_path), StateDatabase(tmp_path)
     late.put("word", "old")
-    fill_with_junk(tmp_path / "state.sqlite3")
+    fill_with_junk(late.path)
     early.put("word", "new")
 
-    late._drop()
+    with pytest.raises(DamagedError):
+        late.get("word")
 
-    assert StateDatabase(tmp_path).get("word") == "new"
+    assert late.get("word") == "new"
+    late.put("other", "written")
     late.close()
     early.close()
+    state = StateDatabase(tmp_path)
+    assert (state.get("word"), state.get("other")) == ("new", "written")
+    state.close()
+
+
+def test_who_closes_a_database_that_was_set_aside_takes_nothing_of_the_new_one(
+    tmp_path: Path,
+) -> None:
+    late, early = StateDatabase(tmp_path), StateDatabase(tmp_path)
+    late.put("word", "old")
+    fill_with_junk(late.path)
+    for number in range(50):
+        early.put(f"word {number}", "new")
+
+    late.close()  # SQLite removes the log that has the name of its database's.
+
+    early.put("word", "new")
+    assert StateDatabase(tmp_path).query("SELECT count(*) FROM meta") == [(51,)]
+    early.close()
+    state = StateDatabase(tmp_path)
+    assert state.query("SELECT count(*) FROM meta") == [(51,)]
+    assert state.query("PRAGMA integrity_check") == [("ok",)]
+    state.close()
+
+
+@pytest.mark.parametrize("where", ["between", "in a transaction"])
+@pytest.mark.parametrize("harm", ["cut", "empty", "zero", "junk", "removed", "log cut", "log zero"])
+def test_damage_under_a_connection_is_told_and_over_at_the_next_use(
+    tmp_path: Path, harm: str, where: str
+) -> None:
+    state = StateDatabase(tmp_path)
+    with state.transaction():
+        for number in range(2_000):
+            state.put(f"word {number}", "x" * 100)
+    state.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    state.put("word", "last")
+    state.query("PRAGMA cache_size = 1")
+    harm_open(state.path, harm)
+
+    def use() -> None:
+        with state.transaction() if where != "between" else contextlib.nullcontext():
+            state.query("SELECT sum(length(value)), count(*) FROM meta")
+            state.put("word", "new")
+            assert state.query("PRAGMA integrity_check") == [("ok",)]
+
+    with contextlib.suppress(DamagedError):
+        use()
+    with contextlib.suppress(DamagedError):
+        use()
+    use()
+    state.close()
+    other = StateDatabase(tmp_path)
+    assert other.get("word") == "new"
+    other.close()
+
+
+def harm_open(file: Path, harm: str) -> None:
+    if harm.startswith("log"):
+        file = file.with_name(f"{file.name}-wal")
+    size = file.stat().st_size
+    if harm == "removed":
+        file.unlink()
+    elif "cut" in harm:
+        os.truncate(file, size // 2)
+    elif harm == "empty":
+        os.truncate(file, 0)
+    else:
+        with file.open("r+b") as stream:
+            stream.write((b"junk" if harm == "junk" else bytes(4)) * (size // 4))
+
+
+@pytest.mark.parametrize("text", [None, b"", b"\xff\xfe", b"state-nowhere", b"../state"])
+def test_a_pointer_that_is_lost_or_damaged_loses_no_database(
+    tmp_path: Path, text: bytes | None
+) -> None:
+    state = StateDatabase(tmp_path)
+    state.put("word", "kept")
+    state.close()
+    pointer = tmp_path / "state"
+    pointer.unlink() if text is None else pointer.write_bytes(text)
+
+    state = StateDatabase(tmp_path)
+    assert state.get("word") == "kept"
+    state.close()
 
 
 def test_many_commands_at_once_begin_a_fresh_clone(make_vault: Make, run_cli: RunCli) -> None:

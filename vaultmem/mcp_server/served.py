@@ -101,7 +101,7 @@ def _identify(vault: Vault) -> tuple[object, ...]:
         for path in (
             vault.root,
             vault.root / ".git",
-            vault.state_folder / "state.sqlite3",
+            vault.state.path,
             vault.state_folder / "index",
         )
     )

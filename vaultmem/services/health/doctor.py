@@ -81,11 +81,8 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
 
 
 def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
-    """Bring the index up to date; a database found damaged is built again at the second try."""
-    try:
-        sync_vault(vault, progress)
-    except VaultError:
-        sync_vault(vault, progress)
+    """Bring the index up to date; what is damaged is built again."""
+    sync_vault(vault, progress)
     return examine_place.check_state(vault, fix)
 
 

@@ -34,7 +34,7 @@ _MEGABYTE = 1024 * 1024
 def check_state(vault: Vault, fix: bool) -> Check:
     """See to it that index and database are whole and belong together."""
     if told := vault.state.find_damage():
-        file = vault.state_folder / "state.sqlite3"
+        file = vault.state.path
         remedy = "`vaultmem checkpoint` what waits, and remove this file: it is built again"
         return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
     told = _find_lack(vault)
