@@ -1,14 +1,20 @@
-"""A damaged segment: the next command answers as before, and what was damaged is kept."""
+"""Damaged parts of index and database: each command answers as before, also in its midst."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
+from vaultmem.services.finding import recall as recall_module
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.storage.index.search_index import SearchIndex
 
 Make = Callable[..., Path]
 Open = Callable[..., Vault]
@@ -47,9 +53,50 @@ def harm(vault: Vault, kind: str) -> tuple[Path, bytes]:
     return vault.state_folder / "index.damaged" / file.name, data
 
 
+def harm_part(vault: Vault, part: str, kind: str) -> None:
+    """Harm a file that somebody has open; "index" is all of the folder."""
+    index = vault.state_folder / "index"
+    places = {"segment": "*.arrays", "contents": "*.toc", "list": "segments.json"}
+    if part in places:
+        file = next(index.glob(places[part]), index / "nowhere")
+    else:
+        file = index if part == "index" else vault.state.path
+    if not file.exists():
+        return
+    if kind == "removed":
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+        return
+    with file.open("r+b") as stream:
+        size = file.stat().st_size
+        if kind == "cut":
+            os.truncate(file, size // 3)
+        elif kind == "zero":
+            stream.write(bytes(size))
+        else:
+            data = stream.read()
+            stream.seek(0)
+            stream.write(bytes(each ^ 8 for each in data))
+
+
+#: What is harmed, and how; a flipped bit is in no page of the database that SQLite could tell.
+PARTS = [
+    *(
+        (part, kind)
+        for part in ("segment", "contents", "list", "database")
+        for kind in ("cut", "zero", "flip", "removed")
+    ),
+    ("index", "removed"),
+]
+
+
 def answers(vault: Vault) -> list[tuple[str, float, str]]:
     found = recall(vault, parse_query("ferry tide bell", limit=50))
     return [(hit.address, hit.score, hit.text) for hit in found]
+
+
+def packed(vault: Vault) -> tuple[str, int]:
+    made = make_pack(vault, "ferry tide bell", 900)
+    return made.text, made.account.flat
 
 
 @pytest.mark.parametrize("kind", HARMS)
@@ -98,3 +145,60 @@ def test_what_is_mapped_already_is_answered_from_when_a_file_is_replaced(
 
     assert answers(vault) == wanted
     assert answers(opened(vault.root)) == wanted
+
+
+# Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("part", "kind"), PARTS)
+def test_damage_between_two_reads_of_one_process_changes_no_answer(
+    make_vault: Make, opened: Open, part: str, kind: str
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    wanted = answers(vault), packed(vault)
+
+    harm_part(vault, part, kind)
+
+    assert (answers(vault), packed(vault)) == wanted
+    harm_part(vault, part, kind)
+    assert (packed(vault), answers(vault)) == wanted[::-1]
+    harm_part(vault, part, kind)
+    kept = remember(vault, Memory("The night boat sails at ten from pier seven."))
+    (found, *_) = recall(vault, parse_query("night boat pier"))
+    assert found.record.path == kept.path
+    assert (answers(opened(root)), packed(opened(root))) == (answers(vault), packed(vault))
+    report = sync_vault(opened(root))
+    assert (report.added, report.changed, report.removed) == (0, 0, 0)
+
+
+# Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("part", "kind"), PARTS)
+@pytest.mark.parametrize("where", ["snapshot", "choose_sections", "read_places"])
+def test_damage_in_the_midst_of_a_read_changes_no_answer(
+    make_vault: Make,
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    kind: str,
+    where: str,
+) -> None:
+    root = make_vault(NOTES)
+    wanted = answers(opened(root))
+    vault = opened(root)
+    sync_vault(vault)
+    owner: Any = SearchIndex if where == "snapshot" else recall_module
+    original = getattr(owner, where)
+    harmed = []
+
+    def harm_once(*args: Any) -> Any:
+        found = original(*args) if where == "snapshot" else None
+        if not harmed:
+            harmed.append(harm_part(vault, part, kind))
+        return original(*args) if found is None else found
+
+    monkeypatch.setattr(owner, where, harm_once)
+    assert answers(vault) == wanted
+    assert harmed
+    assert answers(vault) == wanted
+    assert answers(opened(root)) == wanted

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name, is_text
+from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import stat_now, sync_paths, sync_vault
@@ -48,6 +49,13 @@ def sync_all(vault: Vault) -> Synced:
 
 def sync_changed(vault: Vault, paths: Set[str]) -> Synced:
     """Make the index equal to the folder at these paths, or everywhere if that is not enough."""
+    try:
+        return _sync_changed(vault, paths)
+    except DamagedError:
+        return sync_all(vault)
+
+
+def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
     names = sorted(paths - _NOT_INDEXED)
     if len(names) > _MANY or not all(map(is_text, names)):
         return sync_all(vault)
@@ -146,4 +154,7 @@ def _has_moved(vault: Vault) -> bool:
     """Tell whether another commit is checked out, or the index is not the database's any more."""
     head = vault.head()
     commit = head.commit if head is not None else ""
-    return vault.state.get("head") != commit or is_index_behind(vault) or is_interrupted(vault)
+    try:
+        return vault.state.get("head") != commit or is_index_behind(vault) or is_interrupted(vault)
+    except DamagedError:
+        return True

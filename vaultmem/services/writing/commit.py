@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.errors import PendingError, RefusedError
+from vaultmem.errors import DamagedError, PendingError, RefusedError
 from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
 from vaultmem.services.writing.pending import (
     Pending,
@@ -151,7 +152,8 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
         for path, file in part.files.items()
     ]
     entries = dict(changes)  # As the last of the commits has them.
-    with vault.state.transaction():
+    # A database that proves to be damaged is made anew, and then learns of the commits from git.
+    with contextlib.suppress(DamagedError), vault.state.transaction():
         vault.journal.clear(list(entries))
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)

@@ -8,14 +8,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, PendingError
+from vaultmem.errors import ConflictError, DamagedError, PendingError
 from vaultmem.services.reading.recovery import (
     is_under_way,
     mark_under_way,
     recover,
     undo_moves,
 )
-from vaultmem.services.reading.sync import sync_paths
+from vaultmem.services.reading.sync import sync_paths, sync_vault
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event
 from vaultmem.storage.files import read_known
@@ -37,19 +37,27 @@ T = TypeVar("T")
 def write_to_folder(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
     """Do what `plan` says; a save by somebody else meanwhile is kept, and `plan` asked again.
 
+    It is asked again, too, where index or database prove to be damaged before all is written.
+
     Raises:
         ConflictError, RefusedError, PendingError: as for `write`.
     """
     with vault.lock():
         recover(vault)
         for attempt in range(_ATTEMPTS):
-            change = Change(vault)
-            value = plan(change)
+            is_last, is_planned = attempt == _ATTEMPTS - 1, False
             try:
+                change = Change(vault)
+                value = plan(change)
+                is_planned = True
                 return Written(value, _carry_out(vault, change))
             except ConflictError:
-                if attempt == _ATTEMPTS - 1:
+                if is_last or not is_planned:
                     raise
+            except DamagedError:
+                if is_last:
+                    raise
+                sync_vault(vault)
     raise AssertionError("unreachable")
 
 
