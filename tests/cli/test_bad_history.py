@@ -13,7 +13,7 @@ import pytest
 from branching import NOTE, change, commit_on, copy_vault, list_refs, look_around
 from conftest import Result
 from in_process import run_here
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.services.notes.create import create_vault
 
@@ -314,8 +314,7 @@ LOCKS = {
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_what_another_git_holds_is_waited_for_and_never_removed(root: Path, lock: str) -> None:
-    file = root / ".git" / lock
-    file.write_text("theirs")
+    file = lock_git(root, lock)
     before = everything(root)
 
     for name in LOCKS[lock]:

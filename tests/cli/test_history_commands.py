@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from branching import commit_on, copy_vault
 from in_process import run_here
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem import Memory, open_vault, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import State
@@ -198,7 +198,7 @@ def test_restore_brings_back_and_says_what_it_saved(run_cli: Run, root: Path) ->
     git(root, "checkout", "-q", "--", NOTE)
     assert hash_tree(root, skip=(".git",)) == before
     (root / NOTE).write_text("mine\n")
-    (root / ".git/index.lock").write_text("")
+    lock_git(root)
     refused = run_cli("restore", NOTE, "--at", "HEAD", cwd=root)
     assert (refused.code, refused.err.count("\n")) == (7, 1)
     assert (root / NOTE).read_text() == "mine\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from in_process import run_here
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]
@@ -103,8 +103,7 @@ def test_row_20_git_variables_of_the_caller_are_ignored(
 
 def test_row_21_a_foreign_lock_ends_with_code_7_and_stays(run_cli: Run, make_vault: Make) -> None:
     root = make_vault({"notes/c.md": "---\nstate: candidate\n---\n"})
-    lock = root / ".git/index.lock"
-    lock.write_text("theirs")
+    lock = lock_git(root)
     note = run_cli("remember", "safe", "--json", cwd=root).json["path"]
 
     saved = run_cli("checkpoint", "first", cwd=root)

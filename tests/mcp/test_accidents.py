@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp.client.client import Client
 from serving import call, play, play_stdio, refused
-from support import git, write_notes
+from support import git, lock_git, write_notes
 
 from vaultmem.vault import Vault
 
@@ -89,7 +89,7 @@ def test_a_server_goes_on_without_git_and_under_another_gits_lock(
         assert "not in a git repository" in await refused(client, "checkpoint", note="x")
         (root / ".gone").rename(root / ".git")
         await call(client, "remember", text="Bollards are of iron.")
-        (root / ".git/index.lock").touch()
+        lock_git(root)
         assert "the notes are safe on disk" in await refused(client, "checkpoint", note="locked")
         (root / ".git/index.lock").unlink()
         done = await call(client, "checkpoint", note="free")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.history.commits import CommitFilter, list_commits
@@ -440,7 +440,7 @@ OBSTACLES = {
     ),
     "bisect": (_start_bisect, lambda root: git(root, "bisect", "reset")),
     "index.lock": (
-        lambda root: (root / ".git/index.lock").write_text("theirs"),
+        lock_git,
         lambda root: (root / ".git/index.lock").unlink(),
     ),
 }
@@ -562,7 +562,7 @@ def test_row_21_a_branch_that_git_has_locked_makes_the_event_wait_and_stages_not
     root = make_vault({"notes/a.md": "a\n"})
     write_notes(root, {"notes/a.md": "b\n"})
     vault = opened(root, agent="claude")
-    (root / ".git/refs/heads/main.lock").write_text("theirs")
+    lock_git(root, "refs/heads/main.lock")
 
     with pytest.raises(PendingError, match="another git is at work"):
         save_checkpoint(vault, "first")

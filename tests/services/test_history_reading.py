@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 from vaultmem.core.delta.file_changes import FileChange, pair_renames
 from vaultmem.core.timestamps import parse_timestamp
@@ -680,7 +680,7 @@ class TestRestore:
             commit(root, "setting")
         write_notes(root, {"notes/a.md": words})
         if how == "lock":
-            (root / ".git/index.lock").write_text("")
+            lock_git(root)
         elif how == "detached":
             git(root, "switch", "-q", "--detach")
         elif how == "merge":

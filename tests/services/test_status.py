@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import git, hash_tree, write_notes
+from support import git, hash_tree, lock_git, write_notes
 
 import vaultmem
 from vaultmem import Memory, Vault, remember, save_checkpoint, sync_vault
@@ -187,7 +187,7 @@ def test_events_that_wait_are_named(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     write_notes(root, {"notes/tide.md": "# Tide\n\nLow.\n"})
     vault = opened(root)
-    (root / ".git/index.lock").touch()
+    lock_git(root)
     with pytest.raises(PendingError):
         save_checkpoint(vault, "low tide")
 

@@ -21,7 +21,7 @@ from branching import (
     tree_bytes,
 )
 from conftest import MakeVault
-from support import git, write_notes
+from support import git, lock_git, write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
@@ -164,7 +164,7 @@ def test_what_is_not_committed_is_not_left(root: Path, opened: Open) -> None:
         (lambda: (root / "notes/same.md").unlink(), r"notes/same\.md"),
         (stage, "changes are staged"),
         (lambda: (root / ".git/MERGE_HEAD").write_text("x"), "a merge is under way"),
-        (lambda: (root / ".git/index.lock").write_text(""), "another git is at work"),
+        (lambda: lock_git(root), "another git is at work"),
     ]
     for make, told in changes:
         make()

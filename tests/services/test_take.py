@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from branching import NOTE, change, commit_on, copy_vault, is_clean, list_refs, look_around
 from conftest import PERSON
-from support import git, write_notes
+from support import git, lock_git, write_notes
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import (
@@ -234,7 +234,7 @@ def test_nothing_is_taken_while_git_is_busy(root: Path, opened: Open, how: str) 
     elif how == "detached":
         git(root, "checkout", "-q", "--detach")
     else:
-        (root / ".git/index.lock").write_text("")
+        lock_git(root)
     before, refs = look_around(root), list_refs(root)
 
     with pytest.raises(PendingError, match=f"not promoted: .*{how}"):

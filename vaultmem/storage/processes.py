@@ -7,10 +7,12 @@ system than Linux or macOS), nothing is claimed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -76,6 +78,39 @@ def is_gone(process: Process) -> bool:
         return False
     status = _read_status(process.pid)
     return status is None or status.started != process.started
+
+
+def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
+    """Yield the words and the folder of each process that runs a program of this name.
+
+    The folder is None where it is not told.
+    """
+    if sys.platform == "linux":
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            if (status := _read_proc(int(pid))) is not None and status.name == name:
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # It has ended.
+                    yield _read_words(pid), _read_folder(pid)
+    elif os.name == "posix":
+        command = ["ps", "-A", "-o", "command="]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        for words in filter(None, map(str.split, done.stdout.splitlines())):
+            if words[0].rpartition("/")[2] == name:
+                yield words, None
+
+
+def _read_words(pid: str) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")
+    except PermissionError:
+        return []
+
+
+def _read_folder(pid: str) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        return None
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.git.checkout import has_staged
-from vaultmem.storage.git.head import find_obstacle
+from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.git.refs import Branch, Target
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.vault import Vault
@@ -97,5 +97,5 @@ def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
     Raises:
         PendingError: somebody is; it says in what.
     """
-    if obstacle := find_obstacle(vault.history.git_folder, may_be_detached):
+    if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
         raise PendingError(f"not {what}: {obstacle}")

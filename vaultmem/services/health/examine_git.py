@@ -15,11 +15,11 @@ from vaultmem.storage.git.health import (
     find_copies_in_git,
     find_driver_lack,
     find_future_commits,
-    find_locks,
     is_git_installed,
     is_shallow,
     read_git_version,
 )
+from vaultmem.storage.git.locks import find_locks
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
 from vaultmem.vault import Vault
 
@@ -41,7 +41,7 @@ def check_repository(vault: Vault) -> Check:
         remedy = "install git 2.38 or newer; without it `merge` does not work"
         return Check("git", Verdict.PROBLEM, told, remedy=remedy)
     obstacle = vault.history.obstacle()
-    if obstacle and "index.lock" not in obstacle:  # Locks are reported with their age.
+    if obstacle and ".lock exists" not in obstacle:  # Locks are reported with their age.
         told, _, remedy = obstacle.partition("; ")
         return Check("git", Verdict.WARNING, f"nothing is committed now: {told}", remedy=remedy)
     return Check("git", told=told)

@@ -1,4 +1,4 @@
-"""Remove what killed processes left: files beside notes and in the state folder."""
+"""Remove what killed processes left: files beside notes and in the state folder, locks of git's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.asides import clear_leftover, find_leftovers
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.git.locks import Place, has_records, remove_left_locks
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.scan import Scan
 from vaultmem.vault import Vault
@@ -19,6 +21,9 @@ def clear_leftovers(vault: Vault, scan: Scan) -> bool:
     """
     for file in find_leftovers(vault.state_folder):
         clear_leftover(file, is_held=False)
+    if has_records(vault.state_folder) and (found := find_git_folder(vault.root)):
+        with contextlib.suppress(VaultError):
+            remove_left_locks(Place(*found, vault.state_folder))
     if not scan.leftovers:
         return False
     kept: list[Path | None] = []

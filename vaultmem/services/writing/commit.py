@@ -29,6 +29,7 @@ from vaultmem.storage.git.commit_draft import (
     TreeEntry,
 )
 from vaultmem.storage.git.head_tree import HeadTree
+from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
@@ -67,7 +68,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
     with vault.lock():
         made: list[Made] = []
         try:
-            if obstacle := vault.history.obstacle():
+            if obstacle := vault.history.obstacle(patience=PATIENCE):
                 raise PendingError(obstacle)
             for number, stored in vault.journal.pending():
                 made += _commit_one(vault, _restore(stored)).commits
@@ -100,7 +101,7 @@ def commit_earlier(
         return Plan(divide_others(pending, clean, vault.author))
 
     with vault.lock():
-        if vault.history.obstacle():
+        if vault.history.obstacle(patience=PATIENCE):
             return []
         try:
             return _commit_plan(vault, divide)[1]

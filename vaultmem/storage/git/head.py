@@ -67,8 +67,6 @@ def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     for name, what in _OBSTACLES.items():
         if (git / name).exists():
             return f"{what} is under way; finish or abort it"
-    if (git / "index.lock").exists():
-        return f"another git is at work ({git / 'index.lock'} exists); wait for it"
     head = read_head(git)
     if head is not None and not head.branch and not may_be_detached:
         return "no branch is checked out (HEAD is detached); switch to one"

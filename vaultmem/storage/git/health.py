@@ -51,18 +51,6 @@ def find_future_commits(history: History, commit: str, now: float) -> list[str]:
     return [name for name, at in pairs if int(at) > now + 60]
 
 
-def find_locks(git_folder: Path, now: float) -> dict[Path, float]:
-    """Return the locks that a git holds or has left behind, with their ages in seconds."""
-    found: dict[Path, float] = {}
-    for folder in {git_folder, common_folder(git_folder)}:
-        for file in (*folder.glob("*.lock"), *(folder / "refs").rglob("*.lock")):
-            try:
-                found[file] = now - file.lstat().st_mtime
-            except OSError:
-                continue  # The git that held it is done.
-    return dict(sorted(found.items()))
-
-
 def find_copies_in_git(git_folder: Path) -> list[Path]:
     """Return what file synchronisation put between git's own files, which git takes for its own."""
     folder = common_folder(git_folder)

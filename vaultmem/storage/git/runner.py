@@ -18,6 +18,13 @@ from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import PendingError, VaultError
+from vaultmem.storage.git.locks import (
+    Place,
+    describe_lock,
+    free_lock,
+    on_record,
+    remove_left_locks,
+)
 
 if TYPE_CHECKING:
     from git import Git
@@ -45,13 +52,20 @@ _LOCKED = re.compile(
     r"(?:Unable to create '(.+\.lock)'|could not lock config file (.+)): File exists"
 )
 
+#: How often a command is begun whose files others hold, one after the other.
+_ATTEMPTS = 4
+
 
 class GitRunner:
-    """Runs git's plumbing in one repository; `work_tree` and `git_folder` are absolute."""
+    """Runs git's plumbing in one repository; `work_tree` and `git_folder` are absolute.
 
-    def __init__(self, work_tree: Path, git_folder: Path) -> None:
+    `scratch` is the state folder of the vault that it runs for.
+    """
+
+    def __init__(self, work_tree: Path, git_folder: Path, scratch: Path | None = None) -> None:
         self.work_tree = work_tree
         self.git_folder = git_folder
+        self.place = Place(work_tree, git_folder, scratch)
 
     def run(
         self,
@@ -71,19 +85,24 @@ class GitRunner:
             VaultError: git ended with another status than those in `fine`, and `check` is set.
         """
         words = arguments if folder is None else ("-C", str(folder), *arguments)
-        with _as_stream(stdin) as stream:
-            process = self.start(*words, stdin=stream, env=env)
-            out, err = process.communicate()
-        if process.returncode not in fine and check:
-            message = err.decode(errors="replace")
-            if locked := _LOCKED.search(message):
-                lock = locked[1] or f"{locked[2]}.lock"
-                raise PendingError(f"another git is at work ({lock} exists); wait for it")
-            name = next(word for word in arguments if not word.startswith("-"))
-            raise VaultError(
-                f"git {name} failed: {_first_complaint(message) or f'status {process.returncode}'}"
-            )
-        return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        name = next(word for word in arguments if not word.startswith("-"))
+        for _ in range(_ATTEMPTS):
+            with _as_stream(stdin) as stream, on_record(self.place, name) as record:
+                process = self.start(*words, stdin=stream, env=env)
+                out, err = process.communicate()
+                if process.returncode < 0 and record is not None:
+                    remove_left_locks(self.place, record)
+            if process.returncode in fine or not check:
+                return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
+            locked = _LOCKED.search(os.fsdecode(err))
+            if locked is None:
+                told = _first_complaint(err.decode(errors="replace"))
+                told = told or f"status {process.returncode}"
+                raise VaultError(f"git {name} failed: {told}")
+            lock = Path(locked[1] or f"{locked[2]}.lock")
+            if not free_lock(lock, self.place):
+                break
+        raise PendingError(describe_lock(lock))
 
     def start(
         self, *arguments: str, stdin: Any = PIPE, env: Mapping[str, str] | None = None

@@ -20,12 +20,14 @@ from vaultmem.storage.git.commit_draft import (
 from vaultmem.storage.git.commit_writer import CommitWriter
 from vaultmem.storage.git.head import (
     Head,
+    common_folder,
     find_broken_git,
     find_git_folder,
     find_obstacle,
     read_head,
 )
 from vaultmem.storage.git.identity import Person, find_person
+from vaultmem.storage.git.locks import describe_lock, free_lock
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
@@ -63,7 +65,7 @@ class History:
         check_repository(work_tree, self.git_folder)
         inside = root.relative_to(work_tree).as_posix()
         self.prefix = "" if inside == "." else inside + "/"
-        self.git = GitRunner(work_tree, self.git_folder)
+        self.git = GitRunner(work_tree, self.git_folder, scratch)
         self.refs = Refs(self.git)
         self.objects = ObjectReader(self.git)
         self._scratch = scratch
@@ -81,9 +83,19 @@ class History:
         """End git's process, if one is running."""
         self.objects.close()
 
-    def obstacle(self) -> str:
-        """Return why no commit can be made right now, empty if one can."""
-        return find_obstacle(self.git_folder)
+    def obstacle(self, may_be_detached: bool = False, patience: float = 0.0) -> str:
+        """Return why no commit can be made right now, empty if one can.
+
+        Another git's lock is waited for until it is `patience` seconds old.
+        """
+        if told := find_obstacle(self.git_folder, may_be_detached):
+            return told
+        head = read_head(self.git_folder)
+        branch = common_folder(self.git_folder) / "refs/heads" / (head.branch if head else "")
+        names = (self.git_folder / "index", self.git_folder / "HEAD", branch)
+        locks = (name.with_name(f"{name.name}.lock") for name in names)
+        held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
+        return next(map(describe_lock, held), "")
 
     def exclude_file(self) -> Path:
         """Return the repository's own list of ignored files, which is in no commit."""
