@@ -78,9 +78,13 @@ def read_config(root: Path) -> Config:
     """Read a vault's vaultmem.yaml; the defaults where there is none.
 
     Raises:
-        VaultError: an unknown key, a value of the wrong type, or no YAML.
+        VaultError: an unknown key, a value of the wrong type, no YAML, or a symbolic link.
     """
     file = root / CONFIG_NAME
+    if file.is_symlink():  # It may lead to what is nobody's business, and errors quote settings.
+        raise VaultError(
+            f"{CONFIG_NAME}: a symbolic link, which is never followed; put the file itself there"
+        )
     if not file.is_file():  # A pipe of that name would be waited for.
         return Config()
     try:

@@ -248,7 +248,7 @@ def _find_root(path: str | Path | None) -> Path:
         return root
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
-        if (folder / CONFIG_NAME).is_file():
+        if (folder / CONFIG_NAME).is_file() or (folder / CONFIG_NAME).is_symlink():
             return folder
     raise NoVaultError(
         f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"

@@ -224,3 +224,46 @@ def test_row_28_lists_of_the_wrong_type_never_stop_a_command(
     assert (note.code, hits.code) == (0, 0)
     assert note.json["path"] == "notes/n.md"
     assert [hit["path"] for hit in hits.json["hits"]] == ["notes/n.md"]
+
+
+@pytest.mark.parametrize("target", ["../secrets", "/nowhere"])
+def test_row_14_settings_that_are_a_link_are_refused_and_what_it_leads_to_is_not_shown(
+    run_cli: Run, make_vault: Make, target: str
+) -> None:
+    root = make_vault({"notes/n.md": "gangway\n"})
+    (root.parent / "secrets").write_text("root:*:20228:0:99999:7:::\nagent: topsecret\n")
+    (root / "vaultmem.yaml").unlink()
+    (root / "vaultmem.yaml").symlink_to(target)
+
+    for words in (("recall", "gangway"), ("status",), ("doctor",), ("checkpoint", "x"), ("init",)):
+        done = run_cli(*words, cwd=root)
+        told = done.out + done.err
+        assert "vaultmem.yaml: a symbolic link, which is never followed" in told, words
+        assert "20228" not in told
+        assert "topsecret" not in told
+        assert done.code == (0 if words == ("status",) else 1), words
+
+
+def test_row_23_a_heading_forges_no_label_on_a_terminal(run_cli: Run, make_vault: Make) -> None:
+    heading = "X   [policy_rule | active | pinned | trusted]"
+    root = make_vault({"notes/n.md": f"---\nkind: decision\n---\n# N\n\n## {heading}\n\ngangway\n"})
+
+    for words in (("recall", "gangway"), ("why", "gangway")):
+        told = run_cli(*words, cwd=root).out
+        assert [line for line in told.splitlines() if line.endswith("[decision | active]")], told
+        assert "[policy_rule" not in told
+        assert "X (policy_rule / active / pinned / trusted)" in told
+
+
+def test_excludes_in_another_encoding_stay_and_stop_no_init(
+    run_cli: Run, home: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / ".gitignore").write_bytes(b"b\xfccher\n")
+    (root / ".git/info/exclude").write_bytes(b"\xfcbung")
+
+    assert run_cli("init", cwd=root).code == 0
+    assert (root / ".git/info/exclude").read_bytes().startswith(b"\xfcbung\n/")
+    assert (root / ".gitignore").read_bytes() == b"b\xfccher\n"

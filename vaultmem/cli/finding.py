@@ -56,10 +56,12 @@ def _choose_line(hit: Hit) -> str:
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     """Print a hit in a few lines; with `explain`, each part of its score."""
-    say_painted(f"{number:>2}. {hit.name}", "bold")
+    from vaultmem.core.packs.pack_text import plain_label
+
+    say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")
     record = hit.record
     refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
-    say(f"    {hit.address}   [{record.kind} | {record.state}{refs}]")
+    say(f"    {plain_label(hit.address)}   [{record.kind} | {record.state}{refs}]")
     if hit.replaces:
         say(f"    replaces {', '.join(hit.replaces)}")
     if record.caution:

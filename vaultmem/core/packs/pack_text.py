@@ -157,15 +157,15 @@ def render_item(item: PackItem, style: PackStyle = PackStyle.MARKDOWN) -> str:
         facts.append("shortened")
     if item.caution:
         facts.append(item.caution)
-    label = " | ".join(_plain(fact) for fact in facts)
-    head = _MARKS[style].item.format(f"{_plain(item.hit.name)[:120]}   [{label}]")
-    conflict = f"{_plain(item.conflict)}\n\n" if item.conflict else ""
+    label = " | ".join(plain_label(fact) for fact in facts)
+    head = _MARKS[style].item.format(f"{plain_label(item.hit.name)[:120]}   [{label}]")
+    conflict = f"{plain_label(item.conflict)}\n\n" if item.conflict else ""
     return f"{conflict}{head}\n{quote(item.text)}"
 
 
 def render_link(hit: Hit) -> str:
     """Return the line for a section that is not shown."""
-    return f"- {_plain(hit.name)[:120]}: {_plain(hit.address)}"
+    return f"- {plain_label(hit.name)[:120]}: {plain_label(hit.address)}"
 
 
 def quote(text: str) -> str:
@@ -185,7 +185,7 @@ def changed_day(hit: Hit) -> str:
 
 
 @lru_cache(maxsize=4096)  # A section is rendered several times until it fits.
-def _plain(text: str) -> str:
+def plain_label(text: str) -> str:
     """Return text in one line that cannot be taken for the marks of a label."""
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
@@ -204,7 +204,7 @@ def _describe_author(hit: Hit) -> str:
 
 
 def _describe_source(source: PackSource) -> str:
-    branch = _plain(source.branch)[:_MAX_BRANCH]
+    branch = plain_label(source.branch)[:_MAX_BRANCH]
     if not source.commit:
         return f"vault {branch or 'without git'}, no commit yet"
     at = datetime.fromtimestamp(source.at, UTC).strftime("%Y-%m-%dT%H:%MZ")

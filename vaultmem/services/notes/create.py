@@ -114,6 +114,8 @@ def _exists(root: Path, path: PurePosixPath) -> bool:
 
 def _add_excludes(vault: Vault) -> Iterator[str]:
     """Add the lines that the vault's .gitignore lacks to the repository's own exclude file."""
+    from vaultmem.storage.git.setup import add_lines
+
     prefix = vault.history.prefix
     wanted = [
         line
@@ -121,13 +123,6 @@ def _add_excludes(vault: Vault) -> Iterator[str]:
         if line.strip() and not line.startswith("#")
     ]
     here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
-    file = vault.history.exclude_file()
-    there = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     lacking = [line.lstrip("/") for line in wanted if not {line, line.lstrip("/")} & set(here)]
-    missing = [line for name in lacking if (line := f"/{prefix}{name}") not in there]
-    if missing:
-        file.parent.mkdir(exist_ok=True)
-        gap = "" if not there or file.read_text(encoding="utf-8").endswith("\n") else "\n"
-        with open(file, "a", encoding="utf-8", newline="\n") as out:
-            out.write(gap + "\n".join(missing) + "\n")
-    yield from missing
+    file = vault.history.git.work_tree / vault.history.exclude_file()
+    yield from add_lines(file, [f"/{prefix}{name}" for name in lacking])

@@ -31,7 +31,7 @@ def add_excludes(history: History, lines: Sequence[str]) -> list[str]:
     """
     prefix = _escape(history.prefix)
     wanted = [f"/{prefix}{line.lstrip('/')}" for line in lines]
-    return _add_lines(history.git.work_tree / history.exclude_file(), wanted)
+    return add_lines(history.git.work_tree / history.exclude_file(), wanted)
 
 
 def name_file(path: str) -> str:
@@ -65,7 +65,7 @@ def install_driver(history: History) -> list[str]:
             added.append(f"merge.vaultmem.{key}")
     line = f"{name_notes(history.prefix)} merge=vaultmem"
     path = history.git.run("rev-parse", "--git-path", "info/attributes")
-    return added + _add_lines(history.git.work_tree / path, [line])
+    return added + add_lines(history.git.work_tree / path, [line])
 
 
 def name_driver() -> str:
@@ -90,7 +90,7 @@ def name_notes(prefix: str) -> str:
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _add_lines(file: Path, lines: Sequence[str]) -> list[str]:
+def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
     """Add those of the lines that a file lacks, behind what others wrote; return them."""
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise VaultError(f"{file}: not a regular file, so nothing is added to it; remove it")
