@@ -159,6 +159,40 @@ def test_an_agents_note_that_plain_git_commits_is_still_the_agents(
     assert find_pending(vault).files == {}
 
 
+@pytest.mark.parametrize("mark", ["", "- "])
+def test_a_line_that_somebody_moved_is_still_of_whoever_said_it(
+    make_vault: Make, opened: Open, mark: str
+) -> None:
+    said = "Ring the bell twice at noon."
+    root = make_vault({"notes/a.md": "# A\n\nOne.\n", "notes/b.md": "# B\n\nTwo.\n"})
+    agent = opened(root, agent="claude", session="s-1")
+    path = remember(agent, Memory(said, title="Bell", context="ship")).path
+    save_checkpoint(agent, "said")
+    note = (root / path).read_text()
+    assert said in note
+
+    write_notes(root, {path: note.replace(said, "")})
+    write_notes(root, {"notes/a.md": f"# A\n\n{mark}{said}\n\nOne, and one more.\n"})
+    save_checkpoint(opened(root), "moved")
+    (root / path).unlink()
+    write_notes(root, {"notes/a.md": "# A\n", "notes/b.md": f"# B\n\nTwo.\n\n{said}\n"})
+    git(root, "commit", "-q", "-am", "moved again")
+    copy = f"---\nagent: claude\n---\n# C\n\n{said}\n"
+    write_notes(root, {"notes/c.md": copy})
+    save_checkpoint(opened(root), "copied")
+    vault = opened(root)
+    sync_vault(vault)
+
+    who = {line.text: (line.who, line.session) for line in blame_note(vault, "notes/b.md").lines}
+    assert who[said] == ("claude", "s-1")
+    assert who["Two."] == ("Maren Person", "")
+    copied = {line.text: line.who for line in blame_note(vault, "notes/c.md").lines}
+    assert set(copied.values()) == {"Maren Person"}
+    grounds = {each.hit.record.path: each.steps for each in explain_text(vault, said)}
+    assert "claude" in {step.who for step in grounds["notes/b.md"]}
+    assert {step.who for step in grounds["notes/c.md"]} == {"Maren Person"}
+
+
 def test_what_somebody_planted_as_notes_stops_nothing(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
     line = '{"path": "notes/old.md", "lines": "1-x,-,99999999999", "agent": "a", "session": 1}'

@@ -1,4 +1,7 @@
-"""Say for each line of a note who wrote it, when, and in which event; or who removed the note."""
+"""Say for each line of a note who wrote it, when, and in which event; or who removed the note.
+
+Whoever said it first, not who moved it here.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
+from vaultmem.services.history.moves import count_property_lines, follow_moves
 from vaultmem.services.history.trace import trace_note
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -174,7 +178,8 @@ def _make_blame(
     span: tuple[int, int] | None,
 ) -> Blame:
     first, last = span or (1, len(origins))
-    shown = origins[first - 1 : last]
+    start = max(first - 1, count_property_lines(split_text(data)))
+    shown = follow_moves(vault.history, origins[:last], start)[first - 1 :]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     writers = _find_writers(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""

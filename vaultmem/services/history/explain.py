@@ -16,7 +16,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.note import Note
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.history.blame import Blame, BlamedLine, blame_bytes, find_lines
+from vaultmem.services.history.blame import BlamedLine, blame_bytes, find_lines
 from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
 from vaultmem.storage.git.blame import find_mentions, is_mentioned
 from vaultmem.storage.git.log import Commit, sort_commits
@@ -70,15 +70,8 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     hits = recall(vault, parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES)))
     notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
     commit = "" if vault.view.is_work_tree else vault.view.sources[0].commit
-    blames = {
-        path: blame_bytes(vault, path, _read_note_bytes(vault, note), commit=commit)
-        for path, note in notes.items()
-    }
     successors = _find_successors(vault, notes.values())
-    return [
-        _make_ground(vault, hit, notes[hit.record.path], blames[hit.record.path], successors)
-        for hit in hits
-    ]
+    return [_make_ground(vault, hit, notes[hit.record.path], commit, successors) for hit in hits]
 
 
 def _read_note_bytes(vault: Vault, note: Note) -> bytes:
@@ -86,15 +79,15 @@ def _read_note_bytes(vault: Vault, note: Note) -> bytes:
 
 
 def _make_ground(
-    vault: Vault, hit: Hit, note: Note, blame: Blame, successors: dict[str, list[str]]
+    vault: Vault, hit: Hit, note: Note, commit: str, successors: dict[str, list[str]]
 ) -> Ground:
     section = note.sections[min(hit.section.ordinal, len(note.sections) - 1)]
-    first, last = find_lines(note, section)
-    steps = _order_steps(vault.history, blame.lines[first - 1 : last])
-    ends = blame.ends & {step.commit.commit for step in steps if step.commit is not None}
+    data = _read_note_bytes(vault, note)
+    blame = blame_bytes(vault, str(note.path), data, find_lines(note, section), commit)
+    steps = _order_steps(vault.history, blame.lines)
     older = tuple(GroundLink(name, _resolve(vault, name)) for name in _read_links(note.matter))
     newer = tuple(GroundLink(path, path) for path in successors.get(str(note.path), ()))
-    return Ground(hit, steps, older, newer, ends)
+    return Ground(hit, steps, older, newer, blame.ends)
 
 
 def _order_steps(history: History, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:

@@ -135,16 +135,29 @@ def read_commit(history: History, commit: str) -> Commit:
 
 def read_commits(history: History, commits: Iterable[str]) -> dict[str, Commit]:
     """Return commits by their full ids."""
+    return {name: found for name, (found, _) in _read(history, commits).items()}
+
+
+def read_changes(
+    history: History, commits: Iterable[str]
+) -> dict[str, tuple[Commit, list[FileChange]]]:
+    """Return commits by their full ids, with the files that they changed or removed in the vault.
+
+    A merge is compared with its first parent; a commit without parents changes nothing.
+    """
+    options = ("--no-renames", "--diff-filter=MD", "--diff-merges=first-parent")
+    return _read(history, commits, *RAW, *options)
+
+
+def _read(
+    history: History, commits: Iterable[str], *options: str
+) -> dict[str, tuple[Commit, list[FileChange]]]:
     wanted = "".join(f"{commit}\n" for commit in dict.fromkeys(commits))
     if not wanted:
         return {}
-    out = history.git.run(*_LOG, "--no-walk", "--stdin", stdin=wanted.encode())
-    words = Words(out.split("\0"))
-    found = {}
-    while words.next:
-        commit = _take_commit(words)
-        found[commit.commit] = commit
-    return found
+    out = history.git.run(*_LOG, *options, "--no-walk", "--stdin", stdin=wanted.encode())
+    found = _take_commits(out.split("\0"), history.prefix)
+    return {commit.commit: (commit, changes) for commit, changes in found}
 
 
 def sort_commits(history: History, commits: Iterable[Commit]) -> list[Commit]:
@@ -173,12 +186,16 @@ def find_ends(history: History) -> frozenset[str]:
 
 
 def _walk(history: History, *arguments: str) -> Iterator[tuple[Commit, list[FileChange]]]:
-    words = Words(_stream(history, *_LOG, *arguments))
+    yield from _take_commits(_stream(history, *_LOG, *arguments), history.prefix)
+
+
+def _take_commits(output: Iterable[str], prefix: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+    words = Words(output)
     while words.next:
         commit = _take_commit(words)
         if words.next == "":
             words.take()  # Stands before a merge's changes, and at the end.
-        yield commit, list(take_changes(words, history.prefix))
+        yield commit, list(take_changes(words, prefix))
 
 
 def _take_commit(words: Words) -> Commit:
