@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from support import git, hash_tree, write_notes
 
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.links import list_backlinks, list_broken
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.rename import plan_rename, rename_note
+from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage import work_tree
+from vaultmem.storage.git.commit_draft import TreeEntry
+from vaultmem.storage.git.intent import Intent, write_intent
 from vaultmem.vault import Vault, open_vault
 
 Make = Callable[..., Path]
@@ -238,3 +241,46 @@ def test_command_shows_a_dry_run_and_moves(run_cli: Any, vault: Vault) -> None:
     done = run_cli("mv", "old", "notes/z/", "--json", cwd=vault.root).json
     assert (done["to"], done["moved"], len(done["links"])) == ("notes/z/old.md", True, 2)
     assert run_cli("mv", "old", "../x", cwd=vault.root).code == 5
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_folder_may_differ_in_case_alone_and_the_next_move_goes_as_well(
+    run_cli: Any, make_vault: Make, opened: Open, stays: bool
+) -> None:
+    notes = {"Projects/Alpha.md": "# A\n\n[[Home]]\n", "Home.md": "To [[Projects/Alpha]].\n"}
+    root = make_vault({**notes, **({"Projects/Beta.md": "# B\n"} if stays else {})})
+
+    moved = run_cli("mv", "Projects/Alpha", "projects/Alpha", cwd=root)
+
+    assert (moved.code, moved.err) == (0, "")
+    assert [file.name for file in (root / "projects").glob("Al*")] == ["Alpha.md"]
+    assert (root / "Projects/Beta.md").exists() is stays
+    assert not is_interrupted(opened(root))
+    assert run_cli("mv", "Home", "Start", cwd=root).code == 0
+    vault = opened(root)
+    sync_vault(vault)
+    assert list_broken(vault) == []
+    assert "[[Start]]" in (root / "projects/Alpha.md").read_text()
+
+
+def test_a_move_that_fails_and_one_that_was_killed_stop_no_later_one(
+    vault: Vault, monkeypatch: Any
+) -> None:
+    real, calls = work_tree.create_file, iter(range(100))
+
+    def fail_once(*rest: Any) -> None:
+        if next(calls) == 0:
+            raise VaultError("notes/c: could not be made: No space left on device")
+        real(*rest)
+
+    monkeypatch.setattr(work_tree, "create_file", fail_once)
+    with pytest.raises(VaultError, match="No space"):
+        rename_note(vault, "old", "notes/c/new")
+    assert not is_interrupted(vault)
+    monkeypatch.undo()
+
+    moves = {"gone/x.md": (TreeEntry("100644", "0" * 40), None), "gone/y.md": (None, None)}
+    write_intent(vault.state_folder, Intent("", False, moves, {}))
+    rename_note(vault, "old", "notes/c/new")
+    assert not is_interrupted(vault)
+    assert list_broken(vault) == []
