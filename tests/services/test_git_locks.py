@@ -87,10 +87,14 @@ def test_where_git_alone_is_killed_its_lock_goes_at_once(root: Path, opened: Ope
 
 def test_a_recall_removes_it_as_well(root: Path, opened: Open) -> None:
     kill_checkpoint(root, "update-ref", "packed-refs.lock")
+    unfinished = root / ".git/objects/00/tmp_obj_a1B2c3"
+    unfinished.parent.mkdir(exist_ok=True)
+    unfinished.touch()
     vault = opened(root)
 
     sync_vault(vault)
 
+    assert not unfinished.exists()
     assert not list((root / ".git").rglob("*.lock"))
     assert not has_records(vault.state_folder)
 

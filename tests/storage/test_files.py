@@ -6,7 +6,9 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -18,7 +20,8 @@ from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage import replacing
-from vaultmem.storage.files import create_file, remove_file, replace_file
+from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
+from vaultmem.storage.leases import Lease, open_leased
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -262,6 +265,18 @@ def test_a_disk_that_fails_while_a_linked_file_is_written_leaves_it_as_it_was(
         replace_file(tmp_path, NOTE, blob_id(OLD), NEW)
 
     assert (tmp_path / "other.md").read_bytes() == OLD
+
+
+def test_a_linked_note_is_read_while_it_is_written(tmp_path: Path) -> None:
+    write_notes(tmp_path, {str(NOTE): OLD})
+    os.link(tmp_path / NOTE, tmp_path / "other.md")
+    with ThreadPoolExecutor() as pool:
+        reads = []
+        with open_leased(tmp_path / NOTE, alone=True) as (_, lease):
+            assert lease is Lease.HELD or sys.platform != "linux"
+            reads.append(pool.submit(read_file, tmp_path, NOTE))
+            time.sleep(0.05)
+        assert reads[0].result(10) == OLD
 
 
 def test_a_file_system_without_an_exchange_is_written_to_as_well(

@@ -35,6 +35,9 @@ _LONGEST, _AROUND = 255, 70
 #: Seconds after which nobody who opened a file before its edit is thought to write to it still.
 _QUIET = 5.0
 
+#: So ends the opening of a link, a device or a folder, which somebody put in a note's place.
+_NO_FILE = {errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EINVAL}
+
 
 def set_aside(file: Path, target: Path, before: str, after: str = "") -> Path:
     """Give a file beside a note the name of one that an edit takes out of the note's place."""
@@ -65,10 +68,9 @@ def let_go(aside: Path) -> Path | None:
                 if lease is Lease.HELD or _is_quiet(descriptor):
                     drop_file(aside)
                 return None
-    except FileNotFoundError:
-        return None
-    except OSError:
-        pass  # It is a link or a device, which somebody put in the note's place.
+    except OSError as error:
+        if error.errno not in _NO_FILE:  # It is gone, or cannot be read just now.
+            return None
     return keep_beside(aside, aside.with_name(named[3]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
@@ -13,6 +14,9 @@ from vaultmem.storage.replacing import put_bytes, take_out
 
 #: Larger files are neither read as notes nor committed.
 MAX_FILE_BYTES = 1024 * 1024
+
+#: Seconds for which nobody but its editor may open a file.
+_LEASED = 1.0
 
 
 class UnsafeFileError(VaultError):
@@ -162,13 +166,25 @@ def _open_beneath(root: Path, path: PurePosixPath) -> int:
                 deeper = os.open(part, folder_flags, dir_fd=folder)
                 os.close(folder)
                 folder = deeper
-            return os.open(path.parts[-1], flags | os.O_NONBLOCK, dir_fd=folder)
+            return _open_last(path.parts[-1], flags | os.O_NONBLOCK, folder)
         finally:
             os.close(folder)
     except FileNotFoundError:
         raise NoteNotFoundError(f"{path}: there is no such note") from None
     except OSError as error:
         raise UnsafeFileError(f"{path}: it cannot be read safely ({error.strerror})") from None
+
+
+def _open_last(name: str, flags: int, folder: int) -> int:
+    """Open a file; for a moment it may be leased to an edit that writes it in its place."""
+    end = time.monotonic() + _LEASED
+    while True:
+        try:
+            return os.open(name, flags, dir_fd=folder)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.001)
 
 
 def _make_folders(root: Path, folder: PurePosixPath) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.storage.atomic import drop_file
+from vaultmem.storage.atomic import drop_file, write_atomically
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.lock import hold_lock
 
@@ -60,7 +60,7 @@ def on_record(place: Place, command: str) -> Iterator[Path | None]:
 
     file = place.scratch / _RECORDS.replace("*", f"{os.getpid()}-{threading.get_ident()}")
     with contextlib.suppress(OSError):  # Without it, a lock that is left counts as another's.
-        file.write_text(json.dumps(find_process(os.getpid())), encoding="utf-8")
+        write_atomically(file, json.dumps(find_process(os.getpid())).encode(), durable=False)
     try:
         yield file
     finally:
@@ -84,7 +84,7 @@ def has_records(scratch: Path) -> bool:
 
 
 def remove_left_locks(place: Place, ended: Path | None = None) -> None:
-    """Remove the locks that killed children of ours left, if they are known for that.
+    """Remove the locks and half objects that killed children of ours left, if known for that.
 
     `ended` is the record of a child that was killed while this process goes on.
     """
@@ -94,9 +94,9 @@ def remove_left_locks(place: Place, ended: Path | None = None) -> None:
         times = _find_left(place.scratch, ended)
         if not times or _is_git_at_work(place):
             return
-        for lock in find_locks(place.git_folder, 0.0):
-            if _is_of(lock, list(times.values())):
-                drop_file(lock)
+        for file in (*find_locks(place.git_folder, 0.0), *_find_unfinished(place.git_folder)):
+            if _is_of(file, list(times.values())):
+                drop_file(file)
         for record in times:
             drop_file(record)
 
@@ -136,10 +136,17 @@ def _find_left(scratch: Path, ended: Path | None) -> dict[Path, float]:
     return found
 
 
-def _is_of(lock: Path, times: list[float]) -> bool:
-    """Tell whether a lock was made right after one of these times."""
+def _find_unfinished(git_folder: Path) -> Iterator[Path]:
+    """Yield the objects that a git writes, or has left behind half written."""
+    objects = common_folder(git_folder) / "objects"
+    for pattern in ("tmp_obj_*", "??/tmp_obj_*", "pack/tmp_*"):
+        yield from objects.glob(pattern)
+
+
+def _is_of(file: Path, times: list[float]) -> bool:
+    """Tell whether a file was made right after one of these times."""
     try:
-        made = lock.lstat().st_mtime
+        made = file.lstat().st_mtime
     except OSError:
         return False
     return any(at - _EXACT <= made <= at + _MAKES_WITHIN for at in times)
