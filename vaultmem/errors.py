@@ -7,14 +7,17 @@
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
     |-- MergeConflictError    8   two sides changed the same thing; nothing was merged
-    `-- DamagedError          1   the cache was damaged and is built again
+    |-- DamagedError          1   the cache was damaged and is built again
+    `-- FaultError            1   the disk or the system failed; it says what was written
 
 Exit code 2 is a usage error (Typer), 130 an interruption (Ctrl-C).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import errno
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -69,3 +72,49 @@ class MergeConflictError(VaultError):
     def __init__(self, message: str, conflicts: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.conflicts = tuple(conflicts)
+
+
+class FaultError(VaultError):
+    """The disk or the system failed, or a child that was killed.
+
+    Where something was to be written, the text says whether it was: `outcome`, before `fault`.
+    """
+
+    def __init__(self, fault: str, outcome: str = "") -> None:
+        super().__init__(f"{outcome}: {fault}" if outcome else fault)
+        self.fault = fault
+
+
+#: What helps against what the system says most often where it refuses.
+_REMEDIES = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there",
+    errno.EROFS: "mount it to be written to",
+    errno.EMFILE: "end other programs, or raise `ulimit -n`",
+    errno.ENFILE: "end other programs",
+    errno.EIO: "look at the disk",
+}
+
+
+def name_failure(error: OSError | VaultError) -> VaultError:
+    """Return an expected failure: of what the system refused, at which file, why, what helps."""
+    if isinstance(error, VaultError):
+        return error
+    where = f"{error.filename}: " if error.filename else ""
+    remedy = _REMEDIES.get(error.errno or 0, "run the command again")
+    return FaultError(f"{where}{error.strerror or str(error) or type(error).__name__}; {remedy}")
+
+
+@contextlib.contextmanager
+def naming_faults(outcome: str) -> Iterator[None]:
+    """Say with each fault in a `with` what came of the work: "nothing was written".
+
+    Raises:
+        FaultError: the disk or the system failed.
+    """
+    try:
+        yield
+    except (OSError, FaultError) as error:
+        named = name_failure(error)
+        fault = named.fault if isinstance(named, FaultError) else str(named)
+        raise FaultError(fault, outcome) from error

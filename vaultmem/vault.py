@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
-from vaultmem.errors import NoVaultError, VaultError
+from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import hold_lock
@@ -67,7 +68,8 @@ class Vault:
     `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
     something takes, and whether a file has settled since it was saved, is measured and not dated:
     that is for `time.monotonic` and `time.time_ns`. `environment` is as `open_vault` has it. With
-    `postpones_index`, what is written is left for the next sync to index.
+    `postpones_index`, what is written is left for the next sync to index. `behind` says which
+    faults kept a cache from what was written; the next command catches up.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Vault:
         self.now = now
         self.environment = environment
         self.postpones_index = False
+        self.behind: list[str] = []
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
         self.trust = TrustStore(folders.config / "trust" / f"{key}.json")
@@ -180,6 +183,14 @@ class Vault:
             return None
         return read_head(found[1]) or self.history.head()
 
+    @contextlib.contextmanager
+    def leaving_to_next(self) -> Iterator[None]:
+        """Let trouble end what only caches need in a `with`: what was written is safe by then."""
+        try:
+            yield
+        except (OSError, VaultError) as error:
+            self.behind.append(str(name_failure(error)))
+
     def lock(self) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`."""
         return hold_lock(self.state_folder / "lock")
@@ -269,7 +280,7 @@ def _private_folder(folder: Path) -> Path:
         if os.name == "posix" and status.st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
-        raise VaultError(
+        raise FaultError(
             f"{folder}: the state folder cannot be made ({error.strerror}); set XDG_STATE_HOME"
         ) from error
     return folder

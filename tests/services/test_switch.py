@@ -24,7 +24,14 @@ from conftest import MakeVault
 from support import git, lock_git, write_notes
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.errors import (
+    ConflictError,
+    FaultError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+    VaultError,
+)
 from vaultmem.services.branching import switch
 from vaultmem.services.branching.switch import switch_branch
 from vaultmem.services.finding.recall import recall
@@ -406,7 +413,7 @@ def test_an_editors_save_just_before_a_file_moves_is_kept_and_all_goes_back(
 
         monkeypatch.setattr(move, name, save_first)
 
-    with pytest.raises((ConflictError, OSError)):
+    with pytest.raises((ConflictError, FaultError)):
         switch_branch(vault, "side")
     monkeypatch.undo()
 

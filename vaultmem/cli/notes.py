@@ -200,7 +200,8 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     found, _ = resolve_address(opened, path)
     before = read_note(opened, found)
     open_editor(opened.root / found)
-    sync_paths(opened, [found])
+    with opened.leaving_to_next():
+        sync_paths(opened, [found])
     after = read_note(opened, found)
     if after.blob == before.blob:
         say(f"{found}: unchanged")

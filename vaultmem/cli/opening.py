@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import ProgressLine, warn
-from vaultmem.errors import VaultError
+from vaultmem.errors import VaultError, name_failure, naming_faults
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -52,7 +54,11 @@ def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = ""
 
 def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
     """Open the vault and bring its index up to what is on disk, with progress if it takes long."""
-    opened = open_here(vault, agent, session, ref)
+    with naming_faults("nothing was written"):
+        return _sync(open_here(vault, agent, session, ref))
+
+
+def _sync(opened: Vault) -> Vault:
     progress = ProgressLine("reading notes")
     if _warm is None:
         from vaultmem.services.watching.lease import catch_up
@@ -82,16 +88,41 @@ def open_view(
 
 def run(command: Callable[[], object]) -> int:
     """Run a command and return its exit code; an expected failure is a line on standard error."""
+    code = 0
     try:
         command()
-    except VaultError as error:
-        warn(f"error: {error}")
-        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except (VaultError, OSError) as error:
+        named = name_failure(error)
+        warn(f"error: {named}")
+        code = named.exit_code
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    if not code:
+        _tell_behind()
+    return _flush() or code
+
+
+def _tell_behind() -> None:
+    """Say which fault kept the index, or what else is kept of it, from what was written."""
+    for fault in {text: None for vault in _opened for text in vault.behind[:1]}:
+        warn(f"it is written, but the index is behind: {fault}; the next command catches up")
+
+
+def _flush() -> int:
+    """Print what is left to be printed; return 1 if it could not be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        with contextlib.suppress(OSError):  # Else Python tries again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        warn(f"error: it is done, but cannot be printed: {name_failure(error)}")
+        return 1
     return 0
 
 

@@ -129,7 +129,7 @@ def _answer(vault: ServedVault, stream: Any) -> None:
             return
         try:
             outcome = pickle.dumps((vault.run(work, session),))
-        except VaultError as error:
+        except (VaultError, OSError) as error:
             outcome = pickle.dumps(error)
         except Exception:  # noqa: BLE001  Whoever asked tells of it; this process goes on.
             outcome = pickle.dumps(RuntimeError(traceback.format_exc()))

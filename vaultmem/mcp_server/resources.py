@@ -17,7 +17,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import VaultError
+from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_resource, tell_state
 from vaultmem.mcp_server.workplace import Workplace
 from vaultmem.storage.watcher import EVERYTHING
@@ -71,8 +71,9 @@ async def read_resource(place: Workplace, uri: str) -> types.ReadResourceResult:
     """
     try:
         text = await place.read(partial(render_resource, uri))
-    except VaultError as error:
-        raise MCPError(types.INVALID_PARAMS, escape_bytes(str(error)), {"uri": uri}) from None
+    except (VaultError, OSError) as error:
+        told = escape_bytes(str(name_failure(error)))
+        raise MCPError(types.INVALID_PARAMS, told, {"uri": uri}) from None
     contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
     return types.ReadResourceResult(contents=[contents])
 

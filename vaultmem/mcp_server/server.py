@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 import vaultmem
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import VaultError
+from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
@@ -138,8 +138,8 @@ async def _call(place: Workplace, tool: Tool, given: dict[str, Any]) -> types.Ca
     run = place.write if tool.writes else place.read
     try:
         text, data = await run(partial(run_tool, tool.run, given), session)
-    except VaultError as error:
-        return _refuse(str(error))
+    except (VaultError, OSError) as error:
+        return _refuse(str(name_failure(error)))
     except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
         _LOG.exception("%s failed", tool.name)
         return _refuse(f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why")

@@ -102,7 +102,8 @@ def run_tool(
 ) -> tuple[str, dict[str, Any]]:
     """Return what a tool answers, as text and as data of plain types."""
     answer = run(vault, given)
-    return answer.text, as_plain(answer.as_data())
+    late = [f"The index is behind: {fault}; the next call catches up." for fault in vault.behind]
+    return "\n".join([answer.text, *late[:1]]), as_plain(answer.as_data())
 
 
 class Tool(NamedTuple):

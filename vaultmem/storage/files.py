@@ -8,7 +8,7 @@ import time
 from pathlib import Path, PurePosixPath
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import drop_file, sync_folder, write_temporary
 from vaultmem.storage.replacing import put_bytes, take_out
 
@@ -94,14 +94,14 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
     except FileExistsError:
         raise ConflictError(f"{path}: a note of that name exists; choose another") from None
     except OSError as error:
-        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
     finally:
         drop_file(temporary)
     try:
         sync_folder(target.parent)
     except OSError as error:
         drop_file(target)
-        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
 def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
@@ -119,7 +119,7 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
     except FileNotFoundError:
         raise ConflictError(f"{path}: somebody removed it meanwhile; nothing was written") from None
     except OSError as error:
-        raise VaultError(f"{path}: could not be written: {error.strerror}") from error
+        raise FaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
 def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
@@ -135,7 +135,7 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
     try:
         take_out(root / path, path, expected)
     except OSError as error:
-        raise VaultError(f"{path}: could not be removed: {error.strerror}") from error
+        raise FaultError(f"{path}: could not be removed: {error.strerror}") from error
 
 
 def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
@@ -197,7 +197,7 @@ def _make_folders(root: Path, folder: PurePosixPath) -> None:
         except FileExistsError:
             pass
         except OSError as error:
-            raise VaultError(f"{folder}: could not be made: {error.strerror}") from error
+            raise FaultError(f"{folder}: could not be made: {error.strerror}") from error
         if current.is_symlink() or not current.is_dir():
             raise RefusedError(f"{folder}: {part} is not a folder of the vault; choose another")
 
@@ -207,4 +207,4 @@ def _write_temporary(folder: Path, data: bytes, mode: int | None = None) -> Path
     try:
         return write_temporary(folder, data, mode=mode)
     except OSError as error:
-        raise VaultError(f"{folder.name}: could not be written: {error.strerror}") from error
+        raise FaultError(f"{folder.name}: could not be written: {error.strerror}") from error

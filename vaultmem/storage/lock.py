@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from vaultmem.errors import VaultError
+from vaultmem.errors import FaultError, VaultError
 
 #: How often a thread holds a lock; threads lock each other out like processes do.
 _held: dict[tuple[Path, int], int] = {}
@@ -63,7 +63,7 @@ def _open(path: Path) -> int:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         return os.open(path, flags, 0o600)
     except OSError as error:
-        raise VaultError(f"{path}: the lock cannot be made ({error.strerror})") from error
+        raise FaultError(f"{path}: the lock cannot be made ({error.strerror})") from error
 
 
 def is_held(path: Path) -> bool:

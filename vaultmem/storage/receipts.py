@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.files import create_file
 
@@ -33,7 +33,7 @@ class ReceiptStore:
             make_private_folder(self._folder)
             write_atomically(file, text.encode("utf-8"), mode=0o600)
         except OSError as error:
-            raise VaultError(f"{file}: the receipt was not written: {error.strerror}") from error
+            raise FaultError(f"{file}: the receipt was not written: {error.strerror}") from error
         return file
 
     def read(self, name: str) -> str:

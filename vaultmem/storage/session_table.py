@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.json_values import as_named
 from vaultmem.core.sessions.session import Edge, Relation, SessionFacts
-from vaultmem.errors import VaultError
+from vaultmem.errors import FaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.processes import Process, is_gone
 from vaultmem.storage.state import StateDatabase
@@ -155,7 +155,7 @@ class ActiveSessions:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             write_atomically(file, json.dumps(as_named(record)).encode(), mode=0o600)
         except OSError as error:
-            raise VaultError(f"{file}: could not be written: {error.strerror}") from error
+            raise FaultError(f"{file}: could not be written: {error.strerror}") from error
 
 
 def _read(file: Path) -> ActiveSession | None:

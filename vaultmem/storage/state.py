@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vaultmem.errors import DamagedError, VaultError
+from vaultmem.errors import DamagedError, FaultError, VaultError
 from vaultmem.storage.atomic import drop_file, write_atomically
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.state_schema import SCHEMA, VERSION
@@ -194,7 +194,7 @@ class StateDatabase:
             with contextlib.suppress(sqlite3.DatabaseError):  # Then the next use says why not.
                 self._connection = self._replace()
             return _damage()
-        return VaultError(f"the vault's state cannot be used ({error}); see {self._path}")
+        return FaultError(f"the vault's state cannot be used ({error}); see {self._path}")
 
 
 def _find_inode(file: Path) -> int:

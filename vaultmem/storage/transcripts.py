@@ -22,7 +22,7 @@ from vaultmem.core.sessions.turns import (
     encode_line,
     tally_of,
 )
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.files import create_file
 
@@ -71,7 +71,7 @@ class Transcripts:
         try:
             self._write(session, data)
         except OSError as error:
-            raise VaultError(
+            raise FaultError(
                 f"{FOLDER}/{session}.jsonl: could not be written: {error.strerror}"
             ) from error
         if self.size(session) > self._limit:
@@ -163,7 +163,7 @@ class Transcripts:
                 kept = iter(lambda: old.read(_BLOCK), b"")
                 write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
         except OSError as error:
-            raise VaultError(
+            raise FaultError(
                 f"{FOLDER}/{file.name}: could not be shortened: {error.strerror}"
             ) from error
 

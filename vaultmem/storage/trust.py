@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from vaultmem.errors import VaultError
+from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 
 
@@ -49,4 +49,4 @@ class TrustStore:
             make_private_folder(self._file.parent)
             write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())
         except OSError as error:
-            raise VaultError(f"{self._file}: could not be written: {error.strerror}") from error
+            raise FaultError(f"{self._file}: could not be written: {error.strerror}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.git.checkout import has_staged
 from vaultmem.storage.git.locks import PATIENCE
@@ -39,7 +39,7 @@ def make_branch(vault: Vault, name: str, start: str = "") -> Target:
         RefusedError: the name is taken or not allowed.
         NoteNotFoundError: nothing is committed yet, or there is no such start.
     """
-    with vault.lock():
+    with naming_faults("no branch was changed"), vault.lock():
         if not start and not vault.history.head().commit:
             raise NoteNotFoundError("nothing is committed yet; make a checkpoint first")
         target = vault.history.refs.resolve(start or "HEAD")
@@ -55,7 +55,7 @@ def remove_branch(vault: Vault, name: str, force: bool = False) -> str:
         RefusedError: it is checked out, or has commits that no other branch has (unless `force`).
     """
     refs = vault.history.refs
-    with vault.lock():
+    with naming_faults("no branch was changed"), vault.lock():
         commit = refs.branch_tip(name)
         if folder := find_checkout(vault.history.git_folder, f"refs/heads/{name}"):
             raise RefusedError(f"{name}: checked out in {folder}; switch to another branch first")

@@ -8,7 +8,13 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.merging.note import merge_texts
-from vaultmem.errors import MergeConflictError, NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import (
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+    naming_faults,
+)
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, describe_conflicts, name_authors
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree
@@ -53,7 +59,7 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
         NoteNotFoundError: there is no such ref.
     """
     refs = vault.history.refs
-    with vault.lock():
+    with naming_faults("nothing was merged"), vault.lock():
         elsewhere = find_branch(vault)
         for _ in range(_ATTEMPTS):
             if not elsewhere:
@@ -98,7 +104,8 @@ def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> M
     moves, contents = _plan_moves(vault, draft, ours)
     with moving_tree(vault, moves, contents):
         commit = vault.history.write_commits([draft], ours)[0]
-    sync_vault(vault)
+    with vault.leaving_to_next():
+        sync_vault(vault)
     return report._replace(commit=commit, paths=tuple(sorted(moves)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
 from vaultmem.services.branching.branches import check_clean, check_idle
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.sync import sync_vault
@@ -26,7 +26,7 @@ def switch_branch(vault: Vault, name: str, create: bool = False) -> tuple[Target
             commits would be on no branch any more.
         ConflictError: a file that is in no commit stands in the way.
     """
-    with vault.lock():
+    with naming_faults("nothing was switched"), vault.lock():
         if create:
             return _create_branch(vault, name), 0
         return _switch(vault, name)
@@ -74,7 +74,8 @@ def _switch(vault: Vault, name: str) -> tuple[Target, int]:
             raise PendingError(f"not switched: {name} has just got another commit; try again")
         refs.checkout(name)
         history.person_index().drop_intent()
-    sync_vault(vault)
+    with vault.leaving_to_next():
+        sync_vault(vault)
     return target, len(moves)
 
 

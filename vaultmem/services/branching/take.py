@@ -19,6 +19,7 @@ from vaultmem.errors import (
     NoteNotFoundError,
     PendingError,
     RefusedError,
+    naming_faults,
 )
 from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.clash import describe_conflicts, name_authors
@@ -76,7 +77,7 @@ def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promoti
     """
     if find_branch(vault):
         raise RefusedError("promote --from works on the branch that is checked out; drop --ref")
-    with vault.lock():
+    with naming_faults("nothing was promoted"), vault.lock():
         check_idle(vault, "promoted")
         sync_vault(vault)
         target = vault.history.refs.resolve(source)
@@ -107,8 +108,9 @@ def _promote(
         contents = {blob_id(each.promoted): each.promoted for each in taken}
         with moving_tree(vault, moves, contents):
             commits = vault.history.write_commits(drafts, head)
-        vault.journal.clear([each.path for each in taken])
-        sync_vault(vault)
+        with vault.leaving_to_next():
+            vault.journal.clear([each.path for each in taken])
+            sync_vault(vault)
     notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
     subjects = [draft.message.partition("\n")[0] for draft in drafts]
     made = (*earlier, *zip(commits, subjects, strict=True))

@@ -11,7 +11,7 @@ from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.errors import PendingError, RefusedError
+from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
@@ -117,6 +117,8 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     if not allowed or not vault.trust.is_trusted():
         return ()
     digests = {str(n.path): digest_body(n) for n in notes if n.kind in INSTRUCTION_KINDS}
-    if digests:
+    if not digests:
+        return ()
+    with naming_faults("the notes are promoted, but not trusted yet; promote them again"):
         vault.trust.record(digests)
     return tuple(digests)

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Unpack
 
 import vaultmem
-from vaultmem.errors import VaultError
+from vaultmem.errors import FaultError
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
@@ -15,6 +15,9 @@ from vaultmem.services.writing.folder import write_to_folder
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault, VaultSettings, open_vault
+
+#: Is there while a repository is ours and has no commit yet.
+_BEGUN = "new-repository"
 
 
 class Created(NamedTuple):
@@ -38,6 +41,8 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     `settings` are those of `open_vault`. Existing files are never changed. Only a repository that
     this call made gets a commit. A vault that is made here is its owner's, so its promotions count.
 
+    One that was interrupted is made to its end by the next call.
+
     Raises:
         VaultError: the folder cannot be made or written.
     """
@@ -45,15 +50,17 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise VaultError(f"{folder}: cannot be made ({error.strerror})") from error
+        raise FaultError(f"{folder}: cannot be made ({error.strerror})") from error
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
-    new_repository = find_git_folder(folder.resolve()) is None
     vault = open_vault(folder, **settings)
+    begun = vault.state_folder / _BEGUN
+    new_repository = begun.exists() or find_git_folder(vault.root) is None
     from vaultmem.storage.git.setup import install_driver
     from vaultmem.storage.git.vault_history import init_repository
 
     with vault.lock():
         if new_repository:
+            begun.touch()
             init_repository(vault.root)
         had_ignore = (vault.root / ".gitignore").exists()
         added = _add_missing(vault)
@@ -66,6 +73,7 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
             report = commit_event(vault, Event("init", subject, author, intent="observe"))
         if fresh or new_repository:
             vault.trust.record({})
+        begun.unlink(missing_ok=True)
     problem = vault.history.person().problem
     return Created(vault, added, excluded, configured, new_repository, report, problem)
 

@@ -110,7 +110,8 @@ def commit_close(
         except PendingError:  # The event waits by itself.
             active.drop(facts.id)
             raise
-    active.drop(facts.id)
+    with vault.leaving_to_next():
+        active.drop(facts.id)
     return report
 
 

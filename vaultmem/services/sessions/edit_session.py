@@ -80,7 +80,8 @@ def edit_session(
     with vault.lock():
         edit_note(act_in(vault, by or path.stem, agent), path, edit)
         if not closed_too:
-            _refresh_owner(vault, active, path.stem)
+            with vault.leaving_to_next():
+                _refresh_owner(vault, active, path.stem)
     return parse_session(parse_note(path, written[0]))
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from vaultmem.errors import PendingError, VaultError
+from vaultmem.errors import PendingError, VaultError, name_failure
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
@@ -210,7 +210,7 @@ class WatchLoop:
         try:
             step()
         except (VaultError, OSError) as error:
-            self._problems.add(str(error))
+            self._problems.add(str(name_failure(error)))
             return False
         return True
 

@@ -11,7 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.errors import DamagedError, PendingError, RefusedError
+from vaultmem.errors import DamagedError, PendingError, RefusedError, naming_faults
 from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
 from vaultmem.services.writing.pending import (
     Pending,
@@ -65,7 +65,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
     """
     if find_secrets("\n".join((event.subject, *event.body))):
         raise RefusedError("not committed: the message itself looks like a credential; reword it")
-    with vault.lock():
+    with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
         made: list[Made] = []
         try:
             if obstacle := vault.history.obstacle(patience=PATIENCE):
@@ -154,7 +154,8 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
     ]
     entries = dict(changes)  # As the last of the commits has them.
     # A database that proves to be damaged is made anew, and then learns of the commits from git.
-    with contextlib.suppress(DamagedError), vault.state.transaction():
+    done = vault.leaving_to_next()
+    with done, contextlib.suppress(DamagedError), vault.state.transaction():
         vault.journal.clear(list(entries))
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, DamagedError, PendingError
+from vaultmem.errors import ConflictError, DamagedError, PendingError, naming_faults
 from vaultmem.services.reading.recovery import (
     is_under_way,
     mark_under_way,
@@ -70,7 +70,8 @@ def _carry_out(vault: Vault, change: Change) -> CommitReport:
         if change.steps:
             with moving(vault, *_as_moves(vault, change), is_committed=False):
                 pass
-            sync_paths(vault, map(PurePosixPath, change.steps))
+            with vault.leaving_to_next():
+                sync_paths(vault, map(PurePosixPath, change.steps))
     elif change.steps or event.only:
         report = _write_event(vault, change, event)
     return report._replace(commits=(*earlier, *report.commits))
@@ -124,7 +125,7 @@ def moving(
     Raises:
         ConflictError: a file is not as it should be; nothing was changed.
     """
-    with vault.lock():
+    with naming_faults("nothing was written"), vault.lock():
         outer = read_intent(vault.state_folder) if is_under_way(vault) else None
         if outer is None and not is_committed and len(moves) == 1 and _is_whole(vault, moves):
             move_files(vault.root, moves, contents)
@@ -139,13 +140,16 @@ def moving(
         try:
             move_files(vault.root, moves, whole)
             yield
+            if outer is None and not is_committed:
+                drop_intent(vault.state_folder)
         except BaseException:
             _undo(vault, outer, moves, whole)
             raise
         finally:
             mark_under_way(vault, outer is not None)
-        if outer is None:
-            drop_intent(vault.state_folder)
+        if outer is None and is_committed:
+            with vault.leaving_to_next():  # HEAD has all of it: it is over.
+                drop_intent(vault.state_folder)
 
 
 def _is_whole(vault: Vault, moves: Moves) -> bool:

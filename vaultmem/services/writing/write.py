@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.branch import write_to_branch
 from vaultmem.services.writing.change import Change, Written, refuse_foreign
@@ -35,10 +35,12 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
         RefusedError: something may not be written or committed; nothing was.
         PendingError: the notes in the folder are changed and their commit has to wait; or git took
             none on the branch, and nothing was written.
+        FaultError: the disk or the system failed; nothing was written.
     """
-    if branch := find_branch(vault):
-        return write_to_branch(vault, branch, plan)
-    return write_to_folder(vault, plan)
+    with naming_faults("nothing was written"):
+        if branch := find_branch(vault):
+            return write_to_branch(vault, branch, plan)
+        return write_to_folder(vault, plan)
 
 
 def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:

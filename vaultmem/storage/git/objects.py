@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import FaultError, NoteNotFoundError
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
@@ -46,10 +46,14 @@ class ObjectReader:
         for start in range(0, len(wanted), _AHEAD):
             chunk = wanted[start : start + _AHEAD]
             pipe = self._open()
-            pipe.stdin.write("".join(f"{name}\n" for name in chunk).encode())
-            pipe.stdin.flush()
-            # All of a chunk is read before any is given away: a caller may stop half-way.
-            found = [self._receive(pipe) for _ in chunk]
+            try:
+                pipe.stdin.write("".join(f"{name}\n" for name in chunk).encode())
+                pipe.stdin.flush()
+                # All of a chunk is read before any is given away: a caller may stop half-way.
+                found = [self._receive(pipe) for _ in chunk]
+            except (BrokenPipeError, EOFError):
+                self.close()
+                raise FaultError("git cat-file ended early; run the command again") from None
             for name, each in zip(chunk, found, strict=True):
                 if each is None:
                     raise NoteNotFoundError(
@@ -76,11 +80,14 @@ class ObjectReader:
 
     def _receive(self, pipe: Any) -> tuple[str, bytes] | None:
         head = pipe.stdout.readline().decode("utf-8", "replace").split()
-        if len(head) < 3 or not head[-1].isdigit():  # "... missing", or git has ended.
+        if not head:
+            raise EOFError
+        if len(head) < 3 or not head[-1].isdigit():  # "... missing"
             return None
-        data = pipe.stdout.read(int(head[-1]))
-        pipe.stdout.read(1)
-        return head[-2], data
+        data = pipe.stdout.read(int(head[-1]) + 1)
+        if len(data) != int(head[-1]) + 1:
+            raise EOFError
+        return head[-2], data[:-1]
 
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}

@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.errors import PendingError, VaultError
+from vaultmem.errors import FaultError, PendingError, VaultError
 from vaultmem.storage.git.locks import (
     Place,
     describe_lock,
@@ -97,8 +97,8 @@ class GitRunner:
             locked = _LOCKED.search(os.fsdecode(err))
             if locked is None:
                 told = _first_complaint(err.decode(errors="replace"))
-                told = told or f"status {process.returncode}"
-                raise VaultError(f"git {name} failed: {told}")
+                told = told or _tell_end(process.returncode)
+                raise FaultError(f"git {name} failed: {told}")
             lock = Path(locked[1] or f"{locked[2]}.lock")
             if not free_lock(lock, self.place):
                 break
@@ -138,9 +138,18 @@ class GitRunner:
 
 
 def make_repository(root: Path) -> None:
-    """Make an empty repository on branch main, without anybody's templates or hooks."""
+    """Make an empty repository on branch main, without anybody's templates or hooks.
+
+    One that was left half made becomes whole.
+    """
+    (root / ".git" / "config.lock").unlink(missing_ok=True)
+    command = ["git", "init", "-q", "-b", "main", "--template=", "."]
     with _clean_environment():
-        _import_git()(str(root)).execute(["git", "init", "-q", "-b", "main", "--template=", "."])
+        status, _, err = _import_git()(str(root)).execute(
+            command, with_extended_output=True, with_exceptions=False, env={"LC_ALL": "C"}
+        )
+    if status:
+        raise FaultError(f"git init failed: {_first_complaint(str(err)) or _tell_end(status)}")
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 
@@ -178,6 +187,10 @@ def _need_git() -> None:
 def _command(arguments: tuple[str, ...]) -> list[str]:
     options = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
     return ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
+
+
+def _tell_end(status: int) -> str:
+    return f"it was ended by signal {-status}" if status < 0 else f"status {status}"
 
 
 def _first_complaint(message: str) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vaultmem.errors import MergeConflictError, VaultError
+from vaultmem.errors import FaultError, MergeConflictError, VaultError
 from vaultmem.storage.atomic import sync_folder
 from vaultmem.storage.git.vault_history import History
 
@@ -108,5 +108,5 @@ def add_lines(file: Path, lines: Sequence[str]) -> list[str]:
                 os.fsync(out.fileno())
             sync_folder(file.parent)
     except OSError as error:
-        raise VaultError(f"{file}: could not be written: {error.strerror}") from error
+        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
     return added
