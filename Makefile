@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long lint bench wheel-check clean
+.PHONY: demo test test-long kills lint bench wheel-check clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -16,6 +16,9 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
+
+kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
+	$(BIN)/python tests/kills/campaign.py $(or $(KILLS),--kills 10000 --faults 2000)
 
 lint: $(VENV)/installed-test  ## Check style, types and the direction of imports.
 	$(BIN)/ruff check .
