@@ -64,13 +64,18 @@ def let_go(aside: Path) -> Path | None:
         with open_leased(aside, patience=0.0) as (descriptor, lease):
             if lease is Lease.REFUSED:
                 return None
-            if blob_id(read_open(descriptor))[:_BLOB] in named.groups()[:2]:
-                if lease is Lease.HELD or _is_quiet(descriptor):
-                    drop_file(aside)
-                return None
+            is_known = blob_id(read_open(descriptor))[:_BLOB] in named.groups()[:2]
+            is_over = lease is Lease.HELD or _is_quiet(descriptor)
+            if is_known and lease is Lease.HELD:
+                drop_file(aside)
     except OSError as error:
         if error.errno not in _NO_FILE:  # It is gone, or cannot be read just now.
             return None
+        is_known = False
+    if is_known:
+        if is_over:  # A system without leases may not remove what is open.
+            drop_file(aside)
+        return None
     return keep_beside(aside, aside.with_name(named[3]))
 
 
@@ -83,12 +88,12 @@ def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
         return let_go(file)
     try:
         with open_leased(file, patience=0.0) as (descriptor, lease):
-            if (is_held and lease is Lease.HELD) or (
-                lease is not Lease.REFUSED and _is_quiet(descriptor)
-            ):
-                drop_file(file)
+            at_once = is_held and lease is Lease.HELD
+            is_over = at_once or (lease is not Lease.REFUSED and _is_quiet(descriptor))
     except OSError:
-        pass  # It is gone, or none of ours.
+        return None  # It is gone, or none of ours.
+    if is_over:
+        drop_file(file)
     return None
 
 

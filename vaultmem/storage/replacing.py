@@ -42,7 +42,8 @@ def put_bytes(target: Path, path: PurePosixPath, expected: str, data: bytes) -> 
     try:
         with _nobody_writing(target, path, expected) as (descriptor, lease):
             exchange_files(aside, target)
-            if not _is_file(aside, descriptor) or not holds(aside, expected):
+            is_other = lease is Lease.HELD and not _is_file(aside, descriptor)
+            if is_other or not holds(aside, expected):
                 _take_back(aside, target, path)
             _sync_exchange(aside, target)
             if is_broken(descriptor, lease) or not holds(aside, expected):
@@ -134,7 +135,9 @@ def _overwrite(descriptor: int, data: bytes) -> None:
 def _nobody_writing(
     target: Path, path: PurePosixPath, expected: str, alone: bool = False
 ) -> Iterator[tuple[int, Lease]]:
-    """Open a file for a `with` in which nobody can write to it unnoticed.
+    """Open a file for a `with` in which nobody can write to it unnoticed, as far as that is told.
+
+    Without a lease it is closed by then, unless `alone` is asked for.
 
     Raises:
         ConflictError: another program has it open, or it has other bytes by now.
@@ -150,6 +153,8 @@ def _nobody_writing(
             raise ConflictError(busy)
         if blob_id(read_open(opened[0])) != expected:
             raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
+        if opened[1] is Lease.UNKNOWN and not alone:
+            stack.close()  # Such a system may not rename what is open.
         yield opened
 
 
