@@ -9,7 +9,11 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.frontmatter import read_frontmatter
+from vaultmem.core.notes.sections import find_fences
+from vaultmem.core.paths import is_note_name
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
@@ -69,6 +73,9 @@ def find_pending(vault: Vault) -> Pending:
         if found is None:
             continue
         mode, data = found
+        if conflict := _find_conflict(path, data):
+            skipped[path] = conflict
+            continue
         blob = blob_id(data)
         vault.manifest.set_blob(path, blob)
         entry = entries.get(path)
@@ -127,6 +134,14 @@ def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
         for found in find_secrets(decode_text(file[1]).text):
             places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
     return places
+
+
+def _find_conflict(path: str, data: bytes) -> str:
+    """Return what to say of conflict markers in a file, "" if it has none."""
+    text = decode_text(data).text
+    if not is_note_name(path):
+        return find_conflict(text)
+    return find_conflict(text, find_fences(text, read_frontmatter(text).body))
 
 
 def _read(vault: Vault, path: str, skipped: dict[str, str]) -> tuple[str, bytes] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.storage.git.unmerged import read_unmerged
+
 #: Files or folders in the git folder that mean: a person is in the middle of something.
 _OBSTACLES = {
     "MERGE_HEAD": "a merge",
@@ -67,6 +69,9 @@ def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     for name, what in _OBSTACLES.items():
         if (git / name).exists():
             return f"{what} is under way; finish or abort it"
+    if unmerged := read_unmerged(git):
+        more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
+        return f"{min(unmerged)}{more} in conflict; mend it, then `git add` it"
     head = read_head(git)
     if head is not None and not head.branch and not may_be_detached:
         return "no branch is checked out (HEAD is detached); switch to one"

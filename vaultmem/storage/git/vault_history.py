@@ -33,6 +33,7 @@ from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.git.unmerged import read_unmerged
 
 
 class Brought(NamedTuple):
@@ -96,6 +97,11 @@ class History:
         locks = (name.with_name(f"{name.name}.lock") for name in names)
         held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
         return next(map(describe_lock, held), "")
+
+    def unmerged(self) -> frozenset[str]:
+        """Return the vault's files that a merge or `git stash pop` left in conflict."""
+        found = read_unmerged(self.git_folder)
+        return frozenset(path.removeprefix(self.prefix) for path in found)
 
     def exclude_file(self) -> Path:
         """Return the repository's own list of ignored files, which is in no commit."""
