@@ -37,7 +37,7 @@ FILES = {
 STORY = """
 init .
 sync
-doctor
+1 doctor
 context
 remember "The ferry leaves at eight, from the pier."
 remember "The ferry leaves at eight, from the pier. It waits for nobody."

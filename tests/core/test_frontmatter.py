@@ -198,10 +198,10 @@ def test_what_stands_behind_a_document_is_told(block: str, problem: str) -> None
     assert problem in read_frontmatter(f"---\n{block}\n---\n").problem
 
 
-def test_block_that_is_never_closed_is_body_with_a_warning() -> None:
+def test_block_that_is_never_closed_is_body_and_a_problem() -> None:
     matter = read_frontmatter("---\ntitle: x\n\nbody")
     assert (matter.body, matter.properties) == (0, ())
-    assert "never closed" in matter.warnings[0]
+    assert "never closed" in matter.problem
 
 
 def test_empty_block_is_frontmatter_without_properties() -> None:

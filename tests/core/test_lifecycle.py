@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vaultmem.core.lifecycle import (
+    CLOSED_STATES,
     HIDDEN_STATES,
     STATE_WEIGHT,
     Kind,
@@ -32,7 +33,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_hidden_notes_are_not_promoted(state: State) -> None:
-    if state in HIDDEN_STATES:
+    if state in CLOSED_STATES:
         with pytest.raises(RefusedError, match=f"n.md: a note that is {state.value}"):
             check_promotion("n.md", state)
     else:

@@ -60,10 +60,10 @@ def test_readings_say_what_became_of_each_job(root: Path) -> None:
     read = ["a.md", "b.md", "latin.md", "empty.md"]
     assert [path for path, each in found.items() if each.note] == read
     assert "NUL" in found["nul.md"].problem
-    assert found["gone.md"] == (None, "", "")
+    assert found["gone.md"] == (None, "", "", False)
     assert found["link.md"].blob == ""
     assert found["link.md"].problem
-    assert readings[7] == (None, JOBS[7].blob, "")
+    assert readings[7] == (None, JOBS[7].blob, "", False)
     assert [each.note is None for each in readings[8:]] == [False, True]
 
 

@@ -66,7 +66,7 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
 
     assert {each.verdict for each in checks.values()} == {OK}
     assert not any(each.fixed for each in checks.values())
-    assert len(checks) == 22
+    assert len(checks) == 23
     assert hash_tree(root) == before
 
 
@@ -105,11 +105,11 @@ def test_notes_that_are_not_found_or_not_one_are_named(
     assert hash_tree(root) == before
 
 
-def test_properties_that_are_not_read_are_a_warning(make_vault: Make, opened: Open) -> None:
+def test_properties_that_are_not_read_are_a_problem(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, "notes/x.md": "---\na: [\n---\n# X\n"})
-    check = find_only(opened(root), "notes")
+    check = find_only(opened(root), "notes in doubt")
 
-    assert check.verdict is WARNING
+    assert check.verdict is PROBLEM
     assert "notes/x.md: the frontmatter is not valid YAML" in check.paths[0]
 
 

@@ -71,6 +71,7 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
             "removed": found.sync.removed,
         },
         "waiting": found.waiting,
+        "in_doubt": _problems_json(found.in_doubt),
         "problems": _problems_json(found.problems),
         "passed_over": found.passed_over,
     }

@@ -58,6 +58,7 @@ def note_json(found: FoundNote) -> dict[str, Any]:
         "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
         "heading": found.section.heading if found.section else None,
         "text": found.text,
+        "caution": note.problem or None,
         "warnings": note.warnings,
     }
 

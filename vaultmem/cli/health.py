@@ -71,6 +71,7 @@ def status(
     if as_json:
         emit_json(status_json(opened, found))
         return
+    _say_doubtful(found)
     _say_where(opened, found)
     _say_notes(found)
     if found.git is not None and not (found.git.problem or found.settings_problem):
@@ -143,6 +144,15 @@ def _say_check(check: Check) -> None:
 
 def _say_fact(name: str, text: str) -> None:
     say_painted(f"{name:<12}", "dim", text)
+
+
+def _say_doubtful(found: VaultStatus) -> None:
+    """Print what has to be mended before all else."""
+    if not found.in_doubt:
+        return
+    say_painted(f"{'in doubt':<12}", "red", f"{len(found.in_doubt):,} notes, to be mended")
+    for path, problem in found.in_doubt[:_SHOWN]:
+        say_painted(f"  {path}", "red", f": {problem}")
 
 
 def _say_where(vault: Vault, found: VaultStatus) -> None:

@@ -146,6 +146,8 @@ def get(
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
+    if note.problem:
+        warn(f"warning: {note.path}: {note.problem}")
     if note.encoding:
         warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
     if as_json:
@@ -191,18 +193,18 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
     from vaultmem.errors import RefusedError
     from vaultmem.services.reading.look import find_branch
-    from vaultmem.services.reading.read_notes import read_note, resolve_address
+    from vaultmem.services.reading.read_notes import read_as_written, resolve_address
     from vaultmem.services.reading.sync import sync_paths
 
     opened = open_synced(vault, agent)
     if branch := find_branch(opened):
         raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
     found, _ = resolve_address(opened, path)
-    before = read_note(opened, found)
+    before = read_as_written(opened, found)
     open_editor(opened.root / found)
     with opened.leaving_to_next():
         sync_paths(opened, [found])
-    after = read_note(opened, found)
+    after = read_as_written(opened, found)
     if after.blob == before.blob:
         say(f"{found}: unchanged")
         return

@@ -120,7 +120,7 @@ def make_filter(
 
     return NoteFilter(
         kinds=frozenset(map(parse_kind, kind)),
-        states=frozenset(map(parse_state, state)),
+        states=frozenset(parse_state(each, to_find=True) for each in state),
         tags=tuple(tag),
         context=context.strip("/"),
         pinned=pinned,

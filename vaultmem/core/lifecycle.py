@@ -31,6 +31,8 @@ class State(StrEnum):
     ARCHIVED = "archived"
     DEPRECATED = "deprecated"
     QUARANTINED = "quarantined"
+    #: Given to no note: its properties cannot be read, and nobody knows what they were.
+    UNREADABLE = "unreadable"
 
 
 #: Kinds that may become instruction, once active and trusted.
@@ -39,8 +41,22 @@ INSTRUCTION_KINDS = frozenset({Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL})
 #: States that ordinary recall leaves out.
 HIDDEN_STATES = frozenset({State.ARCHIVED, State.DEPRECATED, State.QUARANTINED})
 
+#: States in which a note stands for nothing: it replaces none, and nothing is made of it unasked.
+CLOSED_STATES = HIDDEN_STATES | {State.UNREADABLE}
+
+#: The states from the one that lets a note do most to the one that lets it do least.
+_BY_RESTRICTION = (
+    State.ACTIVE,
+    State.STALE,
+    State.CANDIDATE,
+    State.UNREADABLE,
+    State.ARCHIVED,
+    State.DEPRECATED,
+    State.QUARANTINED,
+)
+
 #: What each state's relevance is multiplied by: doubtful memories rank lower.
-STATE_WEIGHT = {State.STALE: 0.7, State.CANDIDATE: 0.9}
+STATE_WEIGHT = {State.STALE: 0.7, State.CANDIDATE: 0.9, State.UNREADABLE: 0.7}
 
 #: Where a note may go from each state. Each step has its way back, so the table is symmetric:
 #: candidate - active - stale - archived in a row, deprecated beside the first three, quarantined
@@ -52,6 +68,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.ARCHIVED: frozenset({State.STALE, State.QUARANTINED}),
     State.DEPRECATED: frozenset({State.CANDIDATE, State.ACTIVE, State.STALE, State.QUARANTINED}),
     State.QUARANTINED: frozenset(State) - {State.QUARANTINED},
+    State.UNREADABLE: frozenset({State.QUARANTINED}),
 }
 
 
@@ -74,13 +91,24 @@ def parse_kind(text: str) -> Kind:
     return Kind(_member(text, [kind.value for kind in Kind], "kind"))
 
 
-def parse_state(text: str) -> State:
-    """Return the state that `text` names.
+def parse_state(text: str, *, to_find: bool = False) -> State:
+    """Return the state that `text` names: one that a note may be given, or one `to_find` notes.
 
     Raises:
         RefusedError: no state has that name.
     """
-    return State(_member(text, [state.value for state in State], "state"))
+    names = [state.value for state in State if to_find or state is not State.UNREADABLE]
+    return State(_member(text, names, "state"))
+
+
+def is_more_restricted(state: State, than: State) -> bool:
+    """Tell whether a state lets a note do less than another."""
+    return _BY_RESTRICTION.index(state) > _BY_RESTRICTION.index(than)
+
+
+def most_restricted(*states: State) -> State:
+    """Return the state that lets a note do least."""
+    return max(states, key=_BY_RESTRICTION.index)
 
 
 def check_promotion(path: str, state: State) -> None:
@@ -89,7 +117,7 @@ def check_promotion(path: str, state: State) -> None:
     Raises:
         RefusedError: the note is archived, deprecated or quarantined.
     """
-    if state in HIDDEN_STATES:
+    if state in CLOSED_STATES:
         raise RefusedError(
             f"{path}: a note that is {state.value} cannot be promoted; "
             "set its state to candidate first"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
 
 
+#: Stands in the problem of a note that cannot be taken at its word, before what counts instead.
+IN_DOUBT = "; until it is mended, "
+
 _FILE = "path, blob, size, mtime, ctime, inode, document, problem"
 
 
@@ -123,11 +126,23 @@ class Manifest:
         return self.unread() + self._twins()
 
     def unread(self) -> list[tuple[str, str]]:
-        """Return path and reason of every file that was not read, or not fully."""
+        """Return path and reason of every file that was not read, or not fully.
+
+        Those come first that cannot be taken at their word.
+        """
         rows = self._state.query(
             "SELECT path, problem FROM files WHERE problem <> '' UNION ALL "
             "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
-            "json_each(d.warnings) w WHERE d.warnings <> '[]' ORDER BY 1"
+            "json_each(d.warnings) w WHERE d.warnings <> '[]' AND f.problem = '' ORDER BY 1"
+        )
+        told = [(str(path), str(problem)) for path, problem in rows]
+        return sorted(told, key=lambda each: IN_DOUBT not in each[1])
+
+    def in_doubt(self) -> list[tuple[str, str]]:
+        """Return path and reason of every note that cannot be taken at its word."""
+        rows = self._state.query(
+            "SELECT path, problem FROM files WHERE problem <> '' AND instr(problem, ?) ORDER BY 1",
+            (IN_DOUBT,),
         )
         return [(str(path), str(problem)) for path, problem in rows]
 

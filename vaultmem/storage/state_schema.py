@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 9
+VERSION = 10
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -18,6 +18,7 @@ CREATE TABLE documents (
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
     WHERE pinned = 0 AND path NOT LIKE 'primed/%';
+CREATE INDEX documents_quarantined ON documents (state) WHERE state = 'quarantined';
 CREATE INDEX documents_tokens ON documents (tokens);
 CREATE INDEX documents_session ON documents (session) WHERE session <> '';
 CREATE TABLE files (
@@ -25,13 +26,14 @@ CREATE TABLE files (
     ctime INTEGER NOT NULL, inode INTEGER NOT NULL, document INTEGER, problem TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX files_document ON files (document);
+CREATE INDEX files_problem ON files (problem) WHERE problem <> '';
 CREATE TABLE views (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE NOT NULL, size INTEGER NOT NULL,
     used REAL NOT NULL
 );
 CREATE TABLE view_documents (
     view INTEGER NOT NULL, document INTEGER NOT NULL, changed INTEGER NOT NULL,
-    PRIMARY KEY (view, document)
+    problem TEXT NOT NULL, PRIMARY KEY (view, document)
 ) WITHOUT ROWID;
 CREATE INDEX view_documents_document ON view_documents (document);
 CREATE TABLE committed (

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
+from vaultmem.core.lifecycle import State
 from vaultmem.storage.state import StateDatabase
 
 #: Rows that stored views may take together; one view is kept however large it is.
 MAX_ROWS = 1_000_000
+
+_NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
 class ViewStore:
@@ -29,14 +33,22 @@ class ViewStore:
         self._state.execute("UPDATE views SET used = ? WHERE id = ?", (time.time(), rows[0][0]))
         return int(rows[0][0])
 
-    def put(self, key: str, documents: Mapping[int, int]) -> int:
-        """Store a view: document numbers, and since when (seconds) each has these bytes."""
+    def put(
+        self, key: str, documents: Mapping[int, int], problems: Mapping[int, str] = _NOTHING
+    ) -> int:
+        """Store a view: document numbers, and since when (seconds) each has these bytes.
+
+        `problems` say of which documents the notes cannot be taken at their word, and why.
+        """
         number = self._state.execute(
             "INSERT INTO views (key, size, used) VALUES (?, ?, ?)",
             (key, len(documents), time.time()),
         )
-        rows = ((number, document, changed) for document, changed in sorted(documents.items()))
-        self._state.execute_many("INSERT INTO view_documents VALUES (?, ?, ?)", rows)
+        rows = (
+            (number, document, changed, problems.get(document, ""))
+            for document, changed in sorted(documents.items())
+        )
+        self._state.execute_many("INSERT INTO view_documents VALUES (?, ?, ?, ?)", rows)
         self._evict(number)
         return number
 
@@ -51,8 +63,11 @@ class ViewStore:
         return dict(self._state.query(sql, (number,)))
 
     def documents(self) -> dict[tuple[str, str], int]:
-        """Return the number of every document that is known, by path and blob."""
-        sql = "SELECT path, blob, id FROM documents"
+        """Return the number of every document that is known, by path and blob.
+
+        Those that cannot be read are left out: what counts instead is another matter in each view.
+        """
+        sql = f"SELECT path, blob, id FROM documents WHERE state <> '{State.UNREADABLE.value}'"
         return {(path, blob): number for path, blob, number in self._state.query(sql)}
 
     def clear(self) -> None:

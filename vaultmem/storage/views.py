@@ -14,18 +14,20 @@ from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import StateDatabase
 
 #: A record's columns have the names of its fields, but for these.
-_COLUMNS = {"document": "d.id", "changed": "v.changed"}
+_COLUMNS = {"document": "d.id", "changed": "v.changed", "problem": "v.problem"}
 _NOTE = f"SELECT {', '.join(_COLUMNS.get(name, f'd.{name}') for name in NoteRecord._fields)}"
-_NOTE_ALONE = _NOTE.replace("v.changed", "0")
+_NOTE_ALONE = _NOTE.replace("v.changed, v.problem", "0, ''")
 _PINNED, _TAGS, _WARNINGS, _CHANGED = map(
     NoteRecord._fields.index, ("pinned", "tags", "warnings", "changed")
 )
 
 _WORK_TREE = """
-SELECT f.document AS document, coalesce(c.at, f.mtime / 1000000000) AS changed
+SELECT f.document AS document, coalesce(c.at, f.mtime / 1000000000) AS changed, f.problem AS problem
 FROM files f LEFT JOIN committed c ON c.path = f.path AND c.blob = f.blob
 WHERE f.document IS NOT NULL
 """
+
+_WORK_TREE_TIMES = _WORK_TREE.replace(", f.problem AS problem", "")
 
 _EVERYTHING = """
 SELECT notes, tokens FROM (SELECT count(*) AS notes, coalesce(sum(tokens), 0) AS tokens
@@ -84,7 +86,8 @@ class View:
             chosen = self.records()
             return [(r.document, r.changed) for r in chosen if note_filter.admits_note(r)]
         listed = f"SELECT v.document, v.changed {self._joined} ORDER BY d.path, d.blob"
-        return self._state.query(listed if self.sources else f"{_WORK_TREE} ORDER BY f.path")
+        alone = f"{_WORK_TREE_TIMES} ORDER BY f.path"
+        return self._state.query(listed if self.sources else alone)
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
         """Return the paths of documents by number."""
@@ -101,6 +104,11 @@ class View:
         clause = f"WHERE {where}" if where else ""
         sql = f"{_NOTE} {self._joined} {clause} ORDER BY d.path, d.blob"
         return [_read_note(row) for row in self._state.query(sql, values)]
+
+    def problems(self) -> dict[int, str]:
+        """Return, by document, why the notes cannot be taken at their word that cannot."""
+        sql = f"SELECT v.document, v.problem FROM ({self._relation}) v WHERE v.problem <> ''"
+        return dict(self._keep("problems", sql))
 
     def pinned(self) -> list[NoteRecord]:
         """Return the pinned notes in the order of their paths."""
@@ -185,7 +193,10 @@ class View:
         if len(parts) == 1:
             return parts[0]
         union = " UNION ALL ".join(f"SELECT * FROM ({part})" for part in parts)
-        return f"SELECT document, max(changed) AS changed FROM ({union}) GROUP BY document"
+        return (
+            "SELECT document, max(changed) AS changed, max(problem) AS problem "
+            f"FROM ({union}) GROUP BY document"
+        )
 
     @property
     def _joined(self) -> str:
@@ -198,7 +209,8 @@ def read_places(
     """Return note and section at these (document, ordinal).
 
     Each is given with the time (seconds since the epoch) since when the note has its bytes, as
-    `View.choose` gives it: asking for it again takes most of the time.
+    `View.choose` gives it: asking for it again takes most of the time. Problems are the view's,
+    and left out too.
     """
     ordinals: defaultdict[int, list[int]] = defaultdict(list)
     for document, ordinal in places:
@@ -218,7 +230,7 @@ def read_places(
 def _relation(source: Source) -> str:
     if source.number is None:
         return _WORK_TREE
-    return f"SELECT document, changed FROM view_documents WHERE view = {source.number:d}"
+    return f"SELECT document, changed, problem FROM view_documents WHERE view = {source.number:d}"
 
 
 @lru_cache(maxsize=4096)

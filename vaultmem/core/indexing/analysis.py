@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.links.link import Link, find_links
+from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import note_context
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class AnalysedNote(NamedTuple):
-    """A note: its record, of no document yet, and title, tags and body of each section's terms."""
+    """A note: its record, of no document yet, and title, tags and body of each section's terms.
+
+    It is `in_doubt` where it has a problem, or what may be one: conflict markers in a code block.
+    """
 
     record: NoteRecord
     sections: tuple[Section, ...]
@@ -27,6 +31,7 @@ class AnalysedNote(NamedTuple):
     facts: NoteFacts
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
+    in_doubt: bool
 
 
 def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
@@ -56,6 +61,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         body_digest=digest_body(note),
         warnings=note.warnings,
         changed=0.0,
+        problem=note.problem,
     )
     return AnalysedNote(
         record=record,
@@ -64,6 +70,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
+        in_doubt=bool(note.problem or find_conflict(note.text)),
     )
 
 

@@ -40,7 +40,7 @@ def list_rows(note: AnalysedNote) -> NoteRows:
     return NoteRows(
         path=record.path,
         blob=record.blob,
-        values=tuple(map(_as_stored, record[1:-1])),
+        values=tuple(map(_as_stored, record[1:-2])),
         many=len(note.sections),
         sections=encode_sections(note.sections),
         aliases=list(dict.fromkeys(note.aliases)),

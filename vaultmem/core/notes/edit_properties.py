@@ -10,7 +10,12 @@ import json
 import re
 from datetime import date, datetime
 
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.frontmatter import (
+    Frontmatter,
+    find_said_states,
+    read_frontmatter,
+    replace_said_states,
+)
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import Property
 from vaultmem.errors import RefusedError
@@ -43,6 +48,23 @@ def set_property(text: str, name: str, value: PropertyValue) -> str:
     else:
         changed = _replace(block, prop, value, eol)
     return _checked(text, text[: matter.start] + changed + text[matter.end :], name, value)
+
+
+def quarantine_unread(text: str) -> str:
+    """Return the text of a note that cannot be read so that each line of its state restricts it.
+
+    Where it says none, a line goes behind the first, or a block before it all.
+    """
+    matter = read_frontmatter(text)
+    value = "quarantined"
+    changed = replace_said_states(text, matter, value)
+    if changed != text or find_said_states(text, matter):
+        return changed
+    line = f"state: {value}{find_eol(text)}"
+    opening = re.match(r"\ufeff?---[ \t]*\r?\n", text)
+    if opening is None:
+        return _add_block(text, [f"state: {value}"], find_eol(text))
+    return text[: opening.end()] + line + text[opening.end() :]
 
 
 def remove_property(text: str, name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.properties import Property, read_plain_block
 
 MAX_BLOCK_BYTES = 64 * 1024
@@ -20,13 +21,27 @@ _CLOSING = re.compile(r"\n---[ \t]*\r?$", re.MULTILINE)
 #: A line that looks like a property, which tells a broken block from prose between two rules.
 _NAMED_LINE = re.compile(r"^[ \t]*[\"']?\w[\w .-]{0,63}[\"']?[ \t]*:(?:\s|$)", re.MULTILINE)
 
+#: A line that says a note's state, as far as a line alone can.
+_STATE = r"[ \t]*[\"']?state[\"']?[ \t]*:[ \t]*[\"'\[]?(\w+)"
+_STATE_LINE = re.compile(rf"^{_STATE}", re.MULTILINE | re.IGNORECASE)
+#: Lines that could be properties, down to one that says a state: a block that lost its first line,
+#: or is not at the note's start any more. Possessive, so that no long text takes quadratic time.
+_LOST_BLOCK = re.compile(
+    r"\ufeff?(?>(?:[\w\"'][\w .\"'-]{0,63}:(?:[ \t][^\n]*)?|[ \t]*-[ \t][^\n]*|[ \t]*#?)\r?\n)*?"
+    rf"{_STATE}",
+    re.IGNORECASE,
+)
+_HEAD = 4_096
+_STATES = frozenset(state.value for state in State)
+
 
 class Frontmatter(NamedTuple):
     """Where a note's properties are in its text, and what they are.
 
     `start` and `end` are character offsets of the block between the two `---` lines, `body` the
     offset behind the closing one. `problem` says why a block could not be read; then there are
-    no properties and the block must not be edited. All zero: the text has no frontmatter.
+    no properties and the block must not be edited. All zero: the text has no frontmatter, or one
+    of which nobody can tell where it is.
     """
 
     start: int = 0
@@ -45,13 +60,42 @@ def read_frontmatter(text: str) -> Frontmatter:
     """Find and read the frontmatter of a note's text; problems are returned, never raised."""
     span = _find_block(text)
     if span is None:
-        return Frontmatter()
+        lost = "properties stand in it, but not between two lines `---` at its start"
+        return Frontmatter(problem=lost if _has_lost_block(text) else "")
     start, end, body = span
     if body < 0:
         looks = _NAMED_LINE.match(text, start) is not None
-        warning = ("the frontmatter is never closed; all of it was read as body",)
-        return Frontmatter(warnings=warning if looks else ())
+        return Frontmatter(problem="the frontmatter is never closed" if looks else "")
     return _read_block(text[start:end], Frontmatter(start, end, body))
+
+
+def find_said_states(text: str, matter: Frontmatter) -> list[str]:
+    """Return what lines of a block, or of where one should be, say of the note's state.
+
+    No more than a hint: of a block that cannot be read, and of one that says it twice.
+    """
+    head = text[matter.start : matter.end or _HEAD]
+    return [name for said in _STATE_LINE.findall(head) if (name := said.lower()) in _STATES]
+
+
+def replace_said_states(text: str, matter: Frontmatter, state: str) -> str:
+    """Return the text with another state in each of those lines."""
+    start, end = matter.start, matter.end or _HEAD
+
+    def change(line: re.Match[str]) -> str:
+        known = line[1].lower() in _STATES
+        return line[0][: line.start(1) - line.start()] + state if known else line[0]
+
+    return text[:start] + _STATE_LINE.sub(change, text[start:end]) + text[end:]
+
+
+def _has_lost_block(text: str) -> bool:
+    head = text[:_HEAD]
+    if "state" not in head.lower():
+        return False
+    starts = [0, *(match.end() + 1 for match in _OPENING.finditer(head))]
+    found = (_LOST_BLOCK.match(head, start) for start in starts)
+    return any(match is not None and match[1].lower() in _STATES for match in found)
 
 
 def _read_block(block: str, place: Frontmatter) -> Frontmatter:

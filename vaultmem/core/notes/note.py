@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import Kind, State, most_restricted
+from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text, describe_encoding
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import PINNED_FILES
@@ -57,7 +58,8 @@ class Note(NamedTuple):
     `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
     written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
     are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
-    all that is written.
+    all that is written. `problem` says why the note cannot be taken at its word; then it is not
+    pinned, and its state is `unreadable`, or what lines say that restricts it further.
     """
 
     path: PurePosixPath
@@ -82,6 +84,7 @@ class Note(NamedTuple):
     fences: Sequence[tuple[int, int]]
     warnings: tuple[str, ...]
     encoding: str = ""
+    problem: str = ""
 
     @property
     def body(self) -> str:
@@ -120,6 +123,8 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     reader = PropertyReader(matter)
     tags = reader.texts("tags", "tag")
     extra = reader.unknown_text(KNOWN_PROPERTIES)
+    problem = find_conflict(text, fences) or matter.problem
+    state = reader.member("state", State, State.ACTIVE)
     return Note(
         path=path,
         blob=blob_id(data),
@@ -128,8 +133,8 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         aliases=reader.texts("aliases", "alias"),
         tags=_all_tags(tags, blank_fences(text, fences), matter.body),
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
-        state=reader.member("state", State, State.ACTIVE),
-        pinned=reader.flag("pinned") or str(path) in PINNED_FILES,
+        state=_restrict(state, text, matter, problem),
+        pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
         created=reader.timestamp("created"),
         updated=reader.timestamp("updated"),
         confidence=reader.share("confidence"),
@@ -141,9 +146,18 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         matter=matter,
         sections=sections,
         fences=fences,
-        warnings=_all_warnings(encoding, matter, reader),
+        warnings=_all_warnings(problem, encoding, matter, reader),
         encoding=encoding,
+        problem=problem,
     )
+
+
+def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> State:
+    """Return what a note may be at most whose properties are not certain."""
+    if not problem and not any('"state" stands twice' in each for each in matter.warnings):
+        return state
+    said = map(State, find_said_states(text, matter))
+    return most_restricted(state, *said, *([State.UNREADABLE] if problem else []))
 
 
 def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ...]:
@@ -158,6 +172,8 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
     return tuple(tag for tag in found if tag)
 
 
-def _all_warnings(encoding: str, matter: Frontmatter, reader: PropertyReader) -> tuple[str, ...]:
+def _all_warnings(
+    problem: str, encoding: str, matter: Frontmatter, reader: PropertyReader
+) -> tuple[str, ...]:
     told = describe_encoding(encoding) if encoding else ""
-    return (*filter(None, (matter.problem, told)), *matter.warnings, *reader.warnings)
+    return (*filter(None, (problem, told)), *matter.warnings, *reader.warnings)

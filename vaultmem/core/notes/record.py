@@ -21,7 +21,9 @@ class NoteRecord(NamedTuple):
     """A note's identity and properties; paths are vault-relative, `tokens` an estimate.
 
     `changed` is when these bytes came to be, in seconds since the epoch: the commit that brought
-    them, else the file's own time. `document` is the number that the index knows it by.
+    them, else the file's own time. `document` is the number that the index knows it by. `problem`
+    says why the note of this path cannot be taken at its word, where it is looked at, and what
+    counts instead: the rest may be of an earlier text.
     """
 
     document: int
@@ -43,6 +45,7 @@ class NoteRecord(NamedTuple):
     body_digest: str
     warnings: tuple[str, ...]
     changed: float
+    problem: str = ""
 
     @property
     def encoding(self) -> str:
@@ -54,6 +57,8 @@ class NoteRecord(NamedTuple):
         """What is to be said wherever the note is shown; "" if nothing."""
         if self.state == "quarantined":
             return QUARANTINED
+        if self.problem:
+            return f"in doubt: {self.problem}"
         return f"not UTF-8, read as {self.encoding}" if self.encoding else ""
 
 
@@ -70,5 +75,5 @@ class SectionRecord(NamedTuple):
 
 
 #: The fields of a note that its bytes decide, in the order of `NoteRecord`: all but the first and
-#: the last.
-NOTE_FIELDS = tuple(f for f in NoteRecord._fields if f not in {"document", "changed"})
+#: the last two, which are the view's.
+NOTE_FIELDS = NoteRecord._fields[1:-2]

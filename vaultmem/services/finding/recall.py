@@ -247,6 +247,10 @@ def find_places(
         keys = list(zip(*columns, strict=True))
         times = eligible.times[eligible.place[unknown]].tolist()
         known = read_places(vault.state, dict(zip(keys, times, strict=True)))
+        for document, problem in vault.view.problems().items():
+            for key in [key for key in known if key[0] == document]:
+                record, section = known[key]
+                known[key] = (record._replace(problem=problem), section)
         found |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
     return found
 

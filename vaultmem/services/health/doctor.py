@@ -42,7 +42,7 @@ def examine_vault(
         checks += _run_all(_name_note_checks(vault, fix, progress, at))
     if _has_repository(vault):
         checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
-    return checks + _run_all(
+    checks += _run_all(
         [
             ("watcher", partial(processes.check_watcher, vault, fix)),
             ("hooks", partial(processes.check_hooks, vault)),
@@ -50,6 +50,11 @@ def examine_vault(
             ("disk", partial(examine_place.check_disk, vault)),
         ]
     )
+    return sorted(checks, key=_is_told_later)
+
+
+def _is_told_later(check: Check) -> bool:
+    return check.verdict is Verdict.OK or check.name != examine_notes.DOUBTFUL
 
 
 def _name_note_checks(
@@ -57,6 +62,7 @@ def _name_note_checks(
 ) -> list[Named]:
     return [
         ("index", partial(_check_index, vault, fix, progress)),
+        (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault)),
         ("notes", partial(examine_notes.check_notes, vault)),
         ("note sizes", partial(examine_notes.check_sizes, vault)),
         ("note names", partial(examine_notes.check_names, vault)),

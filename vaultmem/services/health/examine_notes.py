@@ -10,6 +10,7 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
 from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
@@ -20,17 +21,35 @@ _RENAMED = re.compile(
     r"|'s conflicted copy \d{4}-\d{2}-\d{2}"
 )
 
+#: The name of the check that is told first where it is not ok.
+DOUBTFUL = "notes in doubt"
+
 _LARGER = "it is larger than"
 _OWN_REPOSITORY = "it is a git repository of its own"
 _LINK = "it is a symbolic link"
 _ODD_NAME = "its name is not UTF-8"
 
 
+def check_doubtful(vault: Vault) -> Check:
+    """Name the notes that cannot be taken at their word: nothing else may do more harm."""
+    doubtful = vault.manifest.in_doubt()
+    if not doubtful:
+        return Check(DOUBTFUL)
+    return Check(
+        DOUBTFUL,
+        Verdict.PROBLEM,
+        f"not to be taken at their word: {len(doubtful):,}",
+        tuple(f"{path}: {why}" for path, why in doubtful),
+        "mend in an editor the line that is named; `vaultmem quarantine` works as they are",
+    )
+
+
 def check_notes(vault: Vault) -> Check:
     """Name the notes that are not read, or not fully."""
     elsewhere = (_LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
     unread = [(path, why) for path, why in _problems(vault) if not why.startswith(elsewhere)]
-    warned = [(record.path, why) for record in vault.view.records() for why in record.warnings]
+    sure = [record for record in vault.view.records() if not record.problem]
+    warned = [(record.path, why) for record in sure for why in record.warnings]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
     remedy = "save them as text, in UTF-8; correct the properties that are named"
     if unread:
@@ -136,4 +155,5 @@ def check_trust(vault: Vault) -> Check:
 
 def _problems(vault: Vault) -> list[tuple[str, str]]:
     files = vault.manifest.files()
-    return [(path, known.problem) for path, known in sorted(files.items()) if known.problem]
+    told = [(path, known.problem) for path, known in sorted(files.items()) if known.problem]
+    return [(path, why) for path, why in told if IN_DOUBT not in why]

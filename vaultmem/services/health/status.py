@@ -18,6 +18,7 @@ from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
+from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
@@ -52,9 +53,10 @@ class GitStatus(NamedTuple):
 class VaultStatus(NamedTuple):
     """How a vault is; `git` is None where there is none.
 
-    `sync` is what had changed since the last look, `passed_over` counts files by the reason why
-    they are no notes. `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why
-    the index could not be brought up to date.
+    `in_doubt` are the notes that cannot be taken at their word, with the reason; `sync` is what had
+    changed since the last look, `passed_over` counts files by the reason why they are no notes.
+    `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why the index could not
+    be brought up to date.
     """
 
     settings_problem: str
@@ -70,6 +72,7 @@ class VaultStatus(NamedTuple):
     is_in_sync: bool
     git: GitStatus | None
     waiting: tuple[str, ...]
+    in_doubt: tuple[tuple[str, str], ...]
     problems: tuple[tuple[str, str], ...]
     passed_over: dict[str, int]
 
@@ -99,7 +102,11 @@ def read_status(
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
         waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
-        problems=(*vault.manifest.unread(), *_describe_twins(vault)),
+        in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
+        problems=(
+            *(each for each in vault.manifest.unread() if each not in doubtful),
+            *_describe_twins(vault),
+        ),
         passed_over=_count_passed_over(vault) if looks else {},
     )
 
@@ -160,7 +167,8 @@ def _count_passed_over(vault: Vault) -> dict[str, int]:
     config = vault.config
     walked = find_passed_over(vault.root, config.ignores if config.ignore else None)
     files = vault.manifest.files().values()
-    counts = Counter(file.problem.partition(" (")[0] for file in files if file.problem)
+    told = [file.problem for file in files if file.problem and IN_DOUBT not in file.problem]
+    counts = Counter(problem.partition(" (")[0] for problem in told)
     counts["hidden by name"] = len(walked.hidden)
     counts["ignored by vaultmem.yaml"] = len(walked.ignored)
     counts["a folder of templates, transcripts or media"] = len(walked.set_aside)

@@ -41,8 +41,8 @@ def _show_some(answer: Answer) -> list[tuple[Hit, str]] | None:
 
 def _render(hit: Hit) -> str:
     text = _shorten(hit.text)
-    is_cut = text != hit.text
-    return render_item(PackItem(hit, text, False, False, is_cut), PackStyle.TEXT)
+    item = PackItem(hit, text, False, False, text != hit.text, hit.record.caution)
+    return render_item(item, PackStyle.TEXT)
 
 
 def _shorten(text: str) -> str:

@@ -91,6 +91,8 @@ def check_note(vault: Vault, note: Note) -> None:
     Raises:
         RefusedError: its state or a pin does not allow it, or it looks like a credential.
     """
+    if note.problem:
+        raise RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
     check_promotion(str(note.path), note.state)
     if note.pinned and note.state is not State.ACTIVE and not vault.is_person:
         raise RefusedError(f"{note.path}: pinned, so only a person promotes it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, Mover, State
+from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
@@ -44,7 +44,7 @@ def supersede_note(
         was, by = read_note(vault, old_path), read_note(vault, new_path)
         if old_path == new_path:
             raise RefusedError(f"{old_path}: a note cannot replace itself; name two")
-        if by.state in HIDDEN_STATES:
+        if by.state in CLOSED_STATES:
             raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
         changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine))
         why = (reason,) if reason else ()

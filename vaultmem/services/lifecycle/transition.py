@@ -8,7 +8,11 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover, State, check_transition
-from vaultmem.core.notes.edit_properties import remove_property, set_property
+from vaultmem.core.notes.edit_properties import (
+    quarantine_unread,
+    remove_property,
+    set_property,
+)
 from vaultmem.core.notes.note import Note
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
@@ -76,6 +80,8 @@ def set_state(state: State, reason: str, mover: Mover) -> Edit:
     def change(note: Note) -> str:
         if note.state == state:
             return note.text
+        if note.problem and state is State.QUARANTINED:
+            return quarantine_unread(note.text)
         check_move(note, state, mover)
         text = set_property(note.text, "state", state.value)
         if reason:

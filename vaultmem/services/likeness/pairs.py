@@ -75,7 +75,7 @@ def compare_vault(
 
 
 def _counts(record: NoteRecord) -> bool:
-    in_state = record.state in _STATES
+    in_state = record.state in _STATES and not record.problem
     return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
 
 

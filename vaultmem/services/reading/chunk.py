@@ -25,23 +25,29 @@ _VERSION = 2
 
 
 class Job(NamedTuple):
-    """A note to read: its blob id and size if known, and its bytes if they are no file's."""
+    """A note to read: its blob id and size if known, and its bytes if they are no file's.
+
+    With `as_it_is`, it is taken in even if it cannot be taken at its word.
+    """
 
     path: str
     blob: str = ""
     size: int = 0
     data: bytes | None = None
+    as_it_is: bool = False
 
 
 class Reading(NamedTuple):
     """What came of a job: a note; the known blob id if it is that; or why it cannot be read.
 
-    `problem` is empty, and so is all else, where there is nothing any more.
+    `problem` is empty, and so is all else, where there is nothing any more. One `in_doubt` is text,
+    but not certain of itself: what counts instead is for others to say.
     """
 
     note: NoteRows | None
     blob: str
     problem: str
+    in_doubt: bool = False
 
 
 class Chunk(NamedTuple):
@@ -64,6 +70,9 @@ class ChunkReader:
         texts: list[SectionTexts] = []
         for job in jobs:
             note, blob, problem = _read_note(self._root, job)
+            if note is not None and note.in_doubt and not job.as_it_is:
+                readings.append(Reading(None, blob, note.record.problem, in_doubt=True))
+                continue
             if note is not None:
                 texts += note.texts
             readings.append(Reading(note and list_rows(note), blob, problem))
@@ -99,6 +108,6 @@ def decode_chunk(data: bytes) -> Chunk:
     readings, terms, buffers = marshal.loads(data)  # noqa: S302 - from our own helper process.
     term, section, packed, sequence, lengths = (np.frombuffer(each, k) for k, each in buffers)
     return Chunk(
-        [Reading(note and NoteRows(*note), blob, problem) for note, blob, problem in readings],
+        [Reading(note and NoteRows(*note), *others) for note, *others in readings],
         TermArrays(terms, term, section, packed, sequence, lengths.reshape(-1, 3)),
     )

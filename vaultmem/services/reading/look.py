@@ -115,21 +115,23 @@ def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> 
         with vault.lock():  # Another process may have made it, while this one waited.
             number = vault.stored_views.find(key)
             if number is None:
-                dates = _read_commit(vault, target, config, ignored, progress)
+                dates, problems = _read_commit(vault, target, config, ignored, progress)
                 with vault.state.transaction():
-                    number = vault.stored_views.put(key, dates)
+                    number = vault.stored_views.put(key, dates, problems)
     name, branch = escape_bytes(target.name), escape_bytes(target.branch)
     return Source(name, branch, target.commit, target.at, number)
 
 
 def _read_commit(
     vault: Vault, target: Target, config: Config, ignored: str, progress: Progress | None
-) -> dict[int, int]:
-    """Return a commit's documents, and when (seconds) a commit last wrote each."""
+) -> tuple[dict[int, int], dict[int, str]]:
+    """Return a commit's documents with when (seconds) a commit last wrote each, and problems."""
     blobs = _list_notes(vault, target.commit, config)
-    documents = _index_unseen(vault, blobs, progress)
+    problems: dict[int, str] = {}
+    documents = _index_unseen(vault, target.commit, blobs, problems, progress)
     dates = _date_documents(vault, target, ignored)
-    return {document: dates(path, blobs[path], document) for path, document in documents.items()}
+    found = {number: dates(path, blobs[path], number) for path, number in documents.items()}
+    return found, problems
 
 
 def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
@@ -167,10 +169,18 @@ def _is_ignored(path: str, config: Config) -> bool:
 
 
 def _index_unseen(
-    vault: Vault, blobs: Mapping[str, str], progress: Progress | None
+    vault: Vault,
+    commit: str,
+    blobs: Mapping[str, str],
+    problems: dict[int, str],
+    progress: Progress | None,
 ) -> dict[str, int]:
-    """Return the document of each readable note, having read those that nobody knew."""
+    """Return the document that counts for each note, having read those that nobody knew.
+
+    `problems` gets, by document, why a note cannot be taken at its word.
+    """
     from vaultmem.services.reading.chunk import Job
+    from vaultmem.services.reading.doubt import settle
     from vaultmem.services.reading.parallel import read_notes
 
     known = vault.stored_views.documents()
@@ -189,6 +199,10 @@ def _index_unseen(
             for some, chunk in read_notes(vault.root, jobs):
                 found = zip(some, batch.add(chunk), strict=True)
                 documents |= {job.path: number for job, number in found if number is not None}
+                for path, counting in settle(vault, commit, batch, some, chunk, {}).items():
+                    if counting.document is not None:
+                        documents[path] = counting.document
+                        problems[counting.document] = counting.problem
             vault.state.put("index", "")
         batch.write()
         if progress is not None:

@@ -53,7 +53,35 @@ def get_note(vault: Vault, address: str) -> FoundNote:
 
 
 def read_note(vault: Vault, path: PurePosixPath) -> Note:
-    """Read and parse a note as it is on disk now, or in the commit that is looked at.
+    """Read the note that counts at a path now, or in the commit that is looked at.
+
+    It is what is written there, unless that cannot be taken at its word: then `problem` says why.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is no file that can be read as a note, or nothing of it may be shown.
+    """
+    from vaultmem.services.reading.doubt import read_counting
+
+    note = read_as_written(vault, path)
+    if not vault.view.is_work_tree:
+        return note._replace(problem=find_problem(vault, path))
+    counting = read_counting(vault, note)
+    if counting is None:
+        raise RefusedError(f"{path}: {note.problem}; mend it in an editor first")
+    return counting
+
+
+def find_problem(vault: Vault, path: PurePosixPath) -> str:
+    """Return why the note at a path of the view cannot be taken at its word, "" if it can."""
+    if not vault.view.problems():
+        return ""
+    records = vault.view.records("d.path = ?", [str(path)])
+    return next((record.problem for record in records if record.problem), "")
+
+
+def read_as_written(vault: Vault, path: PurePosixPath) -> Note:
+    """Read a note to change it: the very text that is on disk now, or on the branch.
 
     Raises:
         NoteNotFoundError: there is no such file.

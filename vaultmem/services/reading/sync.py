@@ -209,16 +209,24 @@ def _take(
 
     Return at how many of the paths that were known other bytes are now.
     """
+    from vaultmem.services.reading.doubt import settle
+
     changed = 0
     gone: list[str] = []
     found: dict[str, KnownFile] = {}
     documents = batch.add(chunk)
-    for job, (note, blob, problem), document in zip(jobs, chunk.readings, documents, strict=True):
+    numbers = {path: file.document for path, file in known.items()}
+    settled = settle(vault, _head_commit(vault), batch, jobs, chunk, numbers)
+    for job, (note, blob, problem, _), document in zip(
+        jobs, chunk.readings, documents, strict=True
+    ):
         before = known.get(job.path)
         if note is None and not blob and not problem:
             gone.append(job.path)
             continue
-        if note is None and before is not None and before.blob == blob:
+        if job.path in settled:
+            document, problem = settled[job.path]
+        elif note is None and before is not None and before.blob == blob:
             document = before.document
         found[job.path] = KnownFile(blob, stats[job.path], document, problem)
         changed += before is not None and before.blob != blob

@@ -58,8 +58,8 @@ def edit_session(
 
     def edit(note: Note) -> str:
         text = note.text
-        if note.matter.problem:
-            raise RefusedError(f"{path}: {note.matter.problem}; mend it in an editor first")
+        if note.problem:
+            raise RefusedError(f"{path}: {note.problem}; mend it in an editor first")
         status = parse_session(note).facts.status
         if status != Status.OPEN and not closed_too:
             record = active.find(path.stem)

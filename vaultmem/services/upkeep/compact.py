@@ -61,7 +61,7 @@ def plan_compaction(vault: Vault) -> Compacted:
     refuse_branch(vault)
     if vault.head() is None:
         raise RefusedError("compaction needs git, which keeps the full texts; run `vaultmem init`")
-    records = [record for record in vault.view.records() if State(record.state) in _STATES]
+    records = [r for r in vault.view.records() if State(r.state) in _STATES and not r.problem]
     uses = read_uses(vault, records)
     config = vault.config
     ages = Ages(config.summary_after, config.keywords_after, config.archive_after)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
@@ -68,7 +68,8 @@ def describe_use(use: Use) -> tuple[str, ...]:
 
 def _is_open(record: NoteRecord) -> bool:
     apart = record.path in PINNED_FILES or record.path.startswith(KEPT_APART)
-    return record.state not in HIDDEN_STATES and not apart and not record.encoding
+    is_whole = not record.problem and not record.encoding
+    return record.state not in CLOSED_STATES and is_whole and not apart
 
 
 def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:

@@ -122,7 +122,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
     if (
         drop.encoding
         or drop.pinned
-        or drop.matter.problem
+        or drop.problem
         or (by_person and (mover.is_machine or keep.agent))
     ):
         return False

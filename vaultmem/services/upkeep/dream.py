@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, State
+from vaultmem.core.lifecycle import CLOSED_STATES, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
@@ -131,7 +131,7 @@ def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], 
 
 
 def _activate(note: Note) -> str:
-    if note.state is State.ACTIVE or note.state in HIDDEN_STATES:
+    if note.state is State.ACTIVE or note.state in CLOSED_STATES:
         return note.text  # It may have been taken out of sight meanwhile.
     return remove_property(set_property(note.text, "state", State.ACTIVE.value), "state_reason")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.secrets.scan import find_secrets
@@ -117,7 +117,7 @@ def _find_hidden(vault: Vault) -> dict[str, str]:
 
 def _may_count(record: NoteRecord) -> bool:
     apart = record.pinned or record.path.startswith(KEPT_APART)
-    return not apart and State(record.state) not in HIDDEN_STATES
+    return not (apart or record.problem) and State(record.state) not in CLOSED_STATES
 
 
 def _find_obstacle(record: NoteRecord) -> str:

@@ -9,7 +9,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_problem, read_as_written
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
@@ -55,7 +55,9 @@ class Change:
         step = self.steps.get(str(path))
         if step is not None and step.data is not None:
             return parse_note(path, step.data)
-        note = read_note(self.seen, path)
+        note = read_as_written(self.seen, path)
+        if not self.is_folder and (problem := find_problem(self.seen, path)):
+            raise RefusedError(f"{path}: {problem}; mend it where that branch is checked out")
         self._known[str(path)] = note.blob
         return note
 

@@ -86,9 +86,10 @@ def is_closed(note: Note) -> bool:
 
 def _read_note(vault: Vault, path: str) -> Note | None:
     try:
-        return parse_note(PurePosixPath(path), read_file(vault.root, PurePosixPath(path)))
+        note = parse_note(PurePosixPath(path), read_file(vault.root, PurePosixPath(path)))
     except (UnreadableNoteError, UnsafeFileError, NoteNotFoundError):
         return None
+    return None if note.problem else note
 
 
 def _is_drafted(vault: Vault, path: str) -> bool:

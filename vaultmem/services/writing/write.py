@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
@@ -63,13 +64,26 @@ def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event)
 def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     """Give a note another text; nobody but a person unpins what is pinned.
 
+    A note that cannot be taken at its word can be quarantined, and nothing else.
+
     Raises:
-        RefusedError: it would be unpinned, or is not UTF-8; or as for the edit.
+        RefusedError: it would be unpinned, is not UTF-8, or is to be mended first; or as for the
+            edit.
     """
     refuse_foreign(note)
-    data = edit(note).encode("utf-8")
-    unpinned = note.pinned and not parse_note(note.path, data).pinned
+    try:
+        data = edit(note).encode("utf-8")
+    except RefusedError as error:
+        raise _name_line(note) if note.problem else error from None
+    after = parse_note(note.path, data)
+    if note.problem and data != note.text.encode("utf-8") and after.state != State.QUARANTINED:
+        raise _name_line(note)
+    unpinned = note.pinned and not after.pinned
     if unpinned and not change.seen.is_person:
         raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
     change.replace(note.path, data, note.blob)
     return data
+
+
+def _name_line(note: Note) -> RefusedError:
+    return RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
