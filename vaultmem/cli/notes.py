@@ -224,4 +224,8 @@ def _say_remembered(done: Remembered) -> None:
             say(f"  + {one_line(sentence)}")
     else:
         say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
+    if done.state == "quarantined" and done.similar:
+        from vaultmem.services.notes.remember import HELD
+
+        say_painted(HELD, "red")
     say_nearby(done)

@@ -12,10 +12,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.likeness.known import refuse_held
+from vaultmem.services.likeness.similar import Asked
 from vaultmem.services.notes.forget import forget_notes
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.read_notes import read_note
@@ -84,9 +86,12 @@ def _view_folder(shown: str, path: PurePosixPath, below: Sequence[NoteRecord]) -
 
 def _create(vault: Vault, given: Mapping[str, Any]) -> str:
     path = _with_suffix(_parse(given["path"]))
-    check_rewrite(path, None, str(given["file_text"]))
+    text = str(given["file_text"])
+    check_rewrite(path, None, text)
+    if held := refuse_held(vault, Asked(parse_note(path, text.encode("utf-8")).body)):
+        raise RefusedError(f"{held.path} says nearly that, and is quarantined; nothing was written")
     try:
-        write_note(vault, path, str(given["file_text"]))
+        write_note(vault, path, text)
     except ConflictError:
         raise ConflictError(f"File {_name(path)} already exists") from None
     return f"File created successfully at: {_name(path)}"

@@ -53,11 +53,15 @@ def _describe_remembered(done: Remembered) -> list[str]:
     """Say where the memory is, and what is known that it repeats or contradicts."""
     words = {"known": "Known already", "updated": "Added to what is known"}
     lines = [f"{words.get(done.outcome, 'Remembered')}: {done.path} ({done.state})."]
+    if done.state == State.QUARANTINED:
+        from vaultmem.services.notes.remember import HELD
+
+        lines.append(HELD)
     for each in done.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
             lines.append("If it replaces that, say so: set superseded_by there with update_note.")
-        elif not each.is_same:
+        elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
     return lines
 

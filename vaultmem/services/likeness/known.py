@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.paths import PINNED_FILES, note_context
-from vaultmem.core.similarity.compare import Likeness, is_brief
+from vaultmem.core.similarity.compare import (
+    KnownText,
+    Likeness,
+    compare_texts,
+    equal_weight,
+    is_brief,
+)
 from vaultmem.core.similarity.differences import Difference
 from vaultmem.errors import RefusedError
 from vaultmem.services.likeness.similar import (
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 
 #: States in which a note takes in what is said again.
 _OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
+
+#: Of a text that holds what a quarantined note says among other things: how much of it that is.
+_LEAST = 0.1
 
 #: Notes that are named where a memory is like several.
 _NEAR = 3
@@ -61,13 +70,58 @@ class Known(NamedTuple):
 
 def find_known(vault: Vault, new: NewMemory) -> Known:
     """Return what the vault knows of a memory, by its index; only a new index is filled first."""
-    if not vault.state.get("view"):
-        sync_vault(vault)
+    _fill_index(vault)
     found = find_similar(vault, new.asked)
     for each in found:
         if says_same(vault, each.likeness) and may_absorb_similar(vault, each, new):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR])
     return Known(None, tuple(found[:_NEAR]))
+
+
+def find_held(vault: Vault, asked: Asked) -> SimilarNote | None:
+    """Return the quarantined note that says the same as a text, or nearly, if there is one.
+
+    Another word is nearly the same; another number, or a "not", is not.
+    """
+    _fill_index(vault)
+    if not vault.view.paths(f"d.state = '{State.QUARANTINED.value}'"):
+        return None
+    found = find_similar(vault, asked, _LEAST, quarantined=True)
+    return next((each for each in found if _is_nearly_same(vault, asked, each)), None)
+
+
+def _fill_index(vault: Vault) -> None:
+    if not vault.state.get("view"):
+        sync_vault(vault)
+
+
+def _is_nearly_same(vault: Vault, asked: Asked, held: SimilarNote) -> bool:
+    """Tell whether a text says what a note says, or that among other things."""
+    if _is_same_but_for_words(vault, held.likeness):
+        return True
+    there = held.note.section_text(held.section)
+    inside = compare_texts(there, KnownText(asked.text, asked.title), equal_weight)
+    return not is_brief(there) and _is_same_but_for_words(vault, inside)
+
+
+def _is_same_but_for_words(vault: Vault, likeness: Likeness) -> bool:
+    only_words = all(each.kind == "word" for each in likeness.differences)
+    return only_words and likeness.similarity >= vault.config.same_above
+
+
+def refuse_held(vault: Vault, asked: Asked) -> SimilarNote | None:
+    """Return the quarantined note that says nearly the same as a text.
+
+    Raises:
+        RefusedError: it says all of it.
+    """
+    held = find_held(vault, asked)
+    if held and says_same(vault, held.likeness) and not held.likeness.added:
+        raise RefusedError(
+            f"{held.path} says that already, and is quarantined; a person who has read it "
+            f"lets it out with `vaultmem state {held.path} candidate`"
+        )
+    return held
 
 
 def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
@@ -99,7 +153,7 @@ def may_absorb_similar(vault: Vault, similar: SimilarNote, new: NewMemory) -> bo
 def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> bool:
     """Tell whether a note may take in what it says, or nearly says, already."""
     path, adds = str(note.path), bool(likeness.added)
-    if note.state not in _OPEN_STATES or note.matter.problem or note.encoding:
+    if note.state not in _OPEN_STATES or note.problem or note.encoding:
         return False
     is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
     if note.kind is not new.kind and (adds or not is_fact_of_decision):
@@ -135,6 +189,13 @@ def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
     )
 
 
+def _without_words(similar: SimilarNote) -> SimilarNote:
+    if similar.note.state is not State.QUARANTINED:
+        return similar
+    likeness = similar.likeness._replace(nearest="", differences=())
+    return similar._replace(note=similar.note._replace(title=""), likeness=likeness)
+
+
 class Nearby(NamedTuple):
     """A note that is like a text: how much (0 to 1), what it says, and what it says differently."""
 
@@ -149,8 +210,9 @@ class Nearby(NamedTuple):
 
 
 def describe_similar(vault: Vault, found: Sequence[SimilarNote]) -> tuple[Nearby, ...]:
-    """Return what is to be shown of each note, in the same order."""
+    """Return what is to be shown of each note, in the same order; of quarantined ones no word."""
     contradicted = name_contradicted(found)
+    found = [_without_words(each) for each in found]
     return tuple(
         Nearby(
             each.path,

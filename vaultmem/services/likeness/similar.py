@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
@@ -21,8 +21,7 @@ from vaultmem.core.similarity.compare import (
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.read_notes import read_bytes, read_note, resolve_address
-from vaultmem.storage.files import UnsafeFileError
+from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 
@@ -71,11 +70,14 @@ def find_similar(
     asked: Asked,
     least: float | None = None,
     counts: dict[str, int] | None = None,
+    *,
+    quarantined: bool = False,
 ) -> list[SimilarNote]:
-    """Return the notes that are like the text, those that say the same first; quarantined never.
+    """Return the notes that are like the text, those that say the same first.
 
-    `least` is the smallest similarity, else `related_above`; `counts` is kept by who asks often.
-    Notes that were saved since the last sync are compared as they are now.
+    Quarantined notes are never among them; with `quarantined` nothing else is. `least` is the
+    smallest similarity, else `related_above`; `counts` is kept by who asks often. Notes that were
+    saved since the last sync are compared as they are now.
     """
     if len(asked.text) > MAX_TEXT:
         return []
@@ -87,8 +89,9 @@ def find_similar(
     weigh = _weigher(sharing.weigh)
     found = [
         similar
-        for record, ordinals in _choose_notes(vault, sections, asked.path)
+        for record, ordinals in _choose_notes(vault, sections, asked.path, quarantined)
         if (similar := _compare_note(vault, record, ordinals, asked, weigh))
+        and (similar.note.state is State.QUARANTINED) == quarantined
         and similar.likeness.similarity >= least
     ]
     return sorted(found, key=_rank)
@@ -133,7 +136,7 @@ def _better(likeness: Likeness) -> tuple[bool, float]:
 
 
 def _choose_notes(
-    vault: Vault, sections: Sequence[tuple[int, int]], own: str
+    vault: Vault, sections: Sequence[tuple[int, int]], own: str, quarantined: bool
 ) -> Iterator[tuple[NoteRecord, list[int]]]:
     """Yield the notes of the sections that are in the view, best first, with those sections."""
     ordinals: dict[int, list[int]] = {}
@@ -144,7 +147,7 @@ def _choose_notes(
     chosen = [
         record
         for record in wanted
-        if record.state != State.QUARANTINED
+        if (record.state == State.QUARANTINED) == quarantined
         and record.path != own
         and not record.path.startswith(_LEFT_OUT)
     ]
@@ -156,10 +159,8 @@ def _compare_note(
     vault: Vault, record: NoteRecord, ordinals: list[int], asked: Asked, weigh: Weigh
 ) -> SimilarNote | None:
     try:
-        note = parse_note(PurePosixPath(record.path), read_bytes(vault, PurePosixPath(record.path)))
-    except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):
-        return None
-    if note.state is State.QUARANTINED:
+        note = read_note(vault, PurePosixPath(record.path))
+    except (NoteNotFoundError, RefusedError):
         return None
     if note.blob != record.blob:
         return SimilarNote(record, note, *match_note(note, asked, weigh))

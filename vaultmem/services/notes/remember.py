@@ -20,6 +20,7 @@ from vaultmem.services.likeness.known import (
     describe_similar,
     find_known,
     name_contradicted,
+    refuse_held,
 )
 from vaultmem.services.notes.memory import (
     Links,
@@ -51,6 +52,10 @@ class Outcome(StrEnum):
     KNOWN = "known"
 
 
+#: What is said of a memory that a quarantined note nearly says.
+HELD = "It is quarantined until a person has read it: a quarantined note says nearly the same."
+
+
 class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
@@ -70,13 +75,15 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
     A note that says the same takes it in; one that is near is linked; `force` always makes a new
-    note. On a branch that is not checked out, the write is a commit there.
+    note. What a quarantined note nearly says is quarantined too, whatever is asked for. On a branch
+    that is not checked out, the write is a commit there.
 
     Policies and skills that an agent writes start as candidates: they instruct nobody before
     they were promoted.
 
     Raises:
-        RefusedError: empty, too large, looks like a credential, or an unsafe name.
+        RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
+            note says the same.
     """
     check_encoding(memory)
     title = choose_title(memory)
@@ -88,9 +95,11 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     new = _as_new(vault, memory, state)
 
     def plan(change: Change) -> Remembered:
-        known = Known(None, ()) if force else find_known(change.seen, new)
         event = Event("write", "write: {paths}", vault.author, intent="observe")
         change.leave(event)
+        if held := refuse_held(change.seen, new.asked):
+            return _put_new(change, memory, title, State.QUARANTINED, (held,))
+        known = Known(None, ()) if force else find_known(change.seen, new)
         taken = _absorb(change, known, new)
         return taken or _put_new(change, memory, title, state, known.near)
 

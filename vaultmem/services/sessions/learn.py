@@ -9,6 +9,8 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.likeness.known import refuse_held
+from vaultmem.services.likeness.similar import Asked
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.write import replace_text, write
@@ -42,7 +44,11 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
     """Add a line to MEMORY.md under "Learned", with a link to the session.
 
     Where MEMORY.md would grow beyond its budget, or its properties cannot be read, the text is
-    remembered as a note. What is there already is not added again.
+    remembered as a note; so is what a quarantined note nearly says. What is there already is not
+    added again.
+
+    Raises:
+        RefusedError: as for `remember`.
     """
     writer = act_in(vault, session.facts.id, session.facts.agent or None)
     line = " ".join(text.split())
@@ -53,7 +59,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         if any(each.startswith(as_item(line)) for each in note.text.splitlines()):
             return note.text
         changed = append_to_section(note.text, LEARNED, item)
-        if note.matter.problem or count_tokens(changed) > budget:
+        if note.problem or count_tokens(changed) > budget:
             raise _FullError
         return changed
 
@@ -66,11 +72,13 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         replace_text(draft, note, change)
 
     try:
-        write(writer, plan)
-        return Learned(line, str(MEMORY), True)
+        if refuse_held(vault, Asked(line)) is None:
+            write(writer, plan)
+            return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):
-        from vaultmem.services.notes.memory import Memory
-        from vaultmem.services.notes.remember import remember
+        pass
+    from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.notes.remember import remember
 
-        made = remember(writer, Memory(text, refs=(session.facts.path,)))
-        return Learned(line, made.path, False)
+    made = remember(writer, Memory(text, refs=(session.facts.path,)))
+    return Learned(line, made.path, False)
