@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,40 @@ def test_a_server_outlives_its_vaults_accidents(play: Play, make_vault: Make, op
             if file.is_file() and file.name != "lock":
                 file.unlink()
         assert (await call(client, "recall", query="refunds"))["hits"]
+
+    play(root, scene)
+
+
+# Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@everywhere
+def test_a_server_answers_rightly_whatever_is_damaged_between_two_calls(
+    play: Play, make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+
+    def damage(number: int) -> None:
+        index = vault.state_folder / "index"
+        files = [*index.glob("*.arrays"), *index.glob("*.toc"), vault.state.path, index]
+        file = files[number % len(files)]
+        if file.is_dir():
+            shutil.rmtree(file)
+        elif number < len(files):
+            os.truncate(file, file.stat().st_size // 3)
+        else:
+            file.unlink()
+
+    async def scene(client: Client) -> None:
+        wanted = (await call(client, "recall", query="refunds"))["hits"]
+        for number in range(8):
+            damage(number)
+            found = (await call(client, "recall", query="refunds"))["hits"]
+            assert [hit["path"] for hit in found] == [hit["path"] for hit in wanted]
+            damage(number)
+            written = await call(client, "remember", text=f"Wave number {number} came in.")
+            found = (await call(client, "recall", query=f"wave {number}"))["hits"]
+            assert written["path"] in [hit["path"] for hit in found]
 
     play(root, scene)
 

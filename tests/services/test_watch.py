@@ -11,10 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from conftest import RunCli
 from support import git, wait_until, write_notes
 from watchers import found, held_now, watched
 
 from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.vault import open_vault
 
 #: On which watchdog itself warns of its own races.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -170,3 +172,32 @@ def test_a_commit_by_the_person_is_noticed(make_vault: Make, watch: Watch) -> No
     git(root, "commit", "-q", "--allow-empty", "-m", "mine")
     head = git(root, "rev-parse", "--short=7", "HEAD")
     wait_until(lambda: f"main@{head}" in (root / "CONTEXT.md").read_text())
+
+
+# Whoosh forgets to close a table of contents that it could not read.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("part", ["contents", "segment", "index", "database", "pointer"])
+def test_a_watcher_outlives_damage_to_what_it_keeps(
+    make_vault: Make, watch: Watch, run_cli: RunCli, part: str
+) -> None:
+    root = make_vault({"notes/old.md": "# Old\n\ngangway\n"})
+    loop, told = watch(root)
+    vault = open_vault(root)
+    vault.close()
+    index = vault.state_folder / "index"
+    if part in ("contents", "segment"):
+        (file,) = index.glob("*.toc" if part == "contents" else "*.arrays")
+        os.truncate(file, file.stat().st_size // 2)
+    elif part == "index":
+        shutil.rmtree(index)
+    else:
+        file = vault.state.path if part == "database" else vault.state_folder / "state"
+        file.unlink()
+
+    assert "Old" in run_cli("recall", "gangway", cwd=root).out
+    write_notes(root, {"notes/new.md": "# New\n\nquagga\n"})
+    assert "New" in run_cli("recall", "quagga", cwd=root).out
+    assert loop.settle(20)
+    assert {each.text for each in told if each.what == "problem"} <= {
+        "the vault's state was damaged; the next sync builds it again"
+    }

@@ -16,6 +16,7 @@ from vaultmem.errors import VaultError
 from vaultmem.storage.git.commit_draft import Draft, File, Identity, RefMovedError, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.objects import ObjectPack
+from vaultmem.storage.git.runner import GitRunner
 from vaultmem.storage.git.tree_builder import TreeBuilder, is_refused_name
 from vaultmem.storage.git.vault_history import History, init_repository
 from vaultmem.storage.state import StateDatabase
@@ -660,3 +661,15 @@ def test_git_reads_all_of_its_input_whatever_becomes_of_us(root: Path, history: 
         "-c", "alias.kind=!test -f /dev/stdin && echo file", "kind", stdin=b"x" * 9
     )
     assert told == "file"
+
+
+def test_a_git_that_cannot_be_started_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = GitRunner(tmp_path, tmp_path / ".git")
+    (tmp_path / "git").write_text("#!/nowhere\n")  # Nor can it be where its folder is gone.
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(VaultError, match="git cannot be started"):
+        runner.run("status")

@@ -65,9 +65,10 @@ def _sync(opened: Vault) -> Vault:
 
         catch_up(opened, progress)
     else:
+        from vaultmem.services.reading.indexing import is_index_behind
         from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 
-        if _warm[1]():
+        if _warm[1]() and not is_index_behind(opened):
             mark_in_sync(opened)
         else:
             sync_vault(opened, progress)

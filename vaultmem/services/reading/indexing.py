@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.errors import DamagedError
 from vaultmem.storage.index.segment_arrays import MAX_SIZE
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.manifest import KnownFile
@@ -93,9 +94,12 @@ def no_collection() -> Iterator[None]:
 
 
 def is_index_behind(vault: Vault) -> bool:
-    """Tell whether the index is not the one that the database was written with."""
+    """Tell whether the index is not the one that the database was written with, or is damaged."""
     stamp = vault.index.stamp()
-    return not stamp or vault.state.get("index") != stamp
+    try:
+        return not stamp or vault.state.get("index") != stamp
+    except DamagedError:
+        return True
 
 
 def repair_index(vault: Vault) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import vaultmem
 from vaultmem.core.json_values import as_named
 from vaultmem.errors import VaultError
-from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.lock import hold_lock, is_held
@@ -97,10 +97,12 @@ def stop_watcher(vault: Vault, seconds: float = 15.0) -> Watching | None:
 def catch_up(vault: Vault, progress: Progress | None = None) -> None:
     """Make the index equal to the folder: a live watcher says that it is, else all is looked at.
 
-    Whatever was saved before this call is in it. The vault's lock must not be held.
+    It does not know of damage to index and database since, so that is asked here. Whatever was
+    saved before this call is in it. The vault's lock must not be held.
     """
     socket = str(vault.state_folder / SOCKET_NAME)
-    if ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"]) is None:
+    told = ask_watcher(socket, str(vault.root), vaultmem.__version__, ["settle"])
+    if told is None or is_index_behind(vault):
         sync_vault(vault, progress)
     else:
         mark_in_sync(vault)

@@ -8,13 +8,14 @@ missed event is harmless.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from vaultmem.errors import PendingError, VaultError, name_failure
+from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
 from vaultmem.services.watching.context import render_contexts
 from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
@@ -108,7 +109,10 @@ class WatchLoop:
         """
         if not self.is_watching:
             return False
-        is_known = self._watcher.catch_up() and self._read_head() == self._head
+        try:
+            is_known = self._watcher.catch_up() and self._read_head() == self._head
+        except (VaultError, OSError):
+            return False
         with self._looked:
             if not is_known:
                 self._hinted += 1
@@ -151,8 +155,10 @@ class WatchLoop:
         """Tell whether everything has to be looked at though nothing was heard."""
         now = time.monotonic()
         rested = self._last_full < self._last_look < now - _REST
-        moved = self._read_head() != self._head
-        return rested or moved or now - self._last_full > _HOUR or self._may_go_on()
+        with contextlib.suppress(VaultError, OSError):
+            moved = self._read_head() != self._head
+            return rested or moved or now - self._last_full > _HOUR or self._may_go_on()
+        return True  # Another repository may stand there, or none: a look says what is wrong.
 
     def _may_go_on(self) -> bool:
         """Tell whether git can take again what it could not take before."""
@@ -211,6 +217,8 @@ class WatchLoop:
             step()
         except (VaultError, OSError) as error:
             self._problems.add(str(name_failure(error)))
+            if isinstance(error, DamagedError):
+                self._head = "unknown"  # All is looked at again, and so built anew.
             return False
         return True
 

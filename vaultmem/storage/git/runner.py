@@ -114,9 +114,8 @@ class GitRunner:
         try:
             with _clean_environment():
                 return git.execute(_command(arguments), istream=stdin, as_process=True, env=env)
-        except GitCommandNotFound:
-            _need_git()
-            raise
+        except GitCommandNotFound as error:
+            raise _cannot_start() from error
 
     @cached_property
     def _git(self) -> Git:
@@ -169,19 +168,20 @@ def _import_git() -> type[Git]:
     """Import GitPython, which looks for git as it is imported.
 
     Raises:
-        VaultError: there is no git.
+        VaultError: there is no git, or it does not run.
     """
     try:
         from git import Git
-    except ImportError:
-        _need_git()
-        raise
+    except ImportError as error:
+        raise _cannot_start() from error
     return Git
 
 
-def _need_git() -> None:
+def _cannot_start() -> VaultError:
+    """Return why git does not start: it is not there, or the folder that it is to run in is not."""
     if shutil.which("git") is None:
-        raise VaultError("git: not found; install it, or put it on $PATH") from None
+        return VaultError("git: not found; install it, or put it on $PATH")
+    return VaultError("git cannot be started; see that it runs, and that the vault is there")
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:
