@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
@@ -241,7 +242,7 @@ def open_vault(
         use_tokenizer(tokenizer)
     root = _find_root(path)
     config = config or read_config(root)
-    author = Author(agent or config.agent, session, tool_call)
+    author = Author(*map(escape_bytes, (agent or config.agent, session, tool_call)))
     own = folders or find_user_folders(_NOTHING)
     return Vault(root, config, own, author, ref or config.ref, now, keeps_receipts, environment)
 

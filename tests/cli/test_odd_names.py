@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from in_process import run_here
 from serving import call, play
 from support import wait_until, write_notes
@@ -203,6 +206,7 @@ def test_a_vault_in_a_folder_of_an_odd_name_works(home: Path, tmp_path: Path) ->
         *(("remember", "Ropes are brown."), ("checkpoint", "two"), ("doctor",), ("blame", "a")),
         *(("branch", "side"), ("switch", "side"), ("tag", "a", "x"), ("checkpoint", "three")),
         *(("switch", "main"), ("merge", "side"), ("status", "--json"), ("diff", "HEAD~1")),
+        ("recall", "gangway", "--at=HEAD"),
     ):
         done = run_here(*words, cwd=root)
         assert done.code in {0, 1}, (words, done)
@@ -238,3 +242,114 @@ def test_a_server_answers_beside_odd_names(odd: Path) -> None:
     _git(odd, "switch", "-q", b"zw\xe9ig")
     play(odd, scene)
     _git(odd, "switch", "-q", "main")  # The receipts are replayed by git's words as text.
+
+
+def _is_plain_name(name: bytes) -> bool:
+    """Tell whether a system takes a name, and git does not take it for its own."""
+    folded = name.lower().strip(b". ")
+    return bool(folded) and not folded.startswith((b".git", b"git"))
+
+
+NAMES = (
+    st.binary(min_size=1, max_size=10)
+    .map(lambda name: name.translate(None, b"/\0"))
+    .filter(_is_plain_name)
+)
+PATHS = st.builds(
+    lambda folders, name, ending: b"/".join((*folders, name + ending)),
+    st.lists(NAMES, max_size=2),
+    NAMES,
+    st.sampled_from([b".md", b".md", b".txt", b""]),
+)
+WRITTEN = st.text(max_size=60).map(lambda text: f"# Gangway\n\n{text}\n")
+TEXTS = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda text, encoding: text.encode(encoding, "replace"),
+        WRITTEN,
+        st.sampled_from(["utf-8", "utf-16", "cp1252"]),
+    ),
+)
+LINES = st.binary(max_size=20).map(lambda line: line.translate(None, b"\0\n<>"))
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    *(("init",), ("sync",), ("recall", "gangway", "--json"), ("pack", "gangway"), ("status",)),
+    *(("checkpoint", "one"), ("log", "--all", "--json"), ("show", "--json"), ("diff", "HEAD")),
+    *(("recall", "gangway", "--at=HEAD", "--json"), ("doctor", "--json"), ("list", "--json")),
+    *(("status", "--json"), ("branch", "side"), ("switch", "side"), ("checkpoint", "two")),
+)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.long)])
+def test_whatever_bytes_are_named_and_written_nothing_stops_and_nothing_changes(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, count: int
+) -> None:
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.dictionaries(PATHS, TEXTS, max_size=6), st.dictionaries(PATHS, TEXTS), LINES, LINES)
+    def check(
+        committed: dict[bytes, bytes], others: dict[bytes, bytes], author: bytes, message: bytes
+    ) -> None:
+        root = tmp_path_factory.mktemp("fuzz")
+        _git(root, "init", "-q", "-b", "main")
+        written = _write_what_fits(root, committed)
+        _git(root, "add", "--all", "--force")
+        who = {"GIT_AUTHOR_NAME": b"A" + author}
+        _git(root, "commit", "-q", "--allow-empty", "-m", b"m" + message, env=who)
+        before = {*_git(root, "ls-tree", "-rz", "--full-tree", "HEAD").split(b"\0")}
+        written |= _write_what_fits(root, others)
+        for words in STEPS:
+            done = run_here(*words, cwd=root)
+            assert done.code in {0, 1, 5, 7}, (words, done)
+            assert _is_strict(done.out + done.err), (words, done)
+            if "--json" in words and done.out:
+                json.dumps(done.json, ensure_ascii=False).encode()
+        after = {*_git(root, "ls-tree", "-rz", "--full-tree", "HEAD").split(b"\0")}
+        assert before <= after
+        for path, data in written.items():
+            assert Path(os.fsdecode(os.path.join(os.fsencode(root), path))).read_bytes() == data
+        shutil.rmtree(root)
+
+    check()
+
+
+def _write_what_fits(root: Path, files: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Write files, but for those in whose way another one is, and return what was written."""
+    written = {}
+    for path, data in files.items():
+        with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            if not os.path.lexists(os.path.join(os.fsencode(root), path)):
+                _write(root, {path: data})
+                written[path] = data
+    return written
+
+
+GIVEN: tuple[tuple[str | bytes, ...], ...] = (
+    *(("recall", b"gr\xfc\xdfe"), ("pack", b"\xfc"), ("why", b"\xfc"), ("similar", b"\xfc")),
+    *(("remember", b"\xfc"), ("remember", "x", b"--title=\xfc"), ("remember", "x", b"--tag=\xfc")),
+    *(("remember", "x", b"--context=\xfc"), ("remember", "x", b"--agent=\xfc")),
+    *(("remember", "x", b"--session=\xfc"), ("remember", "x", b"--branch=\xfc")),
+    *(("checkpoint", b"\xfc"), ("checkpoint", "x", b"--agent=\xfc"), ("tag", "a", b"\xfc")),
+    *(("state", "a", "stale", b"--reason=\xfc"), ("forget", "a", "--yes", b"--reason=\xfc")),
+    *(("mv", "a", b"\xfc"), ("mv", b"\xfc", "a"), ("promote", b"\xfc"), ("edit", b"\xfc")),
+    *(("promote", "a", b"--from=\xfc"), ("merge", b"\xfc"), ("switch", b"\xfc")),
+    *(("branch", b"\xfc"), ("branch", "new", b"--from=\xfc"), ("restore", "a", b"--at=\xfc")),
+    *(("session", "start", b"--session=\xfc"), ("session", "start", b"--agent=\xfc")),
+    *(("session", "note", b"\xfc"), ("session", "touch", b"\xfc"), ("session", "decide", b"\xfc")),
+    *(("session", "search", b"\xfc"), ("task", "add", b"\xfc"), ("log", b"--agent=\xfc")),
+    *(
+        ("list", b"--tag=\xfc"),
+        ("recall", "x", b"--path=\xfc"),
+        ("recall", "x", b"--from-agent=\xfc"),
+    ),
+    *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
+    *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("receipts", b"--agent=\xfc")),
+    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("primed",), ("stats",)),
+    *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
+)
+
+
+def test_bytes_in_any_argument_are_refused_or_read(odd: Path) -> None:
+    for words in GIVEN:
+        done = run_here(*words, cwd=odd, env={"EDITOR": "true"})
+        assert done.code in {0, 1, 2, 4, 5, 125}, (words, done)
+        assert _is_strict(done.out + done.err), (words, done)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.state import StateDatabase
 
@@ -46,7 +47,8 @@ def append(folder: Path, call: Call, sections: Sequence[tuple[str, str, float]])
     """
     kept = [[path, heading, round(score, 4)] for path, heading, score in sections[:MAX_SECTIONS]]
     name = f"{time.time_ns():x}{os.urandom(3).hex()}"
-    values = (call.at, call.kind, call.query, call.agent, call.session, call.sent, call.flat)
+    query = escape_bytes(call.query)
+    values = (call.at, call.kind, query, call.agent, call.session, call.sent, call.flat)
     line = json.dumps([name, *values, call.found, kept]) + "\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     try:

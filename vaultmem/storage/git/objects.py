@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ class ObjectReader:
             chunk = wanted[start : start + _AHEAD]
             pipe = self._open()
             try:
-                pipe.stdin.write("".join(f"{name}\n" for name in chunk).encode())
+                pipe.stdin.write(os.fsencode("".join(f"{name}\n" for name in chunk)))
                 pipe.stdin.flush()
                 # All of a chunk is read before any is given away: a caller may stop half-way.
                 found = [self._receive(pipe) for _ in chunk]
