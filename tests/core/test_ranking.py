@@ -48,7 +48,7 @@ def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
     columns["document"] = np.arange(len(vault))
     documents = [(number, 0.0) for number, kept in enumerate(eligible) if kept]
     labels = np.empty(0, np.uint32), np.zeros(len(vault) + 1, np.int64)
-    return make_eligible(columns, documents, [0], [1.0], labels, WEIGHTS)
+    return make_eligible(columns, documents, [0], [1.0], labels, WEIGHTS, 2_000_000_000.0)
 
 
 def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[Share]:

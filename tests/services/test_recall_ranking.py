@@ -10,6 +10,7 @@ import pytest
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.health.examine_notes import check_dates
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -192,6 +193,29 @@ def test_of_equal_notes_the_newer_one_is_first_and_an_old_better_one_before_both
     vault = fill(notes)
     assert paths(vault, "winch grease march") == ["one-better.md", "two-new.md", "old-one.md"]
     assert paths(vault, "winch grease")[:2] == ["two-new.md", "old-one.md"]
+
+
+def test_a_note_of_the_future_makes_nothing_else_older(
+    fill: Fill, opened: Callable[..., Vault]
+) -> None:
+    def scores(vault: Vault) -> dict[str, tuple[float, float]]:
+        return {hit.record.path: (hit.score, hit.recency) for hit in ask(vault, "winch grease")}
+
+    notes = {
+        "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
+        "far.md": "---\ncreated: 2026-05-01\n---\nThe quay is of stone.\n",
+    }
+    vault = fill(notes)
+    before = scores(vault)
+    (vault.root / "far.md").write_text(notes["far.md"].replace("2026-05-01", "2030-01-01"))
+    assert scores(opened(vault.root)) == before
+    (vault.root / "old.md").write_text(notes["old.md"].replace("2025-01-01", "2031-01-01"))
+    assert scores(opened(vault.root))["old.md"] > before["old.md"]
+    again = opened(vault.root)
+    late = check_dates(again, again.now())
+    assert late.paths == ("far.md: 2030-01-01", "old.md: 2031-01-01")
+    assert late.verdict == "warning"
 
 
 def test_recency_can_be_turned_off_and_up_in_the_settings(

@@ -111,9 +111,12 @@ def make_eligible(
     state_weights: Sequence[float],
     labels: tuple[NDArray[np.uint32], Numbers],
     weights: RankingWeights,
+    now: float,
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
+    `now` is the moment that is looked at (seconds since the epoch): what is dated later counts as
+    of then.
     `states` are the numbers of the states that are eligible, `state_weights` what each state
     counts for; `labels` are all rows' labels and where each row's begin. A note's own date counts,
     else the time that was given (seconds).
@@ -149,7 +152,7 @@ def make_eligible(
         b=b,
         mean=mean,
         state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
-        recency=_measure_recency(columns, mask, changed, weights),
+        recency=_measure_recency(columns, mask, changed, weights, now),
         neighbours=neighbours,
         kept={},
     )
@@ -168,11 +171,16 @@ def _measure_recency(
     mask: NDArray[np.bool_],
     changed: NDArray[np.float64],
     weights: RankingWeights,
+    now: float,
 ) -> Floats:
-    """Return 1 for the newest of the eligible rows, and half of it for each half-life before."""
+    """Return 1 for the newest of the eligible rows, and half of it for each half-life before.
+
+    What is dated later than tomorrow is as new as that, and makes nothing else older; a day, since
+    dates without a zone are read as UTC.
+    """
     written = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
     np.copyto(written, changed, where=written == 0)
-    written -= float(written[mask].max()) if mask.any() else 0.0
+    written -= float(written.max(initial=0.0, where=mask & (written <= now + _DAY)))
     np.minimum(written, 0, out=written)
     written /= _DAY * weights.half_life
     return np.exp2(written, out=written).astype(np.float32)

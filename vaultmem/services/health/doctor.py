@@ -65,6 +65,7 @@ def _name_note_checks(
         (examine_notes.DOUBTFUL, partial(examine_notes.check_doubtful, vault)),
         ("notes", partial(examine_notes.check_notes, vault)),
         ("note sizes", partial(examine_notes.check_sizes, vault)),
+        ("note dates", partial(examine_notes.check_dates, vault, now)),
         ("note names", partial(examine_notes.check_names, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from vaultmem.core.check import Check, Verdict
+from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
 from vaultmem.services.finding.trust import trusted_documents
@@ -72,6 +73,20 @@ def check_sizes(vault: Vault) -> Check:
         tuple(large),
         "divide them into smaller notes",
     )
+
+
+def check_dates(vault: Vault, now: float) -> Check:
+    """Name the notes whose own date is later than tomorrow."""
+    late = tuple(
+        f"{record.path}: {record.updated or record.created}"
+        for record in vault.view.records("d.created <> '' OR d.updated <> ''")
+        if max(map(date_note, (record.created, record.updated))) > now + 86_400
+    )
+    if not late:
+        return Check("note dates")
+    told = f"dated in the future: {len(late):,}"
+    remedy = "correct `created` or `updated`: until then they count as written now"
+    return Check("note dates", Verdict.WARNING, told, late, remedy)
 
 
 def check_names(vault: Vault) -> Check:
