@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -64,6 +65,24 @@ def watch_process(root: Path) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def stopped(root: Path, lock: str = "lock") -> Iterator[int]:
+    """Have a process stand still that holds a lock of the vault, for the time of a `with`."""
+    vault = open_vault(root)
+    script = "import fcntl, sys\nfile = open(sys.argv[1], 'a')\nfcntl.flock(file, fcntl.LOCK_EX)\n"
+    script += "print('held', flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", script, str(vault.state_folder / lock)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+            vault.close()
 
 
 def find_socket(root: Path) -> str:

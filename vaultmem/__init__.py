@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     )
     from vaultmem.core.similarity.differences import Difference
     from vaultmem.errors import (
+        BusyError,
         ConflictError,
+        DamagedError,
+        FaultError,
         MergeConflictError,
         NoteNotFoundError,
         NoVaultError,
@@ -70,15 +73,18 @@ __all__ = [
     "AskPack",
     "Author",
     "Begun",
+    "BusyError",
     "ByMeaning",
     "Closed",
     "CommitReport",
     "Config",
     "ConflictError",
     "Created",
+    "DamagedError",
     "Decision",
     "Difference",
     "Edge",
+    "FaultError",
     "Head",
     "Hit",
     "Kind",
@@ -158,8 +164,8 @@ _HOMES = {
     ),
     "core.similarity.differences": "Difference",
     "errors": (
-        "ConflictError MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError "
-        "VaultError"
+        "BusyError ConflictError DamagedError FaultError MergeConflictError NoVaultError "
+        "NoteNotFoundError PendingError RefusedError VaultError"
     ),
     "services.finding.ask": "Answer Ask ByMeaning ask",
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",

@@ -7,6 +7,7 @@
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
     |-- MergeConflictError    8   two sides changed the same thing; nothing was merged
+    |-- BusyError             1   another process had what this one needs for too long
     |-- DamagedError          1   the cache was damaged and is built again
     `-- FaultError            1   the disk or the system failed; it says what was written
 
@@ -59,6 +60,10 @@ class PendingError(VaultError):
     """The notes are safe on disk and their commit has to wait."""
 
     exit_code = 7
+
+
+class BusyError(VaultError):
+    """Another process had the vault, or what belongs to it, for longer than was to be waited."""
 
 
 class MergeConflictError(VaultError):

@@ -19,7 +19,7 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
-from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.state import StateDatabase
@@ -70,7 +70,9 @@ class Vault:
     something takes, and whether a file has settled since it was saved, is measured and not dated:
     that is for `time.monotonic` and `time.time_ns`. `environment` is as `open_vault` has it. With
     `postpones_index`, what is written is left for the next sync to index. `behind` says which
-    faults kept a cache from what was written; the next command catches up.
+    faults kept a cache from what was written; the next command catches up. `patience` is for how
+    many seconds other writers are waited for. `lag` says why what is read is not in sync, where
+    that is so: somebody else writes all the while.
     """
 
     def __init__(
@@ -94,6 +96,8 @@ class Vault:
         self.environment = environment
         self.postpones_index = False
         self.behind: list[str] = []
+        self.patience = WRITER
+        self.lag = ""
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
         self.trust = TrustStore(folders.config / "trust" / f"{key}.json")
@@ -117,7 +121,7 @@ class Vault:
     @cached_property
     def state(self) -> StateDatabase:
         """The state database."""
-        return StateDatabase(self.state_folder)
+        return StateDatabase(self.state_folder, self.patience)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -146,7 +150,7 @@ class Vault:
             return self._lender.index
         from vaultmem.storage.index.search_index import SearchIndex
 
-        return SearchIndex(self.state_folder / "index")
+        return SearchIndex(self.state_folder / "index", self.patience)
 
     @cached_property
     def history(self) -> History:
@@ -192,9 +196,21 @@ class Vault:
         except (OSError, VaultError) as error:
             self.behind.append(str(name_failure(error)))
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Hold off other writers for the time of a `with`."""
-        return hold_lock(self.state_folder / "lock")
+    def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
+        """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
+
+        Raises:
+            BusyError: one of them takes longer.
+        """
+        longest = self.patience if patience is None else patience
+        return hold_lock(self.state_folder / "lock", longest)
+
+    def wait_briefly(self) -> None:
+        """Do not wait for who writes: this vault is only read.
+
+        What is open already waits as before.
+        """
+        self.patience = READER
 
     def close(self) -> None:
         """Close files and database; the vault can be used again."""

@@ -31,7 +31,7 @@ def pinned(
     from vaultmem.core.packs.pack_text import warn_of_pinned
     from vaultmem.services.economics import list_pinned
 
-    opened = open_view(vault, ref, at)
+    opened = open_view(vault, ref, at, reads=True)
     notes = list_pinned(opened)
     total, budget = sum(each.tokens for each in notes), opened.config.budget
     if as_json:
@@ -60,7 +60,7 @@ def stats(
     """
     from vaultmem.services.economics import read_pack_sizes, read_stats
 
-    opened = open_synced(vault)
+    opened = open_synced(vault, reads=True)
     found = read_stats(opened, session)
     if as_json:
         emit_json(stats_json(found))

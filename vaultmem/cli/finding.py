@@ -177,7 +177,7 @@ def recall_(
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_synced(vault, agent, session, ref)
+    opened = open_synced(vault, agent, session, ref, reads=True)
     wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
@@ -236,7 +236,7 @@ def pack(
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
     as_json = as_json or output == "json"
-    opened = open_synced(vault, agent, session, ref)
+    opened = open_synced(vault, agent, session, ref, reads=True)
     asked = AskPack(
         " ".join(query),
         budget or None,

@@ -11,7 +11,7 @@ from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_behind, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
@@ -68,6 +68,7 @@ def status(
 
     opened, problem = _open_anyway(context, vault, agent, session, ref)
     found = read_status(opened, ProgressLine("reading notes"), problem)
+    say_behind(opened.lag)
     if as_json:
         emit_json(status_json(opened, found))
         return
@@ -98,9 +99,10 @@ def doctor(
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 
-    opened, problem = _open_anyway(context, vault)
+    opened, problem = _open_anyway(context, vault, reads=not fix)
     progress = ProgressLine("reading notes")
     checks = examine_vault(opened, fix, progress, settings_problem=problem)
+    say_behind(opened.lag)
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
     if as_json:
         emit_json(checks_json(checks, is_ok=not has_problems))
@@ -112,11 +114,16 @@ def doctor(
 
 
 def _open_anyway(
-    context: typer.Context, vault: str, agent: str = "", session: str = "", ref: str = ""
+    context: typer.Context,
+    vault: str,
+    agent: str = "",
+    session: str = "",
+    ref: str = "",
+    reads: bool = True,
 ) -> tuple[Vault, str]:
     """Open the vault; where only vaultmem.yaml is in the way, also return what is wrong with it."""
     try:
-        return open_here(vault, agent, session, ref), ""
+        return open_here(vault, agent, session, ref, reads), ""
     except NoVaultError:
         raise
     except VaultError as error:
@@ -126,6 +133,8 @@ def _open_anyway(
         before = context.find_root().params  # What was given before the command's name.
         place, who = vault or before.get("vault"), agent or before.get("agent", "")
         opened = open_named_vault(place, agent=who, config=Config())
+        if reads:
+            opened.wait_briefly()
         return opened, str(error)
 
 

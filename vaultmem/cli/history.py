@@ -10,7 +10,7 @@ from vaultmem.answers.history import log_json, operation_json, shown_json, trace
 from vaultmem.cli.history_text import align, say_brief, say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
@@ -69,7 +69,7 @@ def log(
         parse_timestamp(until, end_of_day=True) if until else None,
         everything,
     )
-    found = list_commits(open_here(vault, ref=ref), wanted, limit, path)
+    found = list_commits(open_here(vault, ref=ref, reads=True), wanted, limit, path)
     if as_json:
         emit_json(log_json(found))
         return
@@ -95,7 +95,7 @@ def show(
     """Show who made a commit, when and why, and what it changed in the notes."""
     from vaultmem.services.history.diff import show_commit
 
-    shown = show_commit(open_here(vault, ref=ref), commit)
+    shown = show_commit(open_here(vault, ref=ref, reads=True), commit)
     if as_json:
         emit_json(shown_json(shown))
         return
@@ -127,7 +127,9 @@ def diff(
     """Show what changed in the notes between A and B (or A..B), properties as properties."""
     from vaultmem.services.history.diff import diff_vault
 
-    found = diff_vault(open_here(vault, ref=ref), old, new, path)
+    opened = open_here(vault, ref=ref, reads=True)
+    found = diff_vault(opened, old, new, path)
+    say_behind(opened.lag)
     for name, reason in found.skipped.items():
         warn(f"left out {name}: {reason}")
     if as_json:
@@ -162,7 +164,7 @@ def history(
     from vaultmem.services.history.diff import summarise_operation
     from vaultmem.services.history.trace import trace_note
 
-    opened = open_synced(vault, ref=ref)
+    opened = open_synced(vault, ref=ref, reads=True)
     found = trace_note(opened, path, limit, resolve_commit(opened, at) if at else "")
     if as_json:
         emit_json(trace_json(found))

@@ -67,10 +67,14 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     # What is named goes before; and in a watcher's process the folder must not change.
     if not vault and not os.environ.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
-    opened = open_synced(vault, agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code")
+    who = agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code"
+    opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
         opened.postpones_index = True
-    answer = render_answer(known, shape, make_context(opened, payload))
+    context = make_context(opened, payload)
+    if context and opened.lag:
+        context += f"\n\nBehind: {opened.lag}"
+    answer = render_answer(known, shape, context)
     if opened.postpones_index:
         _sync_later(opened)
     return answer

@@ -76,7 +76,7 @@ def assert_(
 
     try:
         expected = _expect(query, finds, says, negated, budget)
-        reasons = judge_vault(open_view(vault, ref, at), expected)
+        reasons = judge_vault(open_view(vault, ref, at, reads=True), expected)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
         raise typer.Exit(CANNOT_JUDGE) from None

@@ -49,7 +49,7 @@ def links(
     """List what a note links to; what leads nowhere is marked."""
     from vaultmem.services.finding.links import list_broken, list_links
 
-    opened = open_view(vault, ref, at)
+    opened = open_view(vault, ref, at, reads=True)
     if not path:
         broken = list_broken(opened)
         if as_json:
@@ -83,7 +83,7 @@ def backlinks(
     """List the notes that link to a note."""
     from vaultmem.services.finding.links import list_backlinks
 
-    opened = open_view(vault, ref, at)
+    opened = open_view(vault, ref, at, reads=True)
     name = _resolve(opened, path)
     found = list_backlinks(opened, name)
     if as_json:
@@ -105,7 +105,7 @@ def orphans(
     """
     from vaultmem.services.finding.links import list_orphans
 
-    found = list_orphans(open_view(vault, ref, at))
+    found = list_orphans(open_view(vault, ref, at, reads=True))
     if as_json:
         emit_json(orphans_json(found))
         return

@@ -142,7 +142,7 @@ def get(
     from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.services.reading.read_notes import get_note
 
-    found = get_note(open_view(vault, ref, at), path)
+    found = get_note(open_view(vault, ref, at, reads=True), path)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
@@ -177,7 +177,7 @@ def list_(
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
-    records = list_notes(open_view(vault, ref, at), wanted)
+    records = list_notes(open_view(vault, ref, at, reads=True), wanted)
     if as_json:
         emit_json(records_json(records))
         return

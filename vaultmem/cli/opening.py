@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from vaultmem.cli.output import ProgressLine, warn
+from vaultmem.cli.output import ProgressLine, say_behind, warn
 from vaultmem.errors import VaultError, name_failure, naming_faults
 
 if TYPE_CHECKING:
@@ -35,16 +35,21 @@ def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
     _given.update(vault=vault, agent=agent, session=session, ref=ref)
 
 
-def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
-    """Open the vault that the options name."""
+def open_here(
+    vault: str = "", agent: str = "", session: str = "", ref: str = "", reads: bool = False
+) -> Vault:
+    """Open the vault that the options name; who only `reads` waits for no writer."""
     from vaultmem.environment import open_named_vault
 
+    say_behind("")
     opened = open_named_vault(
         vault or _given.get("vault"),
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),
     )
+    if reads:
+        opened.wait_briefly()
     if _warm is None:
         _opened.append(opened)
     elif _warm[0].root == opened.root:
@@ -52,34 +57,51 @@ def open_here(vault: str = "", agent: str = "", session: str = "", ref: str = ""
     return opened
 
 
-def open_synced(vault: str = "", agent: str = "", session: str = "", ref: str = "") -> Vault:
-    """Open the vault and bring its index up to what is on disk, with progress if it takes long."""
+def open_synced(
+    vault: str = "", agent: str = "", session: str = "", ref: str = "", reads: bool = False
+) -> Vault:
+    """Open the vault and bring its index up to what is on disk, with progress if it takes long.
+
+    Who only `reads` goes by the index as it was where another process writes, and is told so.
+    """
     with naming_faults("nothing was written"):
-        return _sync(open_here(vault, agent, session, ref))
+        opened = open_here(vault, agent, session, ref, reads)
+        if not reads:
+            _catch_up(opened)
+            return opened
+        from vaultmem.services.reading.behind import read_behind
+
+        read_behind(opened, lambda: _catch_up(opened))
+        say_behind(opened.lag)
+        return opened
 
 
-def _sync(opened: Vault) -> Vault:
+def _catch_up(vault: Vault) -> None:
     progress = ProgressLine("reading notes")
     if _warm is None:
         from vaultmem.services.watching.lease import catch_up
 
-        catch_up(opened, progress)
-    else:
-        from vaultmem.services.reading.indexing import is_index_behind
-        from vaultmem.services.reading.sync import mark_in_sync, sync_vault
+        catch_up(vault, progress)
+        return
+    from vaultmem.services.reading.indexing import is_index_behind
+    from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 
-        if _warm[1]() and not is_index_behind(opened):
-            mark_in_sync(opened)
-        else:
-            sync_vault(opened, progress)
-    return opened
+    if _warm[1]() and not is_index_behind(vault):
+        mark_in_sync(vault)
+    else:
+        sync_vault(vault, progress)
 
 
 def open_view(
-    vault: str = "", ref: str = "", at: str = "", agent: str = "", session: str = ""
+    vault: str = "",
+    ref: str = "",
+    at: str = "",
+    agent: str = "",
+    session: str = "",
+    reads: bool = False,
 ) -> Vault:
     """Open the vault in sync, and look at what the options name: by default, the folder."""
-    opened = open_synced(vault, agent, session, ref)
+    opened = open_synced(vault, agent, session, ref, reads)
     if not (at or opened.ref):
         return opened
     from vaultmem.services.reading.look import look_at

@@ -34,10 +34,25 @@ def warn(text: str) -> None:
     sys.stderr.write(f"vaultmem: {one_line(text)}\n")
 
 
+#: Why the answer under way is not from an index in sync, empty if it is.
+_behind = ""
+
+
+def say_behind(why: str) -> None:
+    """Print why an answer is older than the notes, if it is; JSON has it as `behind`."""
+    global _behind
+    _behind = why
+    if why:
+        warn(why)
+
+
 def emit_json(value: Any) -> None:
     """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
+    plain = as_plain(value)
+    if _behind and isinstance(plain, dict):
+        plain = {**plain, "behind": _behind}
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(as_plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def paint(text: str, style: str) -> str:

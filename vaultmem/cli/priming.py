@@ -97,7 +97,7 @@ def primed(
     """List the sources of reference material."""
     from vaultmem.services.priming.sources import list_sources
 
-    sources = list_sources(open_view(vault, ref, at))
+    sources = list_sources(open_view(vault, ref, at, reads=True))
     if as_json:
         emit_json({"sources": sources})
         return

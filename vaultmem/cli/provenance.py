@@ -48,7 +48,7 @@ def blame(
     """Show for each line of a note who wrote it, when, and in which event and session."""
     from vaultmem.services.history.blame import blame_note
 
-    found = blame_note(open_synced(vault, ref=ref), path, at)
+    found = blame_note(open_synced(vault, ref=ref, reads=True), path, at)
     if as_json:
         emit_json([line_json(line, found.ends) for line in found.lines])
         return
@@ -72,7 +72,7 @@ def why(
     from vaultmem.services.history.explain import explain_text
 
     asked = " ".join(text)
-    grounds = explain_text(open_view(vault, ref, at), asked, limit)
+    grounds = explain_text(open_view(vault, ref, at, reads=True), asked, limit)
     if as_json:
         emit_json(explained_json(asked, grounds))
         return

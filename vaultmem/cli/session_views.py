@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ from vaultmem.cli.session_text import (
     say_stats,
 )
 from vaultmem.core.safe_text import one_line
+from vaultmem.errors import BusyError
 
 if TYPE_CHECKING:
     from vaultmem.services.sessions.recover import Recovered
@@ -50,7 +52,7 @@ def show(
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, reads=True)
     found = get_session(opened, find_named(opened, name or session, or_last=True))
     tally = read_tally(opened, found.facts.id)
     if as_json:
@@ -75,12 +77,13 @@ def list_(
     from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
 
-    opened = open_synced(vault)
+    opened = open_synced(vault, reads=True)
     recovered: list[Recovered] = []
-    if find_unsettled(opened):
+    if not opened.lag and find_unsettled(opened):
         from vaultmem.services.sessions.recover import recover_sessions
 
-        recovered = recover_sessions(opened)
+        with contextlib.suppress(BusyError):  # They can be recovered another time.
+            recovered = recover_sessions(opened)
     found = list_sessions(opened, status, of_agent, limit)
     if as_json:
         emit_json(list_json(found, recovered))
@@ -104,7 +107,7 @@ def search(
     from vaultmem.core.finding.hit import choose_excerpt
     from vaultmem.services.sessions.search import search_sessions
 
-    found = search_sessions(open_synced(vault), " ".join(query), limit)
+    found = search_sessions(open_synced(vault, reads=True), " ".join(query), limit)
     if as_json:
         emit_json(found_json(found))
         return
@@ -131,7 +134,7 @@ def chain(
     """Show the sessions before a session, and those that follow it."""
     from vaultmem.services.sessions.search import follow_chain
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, reads=True)
     found = follow_chain(opened, find_named(opened, name or session, or_last=True), depth)
     if as_json:
         emit_json(chain_json(found))
@@ -153,7 +156,7 @@ def stats(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Count the sessions, and what they hold."""
     from vaultmem.services.sessions.search import count_sessions
 
-    found = count_sessions(open_synced(vault))
+    found = count_sessions(open_synced(vault, reads=True))
     if as_json:
         emit_json(found)
         return
@@ -171,7 +174,7 @@ def restore(
     """Print what the next context window needs of a session, within a token budget."""
     from vaultmem.services.sessions.restore import restore_session
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, reads=True)
     made = restore_session(
         opened, find_named(opened, name or session, or_last=True), budget or None
     )

@@ -35,7 +35,7 @@ def similar(
     from vaultmem.services.likeness.known import describe_similar
     from vaultmem.services.likeness.similar import find_similar, read_asked
 
-    opened = open_view(vault, ref)
+    opened = open_view(vault, ref, reads=True)
     found = find_similar(opened, read_asked(opened, " ".join(text)))
     if as_json:
         emit_json({"similar": describe_similar(opened, found)})
@@ -59,7 +59,7 @@ def dedup(
     """
     from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
 
-    opened = open_synced(vault, agent)
+    opened = open_synced(vault, agent, reads=not apply)
     merges = plan_merges(opened, ProgressLine("comparing notes"))
     report = apply_merges(opened, merges) if apply and merges else None
     if as_json:

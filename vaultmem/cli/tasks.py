@@ -92,7 +92,7 @@ def list_(
     """List the tasks, the last changed first."""
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    tasks = list_tasks(open_synced(vault), everything)
+    tasks = list_tasks(open_synced(vault, reads=True), everything)
     if as_json:
         emit_json({"tasks": tasks})
         return
@@ -109,7 +109,7 @@ def show(name: NameArgument = "", vault: VaultOption = "", as_json: JsonOption =
     """Show a task: how it stands, what is next, and which sessions worked on it."""
     from vaultmem.services.tasks.edit_tasks import find_task
 
-    task = find_task(open_synced(vault), name)
+    task = find_task(open_synced(vault, reads=True), name)
     if as_json:
         emit_json(task)
         return
@@ -138,7 +138,7 @@ def history(
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
-    opened = open_synced(vault)
+    opened = open_synced(vault, reads=True)
     found = view_task(opened, find_task(opened, name), budget or None)
     _say_history(opened, found, summarizer, as_json)
 
@@ -151,7 +151,7 @@ def expand(
     """Print the full view that an artifact's digest stands for."""
     from vaultmem.services.tasks.view import expand_artifact
 
-    text = expand_artifact(open_synced(vault), digest)
+    text = expand_artifact(open_synced(vault, reads=True), digest)
     if as_json:
         emit_json(artifact_json(digest, text))
     else:
@@ -202,7 +202,7 @@ def family(
     """Render the sessions that follow one another as one view, and say what it rests on."""
     from vaultmem.services.tasks.view import view_family
 
-    opened = open_synced(vault)
+    opened = open_synced(vault, reads=True)
     found = view_family(opened, session, query, since, until, budget or None)
     _say_history(opened, found, summarizer, as_json)
 

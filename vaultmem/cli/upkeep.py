@@ -52,7 +52,7 @@ def curate(
     Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
     `curate FILE --apply`. Notes that were changed since the report was made are refused.
     """
-    opened = open_synced(vault, agent, ref=ref)
+    opened = open_synced(vault, agent, ref=ref, reads=not apply)
     found = _read_report(report) if report else _look_through(opened)
     if save:
         _save_report(save, found)
@@ -105,7 +105,7 @@ def compact(
     from vaultmem.services.upkeep.compact import compact as shorten
     from vaultmem.services.upkeep.compact import plan_compaction
 
-    opened = open_synced(vault, agent, ref=ref)
+    opened = open_synced(vault, agent, ref=ref, reads=not apply)
     done = shorten(opened) if apply else plan_compaction(opened)
     if as_json:
         emit_json(compacted_json(done))

@@ -20,6 +20,7 @@ from vaultmem.services.likeness.known import refuse_held
 from vaultmem.services.likeness.similar import Asked
 from vaultmem.services.notes.forget import forget_notes
 from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import check_rewrite, check_text, edit_note, write_note
@@ -44,7 +45,7 @@ def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
     missing = [key for key in _NEEDED[str(name)] if not isinstance(given.get(key), (str, int))]
     if missing:
         raise RefusedError(f"The command {name} needs {', '.join(missing)}.")
-    sync_vault(vault)
+    (sync_to_read if name == "view" else sync_vault)(vault)
     return command(vault, given)
 
 

@@ -110,7 +110,7 @@ def _read(served: Served, line: socket.socket, noticing: int) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in range(2):  # Whoever waits for the server's output must not wait for this.
             os.dup2(nothing, stream)
-        vault = ServedVault(served, lambda path: _tell(noticing, path))
+        vault = ServedVault(served, lambda path: _tell(noticing, path), reads=True)
         with contextlib.suppress(Exception):  # What is wrong is reported to who asks.
             vault.run(warm_up, "")
         gc.freeze()

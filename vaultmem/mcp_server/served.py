@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from vaultmem.environment import open_named_vault
 from vaultmem.mcp_server.tool import see_at
+from vaultmem.services.reading.behind import read_behind
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.vault import Vault
 
@@ -31,11 +32,15 @@ class Served(NamedTuple):
 class ServedVault:
     """One vault, for one thread: a database connection belongs to that.
 
-    `notice` is called with each path that may have changed, from another thread.
+    `notice` is called with each path that may have changed, from another thread. Where the vault is
+    only read (`reads`), no writer is waited for.
     """
 
-    def __init__(self, served: Served, notice: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, served: Served, notice: Callable[[str], None] | None, reads: bool = False
+    ) -> None:
         self._served = served
+        self._reads = reads
         self._notice = notice
         self._open: tuple[Vault, ChangeHints] | None = None
         self._known: tuple[object, ...] = ()
@@ -47,7 +52,11 @@ class ServedVault:
         own, hints = self._reopen(vault)
         vault.share_storage(own)
         try:
-            hints.sync(vault)
+            if self._reads:
+                vault.wait_briefly()
+                read_behind(vault, lambda: hints.sync(vault))
+            else:
+                hints.sync(vault)
             self._known = _identify(vault)
             return work(see_at(vault, {}) if vault.ref else _in_session(vault))
         except OSError:
@@ -68,6 +77,8 @@ class ServedVault:
         if self._open is None or _identify(vault) != self._known:
             self.let_go()
             own = open_named_vault(self._served.root)
+            if self._reads:
+                own.wait_briefly()
             self._open = own, ChangeHints(own, self._notice)
         return self._open
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.tool import cut_text
+from vaultmem.mcp_server.tool import cut_text, tell_behind
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -49,7 +49,7 @@ def render_resource(uri: str, vault: Vault) -> str:
 def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 
-    return cut_text(ask_pack(vault, AskPack(query)).pack.text, 0)[0]
+    return tell_behind(vault, cut_text(ask_pack(vault, AskPack(query)).pack.text, 0)[0])
 
 
 def tell_state(about: str, vault: Vault) -> str:
@@ -58,9 +58,9 @@ def tell_state(about: str, vault: Vault) -> str:
     from vaultmem.services.sessions.identify import require_session
     from vaultmem.services.sessions.restore import restore_session
 
-    made = ask_pack(vault, AskPack(about)).pack
+    made = tell_behind(vault, ask_pack(vault, AskPack(about)).pack.text)
     try:
         last = restore_session(vault, require_session(vault, or_last=True), _RESTORE_BUDGET)
     except NoteNotFoundError:
-        return made.text
-    return f"{last.text.rstrip()}\n\n{made.text}"
+        return made
+    return f"{last.text.rstrip()}\n\n{made}"

@@ -100,10 +100,22 @@ class Answer(NamedTuple):
 def run_tool(
     run: Callable[[Vault, dict[str, Any]], Answer], given: dict[str, Any], vault: Vault
 ) -> tuple[str, dict[str, Any]]:
-    """Return what a tool answers, as text and as data of plain types."""
+    """Return what a tool answers, as text and as data of plain types.
+
+    Where the answer is older than the notes, both say so.
+    """
     answer = run(vault, given)
     late = [f"The index is behind: {fault}; the next call catches up." for fault in vault.behind]
-    return "\n".join([answer.text, *late[:1]]), as_plain(answer.as_data())
+    text, data = "\n".join([answer.text, *late[:1]]), as_plain(answer.as_data())
+    if vault.lag:
+        told = tell_behind(vault, data["told"])
+        return tell_behind(vault, text), {**data, "told": told, "behind": vault.lag}
+    return text, data
+
+
+def tell_behind(vault: Vault, text: str) -> str:
+    """Return a text with why it is older than the notes, where it is."""
+    return f"{text}\n\nBehind: {vault.lag}" if vault.lag else text
 
 
 class Tool(NamedTuple):

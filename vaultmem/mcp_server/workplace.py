@@ -33,7 +33,7 @@ class Workplace:
         self.read_only = read_only
         if reader is not None:
             reader.notice = notice
-        self._reader = _Worker(ServedVault(served, notice), reader)
+        self._reader = _Worker(ServedVault(served, notice, reads=True), reader)
         self._writer = _Worker(ServedVault(served, None))
 
     async def read(self, work: Work[Result], session: str = "") -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack import has_words
 from vaultmem.core.packs.pack_text import PackItem, render_item
 from vaultmem.core.token_count import count_tokens
+from vaultmem.errors import BusyError
 from vaultmem.services.finding.pack import pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
@@ -94,7 +96,8 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
     """
     notes, flat = vault.view.totals()
     store = SignalStore(vault.state, vault.state_folder)
-    store.fold(flat)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(flat, vault.patience)
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
     surfaced = store.surfaced()

@@ -80,6 +80,15 @@ def is_gone(process: Process) -> bool:
     return status is None or status.started != process.started
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether a process is known to stand still (Ctrl-Z, SIGSTOP, a debugger) (Linux)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[:1] in (["T"], ["t"])
+    except OSError:
+        return False
+
+
 def find_commands(name: str) -> Iterator[tuple[list[str], str | None]]:
     """Yield the words and the folder of each process that runs a program of this name.
 

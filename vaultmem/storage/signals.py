@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.storage.state import StateDatabase
 
 #: The file's name, next to the state database.
@@ -115,12 +115,12 @@ class SignalStore:
         self._state = state
         self._folder = folder
 
-    def fold(self, flat: int = 0) -> None:
+    def fold(self, flat: int = 0, patience: float = WRITER) -> None:
         """Store what was noted down; `flat` counts where the whole vault was not counted.
 
         Each line is stored once, whatever interrupts it.
         """
-        with hold_lock(self._folder / "calls.lock"):
+        with hold_lock(self._folder / "calls.lock", patience):
             self._fold(self._folder / LOG, self._folder / _FOLDING, flat)
 
     def _fold(self, log: Path, folding: Path, flat: int) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vaultmem.errors import DamagedError, FaultError, VaultError
+from vaultmem.errors import BusyError, DamagedError, FaultError, VaultError
 from vaultmem.storage.atomic import drop_file, write_atomically
-from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.storage.state_schema import SCHEMA, VERSION
 
 _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
@@ -25,16 +25,22 @@ _NAME = re.compile(r"state-[0-9a-f]{16}\.sqlite3")
 _DAMAGE = ("CORRUPT", "NOTADB", "IOERR_SHORT_READ", "READONLY_DBMOVED", "SCHEMA")
 
 
+#: Seconds that a database is waited for at least: the last to close it may be putting it in order.
+_LEAST = 1.0
+
+
 class StateDatabase:
     """The database in one folder; opened, or made anew, on first use.
 
     SQLite takes what lies next to a file for that file's own, whichever file it was. So a new
     database gets a name of its own, made whole before the pointer names it, and nobody who is still
-    connected to another one can harm it.
+    connected to another one can harm it. Whoever writes to it is waited for `patience` seconds; who
+    only reads waits for nobody.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = WRITER) -> None:
         self._folder = folder
+        self._patience = max(patience, _LEAST)
         #: It names the database in use.
         self._pointer = folder / "state"
         self._connection: sqlite3.Connection | None = None
@@ -143,7 +149,7 @@ class StateDatabase:
         if self._path == self._damaged or not self._path.exists():
             return None
         with contextlib.ExitStack() as unless_good:
-            connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            connection = _connect(self._path, self._patience)
             unless_good.callback(connection.close)
             try:
                 if not _is_current(connection, self._path):
@@ -162,7 +168,7 @@ class StateDatabase:
             if connection := self._connect():
                 return connection
             path = self._folder / f"state-{os.urandom(8).hex()}.sqlite3"
-            connection = _create(path)
+            connection = _create(path, self._patience)
             try:
                 write_atomically(self._pointer, path.name.encode())
             except BaseException:
@@ -187,7 +193,7 @@ class StateDatabase:
     def _translate(self, error: sqlite3.DatabaseError) -> VaultError:
         name = getattr(error, "sqlite_errorname", "")
         if "locked" in str(error):
-            return VaultError("the vault's state is in use by another process; try again")
+            return BusyError("the vault's state is in use by another process; try again")
         if any(damage in name for damage in _DAMAGE) or "no such table" in str(error):
             self._damaged = self._path
             self.close()
@@ -225,9 +231,13 @@ def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
     return True
 
 
-def _create(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, patience: float) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=patience, isolation_level=None)
+
+
+def _create(path: Path, patience: float) -> sqlite3.Connection:
     """Return a connection to a new database."""
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection = _connect(path, patience)
     try:
         os.chmod(path, 0o600)
         connection.execute("PRAGMA journal_mode = WAL")

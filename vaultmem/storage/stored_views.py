@@ -6,11 +6,13 @@ has.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from vaultmem.core.lifecycle import State
+from vaultmem.errors import BusyError
 from vaultmem.storage.state import StateDatabase
 
 #: Rows that stored views may take together; one view is kept however large it is.
@@ -30,7 +32,9 @@ class ViewStore:
         rows = self._state.query("SELECT id FROM views WHERE key = ?", (key,))
         if not rows:
             return None
-        self._state.execute("UPDATE views SET used = ? WHERE id = ?", (time.time(), rows[0][0]))
+        with contextlib.suppress(BusyError):
+            used = (time.time(), rows[0][0])
+            self._state.execute("UPDATE views SET used = ? WHERE id = ?", used)
         return int(rows[0][0])
 
     def put(

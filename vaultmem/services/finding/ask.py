@@ -10,8 +10,8 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.sync import sync_once
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

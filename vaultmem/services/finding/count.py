@@ -45,4 +45,4 @@ def _count(
     size = append(vault.state_folder, call, sections)
     if is_large(size):
         with contextlib.suppress(VaultError, OSError):
-            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+            SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], 0.0)

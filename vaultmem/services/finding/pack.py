@@ -21,8 +21,8 @@ from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.recall import Scorer, name_refs, recall
 from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault

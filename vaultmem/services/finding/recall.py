@@ -11,8 +11,8 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import FIELDS, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.sync import sync_once
 from vaultmem.services.reading.texts import read_section
 from vaultmem.storage.links import LinkStore
 from vaultmem.storage.views import read_places

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from vaultmem.core.check import Check, Verdict
-from vaultmem.errors import VaultError
+from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.health import examine_git, examine_notes
 from vaultmem.services.health import examine_machine as examine_place
 from vaultmem.services.health import examine_machine as processes
 from vaultmem.services.health.examine_machine import check_sessions
+from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.health import is_git_installed
@@ -89,7 +90,13 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
 
 def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
     """Bring the index up to date; what is damaged is built again."""
-    sync_vault(vault, progress)
+    try:
+        (sync_vault if fix else sync_to_read)(vault, progress)
+    except BusyError:
+        vault.wait_briefly()  # What is mended below would wait as long, each for itself.
+        raise
+    if vault.lag:
+        return Check("index", Verdict.WARNING, vault.lag)
     return examine_place.check_state(vault, fix)
 
 
@@ -109,6 +116,8 @@ def _run_all(named: list[Named]) -> list[Check]:
 def _run(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
+    except BusyError as error:
+        return Check(name, Verdict.WARNING, f"not looked at: {error}")
     except (VaultError, OSError, ImportError) as error:  # GitPython needs git to be imported.
         return _describe_failure(name, str(error))
 

@@ -19,7 +19,8 @@ from vaultmem.services.sessions.recover import recover_sessions
 from vaultmem.services.watching.lease import find_watcher
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.hook_trouble import TROUBLE_FILE
-from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.storage.lock import find_holders, hold_lock, is_held
+from vaultmem.storage.processes import is_stopped
 from vaultmem.storage.scan import count_folders
 from vaultmem.vault import Vault
 
@@ -129,9 +130,12 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
         found = find_watcher(vault)
         if found is None:
             told = "a process watches, and does not say which"
-            holders = _find_holders(folder / "watch.lock")
+            holders = _name(find_holders(folder / "watch.lock"))
             return Check("watcher", Verdict.WARNING, told, holders, "end it, and start it again")
         told = f"process {found.pid} watches"
+        if is_stopped(found.pid):
+            remedy = f"`kill -CONT {found.pid}` lets it go on; or end it"
+            return Check("watcher", Verdict.WARNING, f"{told}, and was stopped", remedy=remedy)
         if found.version == vaultmem.__version__:
             return Check("watcher", told=told)
         told += f", of version {found.version}; this is {vaultmem.__version__}"
@@ -159,7 +163,11 @@ def check_lock(vault: Vault) -> Check:
         return Check("vault's lock")
     remedy = "wait for it; if it stays, end that process"
     told = "another vaultmem writes to this vault"
-    return Check("vault's lock", Verdict.WARNING, told, _find_holders(file), remedy)
+    holders = find_holders(file)
+    if any(map(is_stopped, holders)):
+        told += ", and was stopped in the midst of it"
+        remedy = f"`kill -CONT {holders[0]}` lets it go on; or end it"
+    return Check("vault's lock", Verdict.WARNING, told, _name(holders), remedy)
 
 
 def check_hooks(vault: Vault) -> Check:
@@ -196,16 +204,8 @@ def _describe_trouble(line: str) -> str:
     return f"{at}  {event}: {error}"
 
 
-def _find_holders(file: Path) -> tuple[str, ...]:
-    """Return the processes that hold a lock on a file, where the system tells them (Linux)."""
-    try:
-        inode = file.stat().st_ino
-        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ()
-    fields = [line.split() for line in lines if "->" not in line]
-    found = [each[4] for each in fields if len(each) > 5 and each[5].endswith(f":{inode}")]
-    return tuple(f"process {pid}" for pid in sorted(set(found)))
+def _name(processes: list[int]) -> tuple[str, ...]:
+    return tuple(f"process {pid}" for pid in processes)
 
 
 def check_sessions(vault: Vault, fix: bool) -> Check:

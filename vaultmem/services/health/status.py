@@ -10,10 +10,11 @@ from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.health.examine_notes import find_twins
 from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
-from vaultmem.services.reading.sync import SyncReport, sync_vault
+from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.watching.lease import Watching, find_watcher
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
@@ -113,7 +114,7 @@ def read_status(
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
     try:
-        return sync_vault(vault, progress), ""
+        return sync_to_read(vault, progress), vault.lag
     except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
         return SyncReport(), str(error)
 
@@ -133,7 +134,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             return None
         if not is_git_installed():
             raise VaultError("git is not installed, so nothing is committed; install it")
-        pending = find_pending(vault) if looks else None
+        pending = read_pending(vault) if looks else None
         return GitStatus(
             head=head,
             obstacle=vault.history.obstacle(),

@@ -19,7 +19,7 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path
 from vaultmem.services.history.commits import find_commit, resolve_commit
-from vaultmem.services.writing.pending import find_pending
+from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit, find_ends, read_commit
@@ -191,7 +191,7 @@ def _compare_work_tree(
     vault: Vault, before: str, head: str
 ) -> tuple[list[FileChange], dict[str, bytes], dict[str, str]]:
     """Return what differs between a commit and the work tree, the new bytes, what is left out."""
-    pending = find_pending(vault)
+    pending = read_pending(vault)
     earlier = diff_commits(vault.history, before, head) if before != head else []
     older = {change.path: change for change in earlier}
     tree = vault.history.tree(head) if pending.files else {}

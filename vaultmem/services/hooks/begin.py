@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackStyle
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import BusyError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
@@ -18,6 +18,9 @@ from vaultmem.vault import Vault
 _PACK_BUDGET = 1_200
 _RESTORE_BUDGET = 1_000
 
+#: Seconds that somebody else may write before the session begins.
+_PATIENCE = 5.0
+
 #: Starts after which the agent's context is empty though its session goes on.
 _GOES_ON = {"resume", "compact"}
 
@@ -25,8 +28,12 @@ _GOES_ON = {"resume", "compact"}
 def begin_context(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
     folder = find_folder(payload)
-    begun = _begin(vault, payload, folder)
     asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT)
+    vault.patience = max(vault.patience, 0.0 if vault.lag else _PATIENCE)
+    try:
+        begun = _begin(vault, payload, folder)
+    except BusyError as error:  # What is known must not wait for it.
+        return f"{ask_pack(vault, asked).pack.text}\nNo session was begun: {error}\n"
     parts = [ask_pack(act_in(vault, begun.session.facts.id), asked).pack.text]
     if begun.restore:
         from vaultmem.services.sessions.restore import restore_session

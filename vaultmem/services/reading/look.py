@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Documents a batch, as they are read from git; what an interruption loses at most.
 _BATCH_SIZE = 5_000
 
+#: Seconds that somebody else may take to read a commit.
+_PATIENCE = 10.0
+
 
 def look_at(
     vault: Vault, at: str = "", include: Sequence[str] = (), progress: Progress | None = None
@@ -112,7 +115,8 @@ def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> 
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
-        with vault.lock():  # Another process may have made it, while this one waited.
+        # Another process may be reading the same; but who writes all the while is not waited for.
+        with vault.lock(0.0 if vault.lag else _PATIENCE):
             number = vault.stored_views.find(key)
             if number is None:
                 dates, problems = _read_commit(vault, target, config, ignored, progress)

@@ -81,14 +81,9 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
 
 def mark_in_sync(vault: Vault) -> None:
     """Note that somebody has brought the vault up to date since its database was opened."""
+    vault.lag = ""
     vault.state.get("scan")  # Opening the database drops what is kept beside it.
     vault.state.kept["in_sync"] = ("", True)
-
-
-def sync_once(vault: Vault, progress: Progress | None = None) -> None:
-    """Make the index equal to the folder, unless that was done since the vault was opened."""
-    if "in_sync" not in vault.state.kept:
-        sync_vault(vault, progress)
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:

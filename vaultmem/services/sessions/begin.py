@@ -22,8 +22,9 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.read_notes import names_in
-from vaultmem.services.reading.sync import sync_once
+from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
 from vaultmem.services.sessions.identify import (
     OWN_VARIABLE,
@@ -99,7 +100,7 @@ def start_session(
     workspace = find_workspace(new.workspace)
     if new.goal:
         check_text(new.goal)
-    sync_once(vault)
+    sync_vault(vault) if vault.lag else sync_once(vault)
     with vault.lock():
         recovered = _recover(vault)
         session = _choose_id(vault, new)

@@ -68,7 +68,8 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     file = vault.root / path
     if file.is_file() and not file.is_symlink():
         return path
-    sync_vault(vault)
+    if not vault.lag:
+        sync_vault(vault)
     everything = list_facts(vault)
     found = [each for each in everything if each.id == session]
     found = found or [each for each in everything if each.id.startswith(session)]

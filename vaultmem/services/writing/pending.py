@@ -16,6 +16,7 @@ from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
 from vaultmem.storage.git.commit_draft import File, TreeEntry
@@ -57,6 +58,16 @@ class Pending(NamedTuple):
 def find_pending(vault: Vault) -> Pending:
     """Compare what is on disk with HEAD; only files that may differ are read."""
     sync_vault(vault)
+    return _compare(vault)
+
+
+def read_pending(vault: Vault) -> Pending:
+    """Compare as `find_pending` does, to show it; where another process writes, with what was."""
+    sync_to_read(vault)
+    return _compare(vault)
+
+
+def _compare(vault: Vault) -> Pending:
     parent = vault.history.head().commit
     head = HeadTree(vault.state)
     head.follow(vault.history, parent)

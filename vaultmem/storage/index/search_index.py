@@ -27,7 +27,7 @@ from vaultmem.storage.index.segment_list import (
     write_list,
 )
 from vaultmem.storage.index.snapshot import Snapshot
-from vaultmem.storage.lock import hold_lock
+from vaultmem.storage.lock import WRITER, hold_lock
 
 if TYPE_CHECKING:
     from vaultmem.storage.index.batch import SectionArrays
@@ -47,8 +47,9 @@ class SearchIndex:
     `reset` what is damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float = WRITER) -> None:
         self._folder = folder
+        self._patience = patience
         self._snapshot: Snapshot | None = None
         #: What the snapshot is of, what proved to be damaged, and the folder's time when last read.
         self._listed: SegmentList | None = None
@@ -245,7 +246,7 @@ class SearchIndex:
 
     def _swap(self) -> AbstractContextManager[None]:
         """Hold off others for the moment in which files of the index come and go."""
-        return hold_lock(self._folder.with_name("index.lock"))
+        return hold_lock(self._folder.with_name("index.lock"), self._patience)
 
 
 def _damage() -> DamagedError:

@@ -1,0 +1,59 @@
+"""Read a vault that is in sync; while another process writes all the while, as the index was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vaultmem.errors import BusyError
+from vaultmem.services.reading.indexing import Progress
+from vaultmem.services.reading.sync import SyncReport, sync_vault
+from vaultmem.storage.lock import READER, WRITER
+from vaultmem.vault import Vault
+
+
+def read_behind(vault: Vault, sync: Callable[[], object]) -> None:
+    """Bring the index up to date by `sync`; where another process writes, do without.
+
+    What is read then is what the index had before, and `vault.lag` says why. An index that is
+    being made for the first time is waited for.
+
+    Raises:
+        BusyError: there is no index yet, and who makes it does not get on.
+    """
+    kept, vault.patience = vault.patience, min(vault.patience, READER)
+    try:
+        sync()
+    except BusyError as error:
+        if not vault.state.get("view"):
+            _wait_for_index(vault, sync)
+            return
+        vault.lag = f"without what was saved since the last look: {error}"
+        kept = 0.0 if kept <= READER else kept  # Who only reads has waited once.
+    finally:
+        vault.patience = kept
+
+
+def _wait_for_index(vault: Vault, sync: Callable[[], object]) -> None:
+    vault.patience = WRITER
+    try:
+        sync()
+    except BusyError as error:
+        raise BusyError(f"there is no index yet, and {error}") from None
+
+
+def sync_to_read(vault: Vault, progress: Progress | None = None) -> SyncReport:
+    """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
+    report = SyncReport()
+
+    def sync() -> None:
+        nonlocal report
+        report = sync_vault(vault, progress)
+
+    read_behind(vault, sync)
+    return report
+
+
+def sync_once(vault: Vault, progress: Progress | None = None) -> None:
+    """Make the index equal to the folder, unless that was tried since the vault was opened."""
+    if "in_sync" not in vault.state.kept and not vault.lag:
+        sync_to_read(vault, progress)
