@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from conftest import Result, RunCli
 from support import git, wait_until, write_notes
-from watchers import ask, find_socket, watch_process
+from watchers import ask, find_socket, stopped, watch_process
 
 import vaultmem
 from vaultmem.cli.start import make_words
@@ -118,13 +118,14 @@ def test_answers_are_those_of_a_process_of_its_own(
 
 
 def exchange(path: str, question: bytes) -> bytes:
-    """Return the whole answer to some bytes."""
+    """Return the whole answer to some bytes, with one sign of life if there was any."""
     with short_path(path) as short, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(short)
         connection.sendall(question)
         with connection.makefile("rb") as answer:
-            return answer.read()
+            told = answer.read()
+        return told[:1] + told.lstrip(b"\n") if told.startswith(b"\n") else told
 
 
 def make_question(root: Path, words: list[str], version: str = vaultmem.__version__) -> bytes:
@@ -174,6 +175,54 @@ def test_callers_that_are_slow_or_many_are_in_nobodys_way(
     assert "Gangway" in run_cli("recall", "gangway", cwd=watched_root).out
     for each in silent:
         each.close()
+
+
+def test_a_caller_that_asks_a_byte_at_a_time_is_in_nobodys_way(watched_root: Path) -> None:
+    path = find_socket(watched_root)
+    question = make_question(watched_root, make_words(["recall", "gangway"]))
+    over = threading.Event()
+
+    def trickle() -> None:
+        with short_path(path) as short, socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(short)
+            with contextlib.suppress(OSError):
+                for byte in question:
+                    connection.send(bytes([byte]))
+                    if over.wait(0.5):
+                        return
+
+    def swallow() -> None:
+        with short_path(path) as short, socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(short)
+            connection.send(question)
+            over.wait()
+
+    callers = [threading.Thread(target=each) for each in (trickle, trickle, swallow)]
+    for each in callers:
+        each.start()
+    try:
+        started = time.monotonic()
+        for _ in range(5):
+            assert exchange(path, question).startswith((b"\n0 ", b"\n-"))
+        assert b"Gangway" in exchange(path, question)
+        assert time.monotonic() - started < 5
+    finally:
+        over.set()
+        for each in callers:
+            each.join()
+
+
+def test_a_caller_whose_turn_does_not_come_runs_the_command_by_itself(
+    watched_root: Path, run_cli: RunCli
+) -> None:
+    path = find_socket(watched_root)
+    with stopped(watched_root):
+        write_notes(watched_root, {"notes/unseen.md": "# Unseen\n\nquagga\n"})
+        slow = make_question(watched_root, ["settle"])
+        with ThreadPoolExecutor(3) as pool:
+            told = set(pool.map(lambda _: exchange(path, slow), range(3)))
+    assert told == {b"\n-\n"}
+    assert "quagga" in run_cli("recall", "quagga", cwd=watched_root).out
 
 
 def test_asking_loads_none_of_the_heavy_libraries(watched_root: Path) -> None:

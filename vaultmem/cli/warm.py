@@ -9,24 +9,35 @@ import queue
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import vaultmem
+from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
 from vaultmem.environment import open_named_vault
-from vaultmem.errors import VaultError
-from vaultmem.storage.watch_socket import MAX_ANSWER, MAX_QUESTION, read_words, short_path
+from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, read_words, short_path
 from vaultmem.vault import Vault
 
-#: Seconds that a caller may take to ask and to listen, and the watcher to see the last change.
+#: Seconds that a caller may take to ask, and to listen.
 _PATIENCE = 2.0
 
-#: Callers that wait; more run their commands by themselves.
+#: Seconds that the watcher may take to see the last change.
+_SETTLED = 1.0
+
+#: Seconds until a caller's turn has come; else they run the command by themselves.
+_TURN = 0.25
+
+#: Callers at once; more run their commands by themselves.
 _WAITING = 32
+
+#: Digits of a question's length at most.
+_MAX_LENGTH = 20
 
 #: The exit code of wrong usage, which depends on how wide the caller's terminal is.
 _USAGE = 2
@@ -45,17 +56,26 @@ class _Command(NamedTuple):
 
 
 class WarmServer:
-    """Answers one caller after the other, in threads of its own, until it is closed."""
+    """Answers one caller after the other, until it is closed.
+
+    One thread only says that somebody is there; each caller has a thread that listens to them, so
+    that a slow one is in nobody's way; and one thread runs the commands.
+    """
 
     def __init__(self, path: Path, root: Path, settle: Callable[[float], bool]) -> None:
         self._path = path
         self._root = root
-        self._settle: Callable[[], bool] = partial(settle, _PATIENCE)
-        self._waiting: queue.Queue[socket.socket | None] = queue.Queue(_WAITING)
+        self._settle: Callable[[], bool] = partial(settle, _SETTLED)
+        self._free = threading.Semaphore(_WAITING)
         self._socket = _listen(path)
         self._inode = os.stat(path).st_ino
-        self._out = _Divided(sys.stdout)
-        self._err = _Divided(sys.stderr)
+        self._out = DividedStream(sys.stdout)
+        self._err = DividedStream(sys.stderr)
+        self._work: queue.SimpleQueue[tuple[Future[_Answer], list[str]] | None]
+        self._work = queue.SimpleQueue()
+        self._command: Any = None
+        self._vault: Vault | None = None
+        self._vault_inode = 0
         self._threads = [
             threading.Thread(target=work, name="answers", daemon=True)
             for work in (self._accept, self._serve)
@@ -75,6 +95,7 @@ class WarmServer:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        self._work.put(None)
         for thread in self._threads:
             thread.join(timeout=_PATIENCE)
 
@@ -84,122 +105,79 @@ class WarmServer:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                break
-            try:
-                connection.settimeout(_PATIENCE)
-                connection.sendall(b"\n")
-                self._waiting.put_nowait(connection)
-            except (OSError, queue.Full):
+                return
+            if not self._free.acquire(blocking=False):
                 connection.close()
-        self._waiting.put(None)
+                continue
+            with contextlib.suppress(OSError):
+                connection.setblocking(False)
+                connection.send(b"\n")
+            threading.Thread(target=self._converse, args=[connection], daemon=True).start()
 
-    def _serve(self) -> None:
-        command = _load_commands()
-        vault: Vault | None = None
-        inode = 0
-        while (connection := self._waiting.get()) is not None:
+    def _converse(self, connection: socket.socket) -> None:
+        """Listen to one caller, and pass on the answer."""
+        try:
             with connection, contextlib.suppress(OSError):
                 answer: _Answer = None
-                with contextlib.suppress(OSError, VaultError, ValueError, IndexError):
+                with contextlib.suppress(ValueError):
                     words = self._read_question(connection)
-                    here = os.stat(self._root).st_ino
-                    if vault is None or here != inode:  # Another folder may stand there now.
-                        vault, inode = self._open(vault), here
-                    answer = self._answer(command, words)
+                    work: Future[_Answer] = Future()
+                    self._work.put((work, words))
+                    answer = _wait(work, connection)
+                connection.settimeout(_PATIENCE)
                 _send(connection, answer)
-        if vault is not None:
-            vault.close()
+        finally:
+            self._free.release()
 
-    def _open(self, before: Vault | None) -> Vault:
-        """Open the vault, to be used by every command that is run here."""
-        if before is not None:
-            before.close()
-        vault = open_named_vault(self._root)
-        keep_warm(vault, self._settle)
-        return vault
+    def _serve(self) -> None:
+        self._command = _load_commands()
+        while (asked := self._work.get()) is not None:
+            work, words = asked
+            if work.set_running_or_notify_cancel():
+                work.set_result(self._answer(words))
+        self._let_go()
+
+    def _open(self) -> None:
+        """See that the vault is open, to be used by every command that is run here."""
+        inode = os.stat(self._root).st_ino
+        if self._vault is not None and inode == self._vault_inode:
+            return
+        self._let_go()  # Another folder stands there now.
+        self._vault, self._vault_inode = open_named_vault(self._root), inode
+        self._vault.wait_briefly()
+        keep_warm(self._vault, self._settle)
+
+    def _let_go(self) -> None:
+        if self._vault is not None:
+            self._vault.close()
+        self._vault = None
 
     def _read_question(self, connection: socket.socket) -> list[str]:
-        """Return the words of what is asked.
-
-        Raises:
-            ValueError: it is not for this version and vault, or no question.
-        """
-        with connection.makefile("rb") as question:
-            size = int(question.readline(20))
-            data = question.read(size) if 0 <= size <= MAX_QUESTION else b""
-        version, root, *words = read_words(data)
-        if len(data) != size or (version, root) != (vaultmem.__version__, str(self._root)):
+        """Return the words of what is asked; ValueError, if that is for another watcher."""
+        version, root, *words = read_words(_read_all(connection, time.monotonic() + _PATIENCE))
+        if (version, root) != (vaultmem.__version__, str(self._root)):
             raise ValueError("not for this watcher")
         return words
 
-    def _answer(self, command: Any, words: list[str]) -> _Answer:
+    def _answer(self, words: list[str]) -> _Answer:
         """Run the command as a process of its own would, with its streams kept."""
-        if words == ["settle"]:
-            return (0, b"", b"") if self._settle() else None
-        wanted = _read_command(words)
         try:
+            if words == ["settle"]:
+                return (0, b"", b"") if self._settle() else None
+            wanted = _read_command(words)
+            self._open()
             with (
                 _environment(wanted.environment, self._root),
                 _input(wanted.given),
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
             ):
-                code = run(lambda: command.main(args=wanted.arguments, prog_name=wanted.program))
+                code = run(
+                    lambda: self._command.main(args=wanted.arguments, prog_name=wanted.program)
+                )
         except Exception:  # noqa: BLE001 - a defect is the caller's to see, not the watcher's end.
             return None
         return None if code == _USAGE else (code, out.getvalue(), err.getvalue())
-
-
-class _Divided(io.TextIOBase):
-    """A stream that goes where it always went, but for one thread's that is kept."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._mine = threading.local()
-
-    @contextlib.contextmanager
-    def kept(self, is_terminal: bool) -> Iterator[io.BytesIO]:
-        """Keep what this thread writes; `is_terminal` is what the stream says of itself."""
-        kept = io.BytesIO()
-        errors = self._stream.errors
-        self._mine.stream = io.TextIOWrapper(
-            kept, self._stream.encoding, errors, newline="", write_through=True
-        )
-        self._mine.is_terminal = is_terminal
-        try:
-            yield kept
-            self._mine.stream.flush()
-        finally:
-            self._mine.stream.detach()
-            self._mine.stream = None
-
-    @property
-    def _target(self) -> Any:
-        return getattr(self._mine, "stream", None) or self._stream
-
-    @property
-    def buffer(self) -> Any:
-        """The bytes below the text."""
-        return self._target.buffer
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """How text becomes bytes."""
-        return str(self._target.encoding)
-
-    def isatty(self) -> bool:
-        """Tell whether the stream is the caller's terminal."""
-        if getattr(self._mine, "stream", None) is not None:
-            return bool(self._mine.is_terminal)
-        return bool(self._stream.isatty())
-
-    def write(self, text: str) -> int:
-        """Write text."""
-        return int(self._target.write(text))
-
-    def flush(self) -> None:
-        """Pass on what is buffered."""
-        self._target.flush()
 
 
 def _load_commands() -> Any:
@@ -248,6 +226,43 @@ def _read_command(words: list[str]) -> _Command:
     environment = dict(each.split("=", 1) for each in sent)
     is_terminal = (terminals[0] == "1", terminals[1] == "1")
     return _Command(program, is_terminal, environment, arguments, given)
+
+
+def _read_all(connection: socket.socket, end: float) -> bytes:
+    """Return a question's bytes, all of which must be there before `end` (monotonic).
+
+    Raises:
+        ValueError: they are not as many as they say.
+        TimeoutError: they come too slowly.
+    """
+    data, size = b"", -1
+    while size < 0 or len(data) < size:
+        connection.settimeout(max(end - time.monotonic(), 0.001))
+        part = connection.recv(65_536)
+        data += part
+        if size < 0 and (b"\n" in data or len(data) >= _MAX_LENGTH):
+            length, _, data = data.partition(b"\n")
+            size = int(length) if length.isdigit() else MAX_QUESTION + 1
+        if not part or size > MAX_QUESTION:
+            raise ValueError("no question")
+    if len(data) != size:
+        raise ValueError("no question")
+    return data
+
+
+def _wait(work: Future[_Answer], connection: socket.socket) -> _Answer:
+    """Return the answer; who waits for it hears that it is being worked at.
+
+    Raises:
+        ValueError: there is somebody else whose turn takes too long.
+    """
+    end = time.monotonic() + _TURN
+    while True:
+        with contextlib.suppress(TimeoutError):
+            return work.result(BEAT)
+        if time.monotonic() > end and work.cancel():
+            raise ValueError("it is not their turn")
+        connection.sendall(b"\n")
 
 
 def _send(connection: socket.socket, answer: _Answer) -> None:

@@ -4,14 +4,16 @@ Only what Python has loaded anyway, and two modules written in C: `socket`, `jso
 take as long to import as Python takes to start.
 
 A question is its length in bytes, a line end, and texts with a NUL between them: the version of
-whoever asks, the vault, and words. The watcher answers with an empty line as soon as it is there;
-when it is done, with a line of exit code and the lengths of two streams, and then the streams. A
-line of "-" is no answer. The socket is its owner's alone (mode 0600).
+whoever asks, the vault, and words. The watcher answers with an empty line as soon as it is there,
+and with another one ever so often while it works; when it is done, with a line of exit code and the
+lengths of two streams, and then the streams. A line of "-" is no answer. The socket is its owner's
+alone (mode 0600).
 """
 
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +22,24 @@ if TYPE_CHECKING:
 #: What a watcher's socket is called in the folder of its vault's state.
 SOCKET_NAME = "watch.sock"
 
-#: Seconds in which a watcher that is alive says so, and that its answer may take.
-THERE = 2.0
+#: Seconds in which a watcher that is alive says so, and says so again; how long it may work.
+THERE = 0.25
 PATIENCE = 20.0
+
+#: Seconds between two signs of life.
+BEAT = 0.05
+
+#: Seconds for which one that did not answer in time is not asked again.
+_REST = 2.0
 
 #: A longer question (bytes) is not sent, a longer answer not taken.
 MAX_QUESTION = 64 * 1024
 MAX_ANSWER = 64 * 1024 * 1024
 
 _MAX_HEAD = 100
+
+#: Sockets at which nobody answered in time, and until when (monotonic) they are left alone.
+_silent: dict[str, float] = {}
 
 
 def socket_path(root: str, state_home: str) -> str:
@@ -46,7 +57,7 @@ def ask_watcher(
     path: str, root: str, version: str, words: Sequence[str]
 ) -> tuple[int, bytes, bytes] | None:
     """Return the exit code and two streams of the watcher at a socket; None without an answer."""
-    if not has_socket(path):
+    if not has_socket(path) or monotonic() < _silent.get(path, 0.0):
         return None
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
@@ -61,10 +72,10 @@ def ask_watcher(
         connection.sendall(b"%d\n%s" % (len(question), question))
         if connection.recv(1) != b"\n":
             return None
-        connection.settimeout(PATIENCE)
+        end = monotonic() + PATIENCE
         data = b""
-        while b"\n" not in data and len(data) < _MAX_HEAD:
-            data += _receive(connection.recv(65_536))
+        while b"\n" not in data and len(data) < _MAX_HEAD and monotonic() < end:
+            data = (data + _receive(connection.recv(65_536))).lstrip(b"\n")
         head, _, data = data.partition(b"\n")
         code, out, err = map(int, head.split())
         if min(out, err) < 0 or out + err > MAX_ANSWER:
@@ -76,6 +87,9 @@ def ask_watcher(
             left -= len(parts[-1])
         data = b"".join(parts)
         return (code, data[:out], data[out:]) if not left else None
+    except TimeoutError:
+        _silent[path] = monotonic() + _REST
+        return None
     except (OSError, ValueError):
         return None
     finally:

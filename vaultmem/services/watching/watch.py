@@ -9,6 +9,7 @@ missed event is harmless.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -21,12 +22,16 @@ from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.writing.commit import CommitReport
+from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
 #: Seconds without an event before a batch is taken, and the longest that one waits.
 QUIET = 0.2
 LONGEST = 2.0
+
+#: Seconds in which what was hinted at is looked at, unless somebody else writes.
+_SOON = 0.2
 
 #: Seconds between two looks at HEAD and at the watcher's health.
 _TICK = 1.0
@@ -121,7 +126,12 @@ class WatchLoop:
             if self._seen >= goal:
                 return True
             self._hints.put(None)
-            return self._looked.wait_for(lambda: self._seen >= goal, seconds)
+            if self._looked.wait_for(lambda: self._seen >= goal, min(seconds, _SOON)):
+                return True
+            others = find_holders(self._vault.state_folder / "lock")
+            if others and os.getpid() not in others:  # This waits as well, who knows how long.
+                return False
+            return self._looked.wait_for(lambda: self._seen >= goal, seconds - _SOON)
 
     def _new_watcher(self) -> FolderWatcher:
         ignores = lambda path: self._vault.config.ignores(path)  # noqa: E731 - settings change.
