@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from conftest import RunCli
 from support import git, write_notes
 
 from vaultmem.cli.app import HOMES, find_homes
+from vaultmem.cli.opening import end_process, run
+from vaultmem.cli.output import ProgressLine, warn
 
 #: By module; those that are not here are started from nothing by tests of their own.
 COMMANDS = [
@@ -54,3 +58,66 @@ def test_a_command_of_each_module_starts_from_nothing(
 
     assert done.code == 0, done
     assert (git(root, "log", "-1", "--format=%s") != "notes") == (home in COMMITTING)
+
+
+_INTERRUPTED = """
+import builtins, os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # It may have been started to ignore it.
+name, before = sys.argv.pop(1), builtins.__import__
+
+def watch(wanted, *more, **named):
+    if wanted == name:
+        os.kill(os.getpid(), signal.SIGINT)
+    return before(wanted, *more, **named)
+
+builtins.__import__ = watch
+from vaultmem.cli.start import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("recall quay", "vaultmem.storage.watch_socket"),
+        ("recall quay", "vaultmem.cli.app"),
+        ("recall quay", "typer"),
+        ("recall quay", "numpy"),
+        ("sync", "vaultmem.services.reading.sync"),
+        ("hook prompt", "vaultmem.cli.hook"),
+    ],
+)
+def test_ctrl_c_ends_a_start_without_a_word(
+    make_vault: Callable[..., Path], line: str, module: str
+) -> None:
+    root = make_vault({"notes/quay.md": "# Quay\n\nOf stone.\n"})
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, module, *line.split()],
+        cwd=root,
+        input=b"",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_ctrl_c_ends_the_line_of_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = ProgressLine("reading notes")
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr(progress, "_started", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    def be_interrupted() -> None:
+        progress(1, 3)
+        raise SystemExit(130)
+
+    with pytest.raises(SystemExit):
+        end_process(run(be_interrupted))
+    assert capsys.readouterr().err.endswith("1 of 3\n")
+    progress(1, 3)
+    progress(3, 3)
+    warn("and then")
+    assert capsys.readouterr().err.endswith("3 of 3\nvaultmem: and then\n")

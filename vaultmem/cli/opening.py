@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from vaultmem.cli.output import ProgressLine, say_behind, warn
+from vaultmem.cli.output import ProgressLine, end_line, say_behind, warn
 from vaultmem.errors import VaultError, name_failure, naming_faults
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def end_process(code: int) -> NoReturn:
 
     The rest of what it made is left to the system: looking it through for cycles takes 20 ms.
     """
+    end_line()
     while _opened:
         _opened.pop().close()
     gc.freeze()

@@ -31,6 +31,7 @@ def say_raw(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a warning to standard error."""
+    end_line()
     sys.stderr.write(f"vaultmem: {one_line(text)}\n")
 
 
@@ -70,10 +71,12 @@ def say_painted(text: str, style: str, rest: str = "") -> None:
 class ProgressLine:
     """A line on standard error about long work: only on a terminal, only after a second."""
 
+    #: Whether one stands there that has not been ended.
+    is_open = False
+
     def __init__(self, what: str) -> None:
         self._what = what
         self._started = time.monotonic()
-        self._shown = False
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` are done."""
@@ -82,6 +85,15 @@ class ProgressLine:
         width = 24
         filled = width * done // total if total else width
         bar = "#" * filled + "." * (width - filled)
-        end = "\n" if done >= total else ""
-        sys.stderr.write(f"\r{self._what} [{bar}] {done:,} of {total:,}{end}")
+        sys.stderr.write(f"\r{self._what} [{bar}] {done:,} of {total:,}")
+        ProgressLine.is_open = True
+        if done >= total:
+            end_line()
         sys.stderr.flush()
+
+
+def end_line() -> None:
+    """End the line of progress that stands there, if one does: what comes next has its own."""
+    if ProgressLine.is_open:
+        ProgressLine.is_open = False
+        sys.stderr.write("\n")

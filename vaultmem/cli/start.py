@@ -32,17 +32,21 @@ SAME = (
 
 
 def main() -> None:
-    """Run the command that the process was started with."""
+    """Run the command that the process was started with; Ctrl-C ends it without a word."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # In a command, it is the command's to see; but much comes before.
+        sys.exit(130)
+
+
+def _run() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         from vaultmem import __version__
 
         print(f"vaultmem {__version__}")
         return
-    try:
-        code = _answer_warm(arguments)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    code = _answer_warm(arguments)
     if code is None:
         _run_here(arguments)
     sys.exit(code)
