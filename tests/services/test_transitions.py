@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -273,6 +274,31 @@ def test_all_waits_while_a_person_is_in_the_middle_of_something(
     made = [line.partition("|")[0] for line in subjects(root)]
     assert made[:3] == ["checkpoint: later", "promote", "edit: 3 notes"]
     assert made.count("promote") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are seen on Linux")
+def test_a_pull_is_not_overtaken_by_a_commit(
+    make_vault: Make, watch: Watch, opened: Open, tmp_path: Path
+) -> None:
+    root = make_vault({"notes/rule.md": CANDIDATE.format(n=1), "notes/b.md": "# B\n"})
+    git(root, "clone", "-q", "--bare", ".", str(tmp_path / "there"))
+    git(root, "clone", "-q", str(tmp_path / "there"), str(tmp_path / "other"))
+    write_notes(tmp_path / "other", {"notes/b.md": "# B\n\nFrom there.\n"})
+    git(tmp_path / "other", "commit", "-qam", "theirs")
+    git(tmp_path / "other", "push", "-q")
+    git(root, "remote", "add", "origin", str(tmp_path / "there"))
+    git(root, "config", "remote.origin.uploadpack", "sleep 2; git-upload-pack")
+    loop, _ = watch(root)
+    command = ["git", "pull", "-q", "--no-rebase", "origin", "main"]
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) as pull:
+        wait_until(lambda: "`git pull` is at work" in opened(root).history.obstacle())
+        shell(root, TICK.format(path="notes/rule.md"))
+        write_notes(root, {"notes/mine.md": "# Mine\n"})
+        assert pull.communicate()[1] == ""
+    assert pull.returncode == 0
+    settle(root, loop, "promote")
+    assert (root / "notes/b.md").read_text() == "# B\n\nFrom there.\n"
+    assert git(root, "status", "--porcelain") == ""
 
 
 def test_moments_told_while_nobody_watched_are_made_up_for(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Documents a batch, as they are read from git; what an interruption loses at most.
 _BATCH_SIZE = 5_000
 
-#: Seconds that somebody else may take to read a commit.
-_PATIENCE = 10.0
+#: Seconds that other writers are waited for: what was never indexed cannot be read without.
+_PATIENCE = 20.0
 
 
 def look_at(
@@ -115,8 +115,7 @@ def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> 
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
-        # Another process may be reading the same; but who writes all the while is not waited for.
-        with vault.lock(0.0 if vault.lag else _PATIENCE):
+        with vault.lock(_PATIENCE):  # Another process may have made it, while this one waited.
             number = vault.stored_views.find(key)
             if number is None:
                 dates, problems = _read_commit(vault, target, config, ignored, progress)

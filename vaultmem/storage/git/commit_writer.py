@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.errors import VaultError
+from vaultmem.errors import PendingError, VaultError
 from vaultmem.storage.git.commit_draft import (
     EMPTY_TREE,
     Draft,
@@ -21,6 +21,7 @@ from vaultmem.storage.git.commit_draft import (
     TreeEntry,
     format_commit,
 )
+from vaultmem.storage.git.head import find_pull
 from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.person_index import PersonIndex
 from vaultmem.storage.git.tree_builder import TreeBuilder
@@ -88,6 +89,8 @@ class CommitWriter:
         before = self._trees.entries(chain.old, paths)
         self._index.follow(paths, before, self._trees.entries(chain.new, paths), settings)
         try:
+            if pull := find_pull(self._git.work_tree):  # Begun since the commit was begun.
+                raise PendingError(pull)
             self.move_branch(chain, "HEAD")
         except (VaultError, RefMovedError):
             with contextlib.suppress(VaultError):

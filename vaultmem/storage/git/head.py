@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +77,19 @@ def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     if head is not None and not head.branch and not may_be_detached:
         return "no branch is checked out (HEAD is detached); switch to one"
     return ""
+
+
+def find_pull(work_tree: Path) -> str:
+    """Return why no commit may come in between, where git pulls into a work tree just now.
+
+    It takes HEAD's commit for the one from before it fetched. Where that has moved meanwhile, it
+    fails, and advises to throw away what is not committed. Nothing but its process tells of it.
+    """
+    from vaultmem.storage.processes import find_commands
+
+    here = os.fspath(work_tree)
+    pulls = (folder == here and "pull" in words for words, folder in find_commands("git"))
+    return "`git pull` is at work here; wait for it" if any(pulls) else ""
 
 
 def common_folder(git: Path) -> Path:

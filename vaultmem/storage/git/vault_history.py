@@ -24,6 +24,7 @@ from vaultmem.storage.git.head import (
     find_broken_git,
     find_git_folder,
     find_obstacle,
+    find_pull,
     read_head,
 )
 from vaultmem.storage.git.identity import Person, find_person
@@ -89,7 +90,8 @@ class History:
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
-        if told := find_obstacle(self.git_folder, may_be_detached):
+        told = find_obstacle(self.git_folder, may_be_detached) or find_pull(self.git.work_tree)
+        if told:
             return told
         head = read_head(self.git_folder)
         branch = common_folder(self.git_folder) / "refs/heads" / (head.branch if head else "")
