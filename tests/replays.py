@@ -39,8 +39,8 @@ def replay(root: Path, files: list[Path]) -> None:
     vault = open_vault(root)
     try:
         for file in files:
-            receipt, text = replay_receipt(vault, str(file))
-            assert digest_text(text) == receipt.digest
+            replay = replay_receipt(vault, str(file))
+            assert digest_text(replay.text) == replay.receipt.digest
     finally:
         vault.close()
 

@@ -21,6 +21,7 @@ from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
+from vaultmem.storage.places import Names
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import ViewStore
@@ -100,9 +101,10 @@ class Vault:
         self.lag = ""
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
-        self.trust = TrustStore(folders.config / "trust" / f"{key}.json")
-        self.receipts = ReceiptStore(folders.data / "receipts" / key)
-        self.artifacts = ArtifactStore(folders.data / "artifacts" / key)
+        names = Names(self.name_repository, self.find_names)
+        self.trust = TrustStore(folders.config / "trust" / f"{key}.json", str(root), names)
+        self.receipts = ReceiptStore(folders.data / "receipts" / key, names)
+        self.artifacts = ArtifactStore(folders.data / "artifacts" / key, names)
 
     @property
     def is_person(self) -> bool:
@@ -195,6 +197,32 @@ class Vault:
             yield
         except (OSError, VaultError) as error:
             self.behind.append(str(name_failure(error)))
+
+    def find_names(self) -> tuple[str, ...]:
+        """Return by which names the vault is known wherever its repository is, that of HEAD first.
+
+        They are the repository's root commits and the vault's folder in it; none where there is no
+        commit, or a shallow clone does not have the first.
+        """
+        try:
+            if self.head() is None:
+                return ()
+            history = self.history
+            return tuple(f"{root} {history.prefix}" for root in history.find_roots())
+        except VaultError:
+            return ()
+
+    def name_repository(self) -> str:
+        """Return the first of these names, as it was when HEAD last came to another history."""
+        head = self.head()
+        if head is None or not head.commit:
+            return ""
+        name = self.state.get("name")
+        if not name and (names := self.find_names()):
+            name = names[0]
+            with contextlib.suppress(VaultError):  # A cache; whoever asks next asks git again.
+                self.state.put("name", name)
+        return name
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.

@@ -325,7 +325,7 @@ def test_remarks_are_in_the_receipt_and_in_plain_text_as_well(
         receipt = keep_receipt(vault, pack, "gangway")
         assert "check before use" in pack.text
         assert "In conflict" in pack.text
-        assert replay_receipt(vault, receipt.id)[1] == pack.text
+        assert replay_receipt(vault, receipt.id).text == pack.text
 
 
 def test_plain_text_has_no_marks_of_markdown_and_says_what_evidence_is(packed: MakePack) -> None:

@@ -57,7 +57,7 @@ def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> N
 
     receipt = keep_receipt(vault, pack, "gangway")
 
-    assert replay_receipt(vault, receipt.id)[1] == pack.text
+    assert replay_receipt(vault, receipt.id).text == pack.text
 
 
 def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
@@ -83,7 +83,7 @@ def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     add_commits(vault.root)
     vault.index.reset()
     for name, text in texts.items():
-        assert replay_receipt(vault, name)[1] == text
+        assert replay_receipt(vault, name).text == text
     clone = tmp_path / "clone"
     git(vault.root, "clone", "-q", "--no-local", str(vault.root), str(clone))
     replay(clone, files)
@@ -107,7 +107,7 @@ def test_uncommitted_bytes_are_in_the_receipt_itself(vault: Vault) -> None:
     pack, receipt = keep(vault, "lighthouse")
     assert "# New\n\nA lighthouse.\n" in receipt.texts.values()
     (vault.root / "notes/new.md").unlink()
-    assert replay_receipt(vault, receipt.id)[1] == pack.text
+    assert replay_receipt(vault, receipt.id).text == pack.text
 
 
 def test_changed_receipt_is_refused(vault: Vault) -> None:
@@ -128,7 +128,7 @@ def test_changed_receipt_is_refused(vault: Vault) -> None:
 
 def test_receipt_is_found_by_the_start_of_its_id(vault: Vault) -> None:
     pack, receipt = keep(vault, "gangway")
-    assert replay_receipt(vault, receipt.id[:18])[1] == pack.text
+    assert replay_receipt(vault, receipt.id[:18]).text == pack.text
     keep(vault, "gangway")
     with pytest.raises(NoteNotFoundError, match="begin like that"):
         replay_receipt(vault, receipt.id[:4])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
     from vaultmem.services.finding.judge import Bisected
+    from vaultmem.services.finding.receipts import Replay
     from vaultmem.services.history.diff import ShownCommit
 
 #: The parts of a score besides the words.
@@ -127,9 +128,13 @@ def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
     return {"receipts": list(map(_receipt_json, receipts))}
 
 
-def replayed_json(receipt: Receipt, text: str) -> dict[str, Any]:
-    """Return a receipt, and the text of the pack that it stands for."""
-    return {**_receipt_json(receipt), "text": text}
+def replayed_json(replay: Replay) -> dict[str, Any]:
+    """Return a receipt, the text of the pack that it stands for, and what of it git has lost."""
+    gone = [
+        {"path": each.path, "heading": each.heading or None, "blob": each.blob}
+        for each in replay.gone
+    ]
+    return {**_receipt_json(replay.receipt), "text": replay.text, "gone": gone}
 
 
 def _receipt_json(receipt: Receipt) -> dict[str, Any]:

@@ -72,6 +72,7 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
         },
         "waiting": found.waiting,
         "in_doubt": _problems_json(found.in_doubt),
+        "trust_problem": found.trust_problem or None,
         "problems": _problems_json(found.problems),
         "passed_over": found.passed_over,
     }

@@ -232,6 +232,7 @@ def pack(
     """
     from vaultmem.core.packs.pack_text import PackStyle
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.finding.trust import tell_trust_elsewhere
 
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
@@ -251,6 +252,8 @@ def pack(
     _warn_of_words(answer.words_alone)
     if answer.warning:
         warn(f"warning: {answer.warning}")
+    if elsewhere := tell_trust_elsewhere(opened):
+        warn(f"note: {elsewhere}")
     if as_json:
         emit_json(pack_answer_json(answer))
         return

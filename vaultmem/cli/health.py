@@ -77,6 +77,8 @@ def status(
     _say_notes(found)
     if found.git is not None and not (found.git.problem or found.settings_problem):
         _say_uncommitted(found.git, opened.is_person)
+    if found.trust_problem:
+        _say_fact("trust", found.trust_problem)
     for subject in found.waiting:
         _say_fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
     _say_problems(found)

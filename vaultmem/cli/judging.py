@@ -21,7 +21,7 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import VaultError
+from vaultmem.errors import NoteNotFoundError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.core.packs.expectation import Expectation
@@ -199,11 +199,20 @@ def replay(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the very pack that a receipt stands for, rendered again from git."""
+    """Print the very pack that a receipt stands for, rendered again from git.
+
+    Where git has lost a note that was shown, the rest is printed, what is gone is named, and the
+    exit code is 4.
+    """
     from vaultmem.services.finding.receipts import replay_receipt
 
-    found, text = replay_receipt(open_here(vault), receipt)
+    found = replay_receipt(open_here(vault), receipt)
     if as_json:
-        emit_json(replayed_json(found, text))
+        emit_json(replayed_json(found))
     else:
-        say(text.rstrip("\n"))
+        say(found.text.rstrip("\n"))
+    for each in found.gone:
+        place = f"{each.path}#{each.heading}" if each.heading else each.path
+        warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
+    if found.gone:
+        raise typer.Exit(NoteNotFoundError.exit_code)

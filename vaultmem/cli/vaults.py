@@ -75,14 +75,27 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     _say_problems(opened.manifest.problems())
 
 
-def trust(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+def trust(
+    place: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="Vouch only for what you vouched for there: the same repository, moved, or "
+            "another work tree of it.",
+        ),
+    ] = "",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Say that this vault is yours: its active policies and skills may instruct.
 
     A vault that somebody else made is evidence only, until you say this.
     """
-    from vaultmem.services.finding.trust import trust_vault
+    from vaultmem.services.finding.trust import take_trust, trust_vault
 
-    paths = trust_vault(open_here(vault))
+    opened = open_here(vault)
+    paths = take_trust(opened, place) if place else trust_vault(opened)
     if as_json:
         emit_json({"trusted": paths})
         return

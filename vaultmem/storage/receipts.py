@@ -12,15 +12,20 @@ from pathlib import Path, PurePosixPath
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
 from vaultmem.storage.files import create_file
+from vaultmem.storage.places import Names, find_places, mark_place
 
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class ReceiptStore:
-    """The receipts of one vault; the folder is made with the first."""
+    """The receipts of one vault, wherever it was; the folder is made with the first.
 
-    def __init__(self, folder: Path) -> None:
+    `names` are those of its repository.
+    """
+
+    def __init__(self, folder: Path, names: Names = Names()) -> None:  # noqa: B008 - immutable.
         self._folder = folder
+        self._names = names
 
     def write(self, name: str, text: str) -> Path:
         """Keep a receipt under its id; it is durable when this returns.
@@ -31,6 +36,7 @@ class ReceiptStore:
         file = self._folder / f"{name}.json"
         try:
             make_private_folder(self._folder)
+            mark_place(self._folder, self._names)
             write_atomically(file, text.encode("utf-8"), mode=0o600)
         except OSError as error:
             raise FaultError(f"{file}: the receipt was not written: {error.strerror}") from error
@@ -51,14 +57,15 @@ class ReceiptStore:
 
     def files(self) -> Iterator[Path]:
         """Yield the file of each receipt, the newest first: an id begins with its time."""
-        yield from sorted(self._folder.glob("[!.]*.json"), reverse=True)
+        found = self._glob("[!.]*.json")
+        yield from sorted(found, key=lambda file: file.name, reverse=True)
 
     def _find(self, name: str) -> Path:
         if os.sep in name or name.endswith(".json"):
             file = Path(name).expanduser()
             if file.is_file():
                 return file
-        found = list(self._folder.glob(f"{name}*.json")) if _ID.fullmatch(name) else []
+        found = self._glob(f"{name}*.json") if _ID.fullmatch(name) else []
         exact = [file for file in found if file.stem == name]
         if len(exact or found) == 1:
             return (exact or found)[0]
@@ -66,15 +73,25 @@ class ReceiptStore:
             raise NoteNotFoundError(f"{name}: {len(found)} receipts begin like that; name one")
         raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem receipts`")
 
+    def _glob(self, pattern: str) -> list[Path]:
+        places = find_places(self._folder, self._names)
+        return [file for place in places for file in place.glob(pattern)]
+
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ArtifactStore:
-    """The artifacts of one vault; the newest `limit` are kept."""
+    """The artifacts of one vault, wherever it was; the newest `limit` of each place are kept."""
 
-    def __init__(self, folder: Path, limit: int = 1_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Names = Names(),  # noqa: B008 - immutable.
+        limit: int = 1_000,
+    ) -> None:
         self._folder = folder
+        self._names = names
         self._limit = limit
 
     def keep(self, text: str) -> str:
@@ -82,6 +99,7 @@ class ArtifactStore:
         data = text.encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
         make_private_folder(self._folder)
+        mark_place(self._folder, self._names)
         with contextlib.suppress(ConflictError):
             create_file(self._folder, PurePosixPath(f"{digest}.md"), data)
         self._drop_oldest()
@@ -96,8 +114,9 @@ class ArtifactStore:
         """
         if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
             raise RefusedError(f'"{digest}" is no digest; give 6 to 64 hexadecimal digits')
-        found = sorted(self._folder.glob(f"{digest}*.md"))
-        if len(found) != 1 or not _DIGEST.fullmatch(found[0].stem):
+        places = find_places(self._folder, self._names)
+        found = [file for place in places for file in place.glob(f"{digest}*.md")]
+        if len({file.name for file in found}) != 1 or not _DIGEST.fullmatch(found[0].stem):
             raise NoteNotFoundError(f"{digest}: no artifact of that digest is kept here")
         data = found[0].read_bytes()
         if hashlib.sha256(data).hexdigest() != found[0].stem:

@@ -9,44 +9,96 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.places import Names
+
+
+class TrustRecord(NamedTuple):
+    """What the owner said of the vault at a path: by path, the digest of each text vouched for.
+
+    `names` are those of its repository, empty where none was known.
+    """
+
+    vault: str
+    names: tuple[str, ...]
+    notes: dict[str, str]
 
 
 class TrustStore:
-    """One JSON file for each vault: `trusted`, and the digest of each promoted note's text."""
+    """One JSON file for each vault: `trusted`, and the digest of each promoted note's text.
 
-    def __init__(self, file: Path) -> None:
+    A record that names a repository holds for no other that comes to stand in the vault's place.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        vault: str = "",
+        names: Names = Names(),  # noqa: B008 - immutable.
+    ) -> None:
         self._file = file
+        self._vault = vault
+        self._names = names
 
     def is_trusted(self) -> bool:
         """Tell whether the owner has said that this vault may instruct at all."""
-        return self._read()[0]
+        return self._find() is not None
 
     def notes(self) -> dict[str, str]:
         """Return path and text digest of each note that was promoted by somebody trusted."""
-        trusted, notes = self._read()
-        return notes if trusted else {}
+        found = self._find()
+        return found.notes if found else {}
 
     def record(self, notes: Mapping[str, str]) -> None:
         """Trust the vault, and these notes (path to text digest) besides those already trusted."""
-        _, known = self._read()
-        self._write({**known, **notes})
+        names = tuple(self._names.every())
+        found = self._find()
+        known = found.names if found else ()
+        every = tuple(dict.fromkeys((*known, *names)))
+        self._write(TrustRecord(self._vault, every, {**self.notes(), **notes}))
 
-    def _read(self) -> tuple[bool, dict[str, str]]:
-        try:
-            content = json.loads(self._file.read_text(encoding="utf-8"))
-            return bool(content["trusted"]), dict(content["notes"])
-        except FileNotFoundError:
-            return False, {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise VaultError(f"{self._file}: cannot be read ({error}); remove it") from error
+    def elsewhere(self) -> list[TrustRecord]:
+        """Return what was said of the same repository at other paths, or of another one here."""
+        files = [file for file in self._file.parent.glob("*.json") if file != self._file]
+        name = self._names.one() if files else ""
+        found = [record for file in files if (record := _read_anyway(file)) and record.vault]
+        same = [each for each in found if name in each.names]
+        mine = _read_anyway(self._file)
+        return same if mine is None or self.is_trusted() else [mine, *same]
 
-    def _write(self, notes: dict[str, str]) -> None:
-        content = {"trusted": True, "notes": notes}
+    def _find(self) -> TrustRecord | None:
+        record = _read(self._file)
+        if record is None or not record.names or self._names.one() in record.names:
+            return record
+        return record if set(record.names) & set(self._names.every()) else None
+
+    def _write(self, record: TrustRecord) -> None:
+        content = {"trusted": True, **record._asdict()}
         try:
             make_private_folder(self._file.parent)
             write_atomically(self._file, json.dumps(content, indent=1, sort_keys=True).encode())
         except OSError as error:
             raise FaultError(f"{self._file}: could not be written: {error.strerror}") from error
+
+
+def _read(file: Path) -> TrustRecord | None:
+    """Return what a record says, None where there is none that trusts."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        names = tuple(map(str, content.get("names", ())))
+        record = TrustRecord(str(content.get("vault", "")), names, dict(content["notes"]))
+        return record if content["trusted"] else None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise VaultError(f"{file}: cannot be read ({error}); remove it") from error
+
+
+def _read_anyway(file: Path) -> TrustRecord | None:
+    try:
+        return _read(file)
+    except VaultError:
+        return None

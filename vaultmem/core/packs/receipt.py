@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -92,6 +92,13 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
 def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the pinned sections that a pack names by link only."""
     return tuple(_describe(hit) for hit in pack.unshown)
+
+
+def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
+    """Return a receipt without the sections of these blobs."""
+    shown = tuple(each for each in receipt.shown if each.blob not in blobs)
+    unshown = tuple(each for each in receipt.unshown if each.blob not in blobs)
+    return receipt._replace(shown=shown, unshown=unshown)
 
 
 def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:

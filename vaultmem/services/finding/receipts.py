@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
 from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.receipt import (
     Receipt,
+    ShownSection,
     digest_text,
+    leave_out,
     list_shown,
     list_unshown,
     parse_receipt,
@@ -63,11 +65,19 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
             yield receipt
 
 
-def replay_receipt(vault: Vault, name: str) -> tuple[Receipt, str]:
+class Replay(NamedTuple):
+    """A receipt and the text of its pack; without the sections in `gone`, which git has lost."""
+
+    receipt: Receipt
+    text: str
+    gone: tuple[ShownSection, ...] = ()
+
+
+def replay_receipt(vault: Vault, name: str) -> Replay:
     """Return a receipt, by id or file, and the text of its pack, rendered again from git.
 
     Raises:
-        NoteNotFoundError: there is no such receipt, or git has lost a note that it shows.
+        NoteNotFoundError: there is no such receipt, or git has lost all that it shows.
         ConflictError: this version of vaultmem renders it otherwise.
     """
     receipt = parse_receipt(vault.receipts.read(name))
@@ -80,13 +90,26 @@ def replay_receipt(vault: Vault, name: str) -> tuple[Receipt, str]:
             return data
         return vault.history.objects.read(blob)[1]
 
+    sections = (*receipt.shown, *receipt.unshown)
+    lost = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
+    if lost and lost != {each.blob for each in sections}:
+        text = render_receipt(leave_out(receipt, lost), read_blob)
+        return Replay(receipt, text, tuple(each for each in sections if each.blob in lost))
     text = render_receipt(receipt, read_blob)
     if digest_text(text) != receipt.digest:
         raise ConflictError(
             f"{receipt.id}: this vaultmem ({vaultmem.__version__}) does not render the same "
             f"bytes; use {receipt.version}, which made it"
         )
-    return receipt, text
+    return Replay(receipt, text)
+
+
+def _is_lost(read_blob: Callable[[str], bytes], blob: str) -> bool:
+    try:
+        read_blob(blob)
+    except NoteNotFoundError:
+        return True
+    return False
 
 
 def _uncommitted(vault: Vault, notes: set[tuple[str, str]]) -> dict[str, str]:

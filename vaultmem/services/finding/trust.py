@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
+
+_KINDS = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
 
 
 def trust_vault(vault: Vault) -> list[str]:
@@ -19,14 +25,52 @@ def trust_vault(vault: Vault) -> list[str]:
     return list(notes)
 
 
+def take_trust(vault: Vault, place: str) -> list[str]:
+    """Trust the vault with what was vouched for at another place of the same repository.
+
+    Only texts that were vouched for there may instruct here; their notes are returned.
+
+    Raises:
+        NoteNotFoundError: nothing of this repository is trusted there.
+    """
+    sync_vault(vault)
+    wanted = os.path.abspath(os.path.expanduser(place))
+    found = next((each for each in vault.trust.elsewhere() if each.vault == wanted), None)
+    if found is None:
+        raise NoteNotFoundError(
+            f"{place}: this repository is not trusted there; `vaultmem doctor` says where it is"
+        )
+    vault.trust.record(found.notes)
+    documents = trusted_documents(vault)
+    return [record.path for record in vault.view.records() if record.document in documents]
+
+
+def tell_trust_elsewhere(vault: Vault) -> str:
+    """Return where else the vault's repository is trusted, and how that is taken over; "" if not.
+
+    Nothing is to be said where the vault is trusted here, or has nothing that could instruct.
+    """
+    if vault.trust.is_trusted():
+        return ""
+    for record in vault.trust.elsewhere():
+        if not vault.view.records(f"d.kind IN ({_KINDS}) AND d.state = '{State.ACTIVE.value}'"):
+            break
+        command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
+        if record.vault == str(vault.root):
+            what = "another history stood here when this vault was trusted"
+        else:
+            what = f"not trusted here, but this repository is at {record.vault}"
+        return f"{what}; if this one is yours too, {command} takes over what you vouched for"
+    return ""
+
+
 def trusted_documents(vault: Vault) -> frozenset[int]:
     """Return the documents whose text is the one that was promoted on record."""
     notes = vault.trust.notes()
     if not notes:
         return frozenset()
-    kinds = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
     return frozenset(
         record.document
-        for record in vault.view.records(f"d.kind IN ({kinds})")
+        for record in vault.view.records(f"d.kind IN ({_KINDS})")
         if notes.get(record.path) == record.body_digest
     )

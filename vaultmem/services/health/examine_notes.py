@@ -10,7 +10,7 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
-from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.services.finding.trust import tell_trust_elsewhere, trusted_documents
 from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
@@ -160,6 +160,9 @@ def check_trust(vault: Vault) -> Check:
     told = f"{count:,} of {len(records):,} active policies and skills may instruct"
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
+        if elsewhere := tell_trust_elsewhere(vault):
+            what, _, remedy = elsewhere.partition("; ")
+            return Check("trust", Verdict.WARNING, f"{what}; {told}", others, remedy)
         verdict = Verdict.WARNING if records else Verdict.OK
         return Check("trust", verdict, f"the vault is not trusted; {told}", others, remedy)
     if not others:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
+from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.health.examine_notes import find_twins
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.behind import sync_to_read
@@ -57,7 +58,7 @@ class VaultStatus(NamedTuple):
     `in_doubt` are the notes that cannot be taken at their word, with the reason; `sync` is what had
     changed since the last look, `passed_over` counts files by the reason why they are no notes.
     `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why the index could not
-    be brought up to date.
+    be brought up to date, `trust_problem` where else the repository is trusted.
     """
 
     settings_problem: str
@@ -74,6 +75,7 @@ class VaultStatus(NamedTuple):
     git: GitStatus | None
     waiting: tuple[str, ...]
     in_doubt: tuple[tuple[str, str], ...]
+    trust_problem: str
     problems: tuple[tuple[str, str], ...]
     passed_over: dict[str, int]
 
@@ -104,6 +106,7 @@ def read_status(
         git=_read_git(vault, looks),
         waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
         in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
+        trust_problem=_tell_trust(vault),
         problems=(
             *(each for each in vault.manifest.unread() if each not in doubtful),
             *_describe_twins(vault),
@@ -117,6 +120,13 @@ def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:
         return sync_to_read(vault, progress), vault.lag
     except (VaultError, ImportError) as error:  # GitPython needs git to be imported.
         return SyncReport(), str(error)
+
+
+def _tell_trust(vault: Vault) -> str:
+    try:
+        return tell_trust_elsewhere(vault)
+    except VaultError as error:
+        return str(error)
 
 
 def _describe_twins(vault: Vault) -> list[tuple[str, str]]:

@@ -284,6 +284,7 @@ def _learn_commit_dates(vault: Vault) -> None:
     with vault.state.transaction():
         if not before:
             vault.manifest.clear_commit_dates()
+            vault.state.put("name", next(iter(vault.find_names()), ""))
         vault.manifest.put_commit_dates(dates)
         vault.state.put("head", commit)
         vault.state.put("head_time", str(history.commit_time(commit)))

@@ -121,6 +121,18 @@ class History:
         """Return what git's settings say of its user and of filters, asked anew."""
         return read_settings(self.git)
 
+    def find_roots(self) -> tuple[str, ...]:
+        """Return the first commits of all that HEAD and the branches hold, that of HEAD first.
+
+        None in a shallow clone, which does not have them.
+        """
+        if (common_folder(self.git_folder) / "shallow").exists():
+            return ()
+        walks = (("--first-parent", "HEAD"), ("HEAD", "--branches"))
+        command = ("rev-list", "--max-parents=0")
+        found = [self.git.run(*command, *walk, "--", check=False) for walk in walks]
+        return tuple(dict.fromkeys("\n".join(found).split()))
+
     def tree(self, commit: str) -> dict[str, TreeEntry]:
         """Return the vault's files in a commit by path; links and submodules are left out.
 
