@@ -87,7 +87,7 @@ class FaultError(VaultError):
 
     def __init__(self, fault: str, outcome: str = "") -> None:
         super().__init__(f"{outcome}: {fault}" if outcome else fault)
-        self.fault = fault
+        self.fault, self.outcome = fault, outcome
 
 
 #: What helps against what the system says most often where it refuses.

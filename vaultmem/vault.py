@@ -70,10 +70,10 @@ class Vault:
     `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
     something takes, and whether a file has settled since it was saved, is measured and not dated:
     that is for `time.monotonic` and `time.time_ns`. `environment` is as `open_vault` has it. With
-    `postpones_index`, what is written is left for the next sync to index. `behind` says which
-    faults kept a cache from what was written; the next command catches up. `patience` is for how
-    many seconds other writers are waited for. `lag` says why what is read is not in sync, where
-    that is so: somebody else writes all the while.
+    `postpones_index`, what is written is left for the next sync to index. `written` are the paths
+    that were written to; `behind` says which faults kept a cache from that, so that the next
+    command has to catch up. `patience` is for how many seconds other writers are waited for. `lag`
+    says why what is read is not in sync, where that is so: somebody else writes all the while.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class Vault:
         self.now = now
         self.environment = environment
         self.postpones_index = False
+        self.written: list[str] = []
         self.behind: list[str] = []
         self.patience = WRITER
         self.lag = ""

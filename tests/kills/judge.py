@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 #: What a message has to say that ends a command of which everything was written, or nothing.
 WRITTEN = re.compile(r"\b(?:is|are|was|were) (?:written|saved|committed|safe|done)|on disk", re.I)
 UNWRITTEN = re.compile(
-    r"nothing|\bnot \w+(?:ed|en)\b|could not be|cannot be (?:made|used|read|printed)"
+    r"nothing|no \w+ was |\bnot \w+(?:ed|en)\b|could not be|cannot be (?:made|used|read|printed)"
 )
 
 
@@ -74,7 +74,7 @@ def judge_words(ended: Ended, sides: list[str]) -> dict[str, list[str]]:
     elif ended.code and not re.search(r"^vaultmem: error: \S.*\S", ended.err, re.M):
         troubles["empty"] = [f"{ended.code} {ended.err!r}"]
     elif ended.code and sides in (["whole"], ["absent"]):
-        err = re.sub(r"nothing (?:is|was) \w+", "nothing", ended.err)
+        err = re.sub(r"(nothing|no \w+) (?:is|was) \w+", "nothing", ended.err)
         told = bool(WRITTEN.search(err)), bool(UNWRITTEN.search(err))
         if not told[sides == ["absent"]] or (sides == ["absent"] and told[0]):
             troubles["untold"] = [f"{sides} {ended.code} {ended.err}"]

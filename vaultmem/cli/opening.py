@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import ProgressLine, end_line, say_behind, warn
-from vaultmem.errors import VaultError, name_failure, naming_faults
+from vaultmem.errors import FaultError, VaultError, name_failure
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -64,16 +64,15 @@ def open_synced(
 
     Who only `reads` goes by the index as it was where another process writes, and is told so.
     """
-    with naming_faults("nothing was written"):
-        opened = open_here(vault, agent, session, ref, reads)
-        if not reads:
-            _catch_up(opened)
-            return opened
-        from vaultmem.services.reading.behind import read_behind
-
-        read_behind(opened, lambda: _catch_up(opened))
-        say_behind(opened.lag)
+    opened = open_here(vault, agent, session, ref, reads)
+    if not reads:
+        _catch_up(opened)
         return opened
+    from vaultmem.services.reading.behind import read_behind
+
+    read_behind(opened, lambda: _catch_up(opened))
+    say_behind(opened.lag)
+    return opened
 
 
 def _catch_up(vault: Vault) -> None:
@@ -119,6 +118,8 @@ def run(command: Callable[[], object]) -> int:
         return 1
     except (VaultError, OSError) as error:
         named = name_failure(error)
+        if isinstance(named, FaultError) and not named.outcome:
+            named = FaultError(named.fault, _tell_written())
         warn(f"error: {named}")
         code = named.exit_code
     except SystemExit as end:
@@ -126,6 +127,15 @@ def run(command: Callable[[], object]) -> int:
     if not code:
         _tell_behind()
     return _flush() or code
+
+
+def _tell_written() -> str:
+    """Say which notes this command has written, for a fault that came before its end."""
+    paths = list(dict.fromkeys(path for vault in _opened for path in vault.written))
+    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
+    if not paths:
+        return "no note was written"
+    return f"{', '.join(paths[:3])}{more} is written, but not all was done"
 
 
 def _tell_behind() -> None:

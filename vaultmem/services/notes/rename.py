@@ -87,7 +87,8 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
     with vault.lock():
         rename = write(vault, plan).value
         if rename.old != rename.new and not find_branch(vault):
-            SignalStore(vault.state, vault.state_folder).rename(rename.old, rename.new)
+            with vault.leaving_to_next():
+                SignalStore(vault.state, vault.state_folder).rename(rename.old, rename.new)
     return rename
 
 

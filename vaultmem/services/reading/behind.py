@@ -1,10 +1,10 @@
-"""Read a vault that is in sync; while another process writes all the while, as the index was."""
+"""Read a vault that is in sync; while others write, or nothing can be written, as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from vaultmem.errors import BusyError
+from vaultmem.errors import BusyError, FaultError, name_failure
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import SyncReport, sync_vault
 from vaultmem.storage.lock import READER, WRITER
@@ -12,7 +12,7 @@ from vaultmem.vault import Vault
 
 
 def read_behind(vault: Vault, sync: Callable[[], object]) -> None:
-    """Bring the index up to date by `sync`; where another process writes, do without.
+    """Bring the index up to date by `sync`, but not while others write, or the disk is full.
 
     What is read then is what the index had before, and `vault.lag` says why. An index that is
     being made for the first time is waited for.
@@ -23,6 +23,10 @@ def read_behind(vault: Vault, sync: Callable[[], object]) -> None:
     kept, vault.patience = vault.patience, min(vault.patience, READER)
     try:
         sync()
+    except (OSError, FaultError) as error:  # A full disk can still be read.
+        if not vault.state.get("view"):
+            raise
+        vault.lag = f"without what was saved since the last look: {name_failure(error)}"
     except BusyError as error:
         if not vault.state.get("view"):
             _wait_for_index(vault, sync)

@@ -40,8 +40,11 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
     """
     with naming_faults("nothing was written"):
         if branch := find_branch(vault):
-            return write_to_branch(vault, branch, plan)
-        return write_to_folder(vault, plan)
+            done = write_to_branch(vault, branch, plan)
+        else:
+            done = write_to_folder(vault, plan)
+    vault.written.extend(done.report.paths)
+    return done
 
 
 def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event) -> CommitReport:
