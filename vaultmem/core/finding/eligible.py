@@ -115,8 +115,7 @@ def make_eligible(
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
-    `now` is the moment that is looked at (seconds since the epoch): what is dated later counts as
-    of then.
+    What is dated later than `now` (seconds since the epoch) counts as of now.
     `states` are the numbers of the states that are eligible, `state_weights` what each state
     counts for; `labels` are all rows' labels and where each row's begin. A note's own date counts,
     else the time that was given (seconds).

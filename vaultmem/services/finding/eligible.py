@@ -45,16 +45,9 @@ def choose_sections(
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
         snapshot.labels(),
         weights,
-        _find_moment(vault),
+        vault.now(),
     )
     if len(snapshot.kept) >= _KEPT:
         snapshot.kept.clear()
     snapshot.kept[key] = made
     return made
-
-
-def _find_moment(vault: Vault) -> float:
-    """Return the time of what is looked at (seconds since the epoch): of the folder, it is now."""
-    if vault.view.has_work_tree:
-        return vault.now()
-    return max(source.at for source in vault.view.sources)
