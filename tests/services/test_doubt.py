@@ -39,6 +39,7 @@ BROKEN = {
     "words before": "See below.\n" + write("quarantined"),
     "a tab": write("quarantined", more="tags:\n\t- x\n"),
     "another state said twice": write("quarantined", more="state: active\n"),
+    "a state mistyped": write("quarentined"),
     "a conflict": write(more="<<<<<<< HEAD\nconfidence: 1\n=======\nconfidence: 0\n>>>>>>> x\n"),
 }
 

@@ -161,7 +161,9 @@ def _say_doubtful(found: VaultStatus) -> None:
     """Print what has to be mended before all else."""
     if not found.in_doubt:
         return
-    say_painted(f"{'in doubt':<12}", "red", f"{len(found.in_doubt):,} notes, to be mended")
+    count = len(found.in_doubt)
+    told = f"{count:,} {'note' if count == 1 else 'notes'}, to be mended"
+    say_painted(f"{'in doubt':<12}", "red", told)
     for path, problem in found.in_doubt[:_SHOWN]:
         say_painted(f"  {path}", "red", f": {problem}")
 

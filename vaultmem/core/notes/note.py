@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.lifecycle import Kind, State, most_restricted
+from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
@@ -44,6 +44,11 @@ KNOWN_PROPERTIES = frozenset(
         "primed",
     ]
 )
+
+_STATES = frozenset(state.value for state in State)
+
+#: From how alike (0 to 1) a word may be a state that somebody mistyped.
+_NEARLY = 0.8
 
 #: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
 _INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
@@ -123,7 +128,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     reader = PropertyReader(matter)
     tags = reader.texts("tags", "tag")
     extra = reader.unknown_text(KNOWN_PROPERTIES)
-    problem = find_conflict(text, fences) or matter.problem
+    problem = find_conflict(text, fences) or matter.problem or _find_misspelt(reader.text("state"))
     state = reader.member("state", State, State.ACTIVE)
     return Note(
         path=path,
@@ -150,6 +155,17 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         encoding=encoding,
         problem=problem,
     )
+
+
+def _find_misspelt(state: str) -> str:
+    """Return what to say of a state that is nearly one that hides a note, "" of any other."""
+    name = state.lower()
+    if not name or name in _STATES:
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [hidden.value for hidden in HIDDEN_STATES], 1, _NEARLY)
+    return f'its state is "{state[:40]}", which may mean {near[0]}' if near else ""
 
 
 def _restrict(state: State, text: str, matter: Frontmatter, problem: str) -> State:

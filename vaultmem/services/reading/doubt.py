@@ -174,15 +174,22 @@ def _list_texts(vault: Vault, commit: str, path: str, known: NoteRecord | None) 
 
 
 def _list_earlier(vault: Vault, commit: str, path: str) -> list[str]:
-    """Return the blob ids that a note had, the last first."""
-    out = vault.history.git.run(
-        *("log", "--raw", "--no-abbrev", "--no-renames", "--root", "-m", "--format="),
-        *("--no-ext-diff", "--no-textconv", f"--max-count={_MAX_EARLIER}"),
-        *(commit, "--", vault.history.prefix + path),
-    )
-    rows = (line.split() for line in out.splitlines() if line.startswith(":"))
-    both = (blob for row in rows for blob in (row[3], row[2]))
-    return list(dict.fromkeys(blob for blob in both if blob.strip("0")))
+    """Return the blob ids that a note had, the last first.
+
+    Who asks a second time is likely to ask for many: then all paths are looked up at once, because
+    each look walks the whole history.
+    """
+    from vaultmem.storage.git.trees import list_blobs
+
+    asked, everything = vault.state.kept.get("earlier", ("", None))
+    if asked != commit:
+        vault.state.kept["earlier"] = (commit, None)
+        return list_blobs(vault.history, commit, path).get(path, [])[:_MAX_EARLIER]
+    if everything is None:
+        everything = list_blobs(vault.history, commit)
+        vault.state.kept["earlier"] = (commit, everything)
+    blobs: list[str] = everything.get(path, [])
+    return blobs[:_MAX_EARLIER]
 
 
 def _parse(path: str, data: bytes) -> Note | None:

@@ -79,6 +79,22 @@ def take_changes(words: Words, prefix: str) -> Iterator[FileChange]:
         yield FileChange(name, old_blob, blob, old_mode, mode, was if was != name else "")
 
 
+def list_blobs(history: History, commit: str, path: str = "") -> dict[str, list[str]]:
+    """Return by path the blob ids that files had in a commit's history, the last first.
+
+    Of one file, or of all in the vault; of a merge each side counts.
+    """
+    inside = history.prefix + path
+    command = ("log", "--topo-order", "--format=", "-m", "--root", "--no-renames", *RAW, commit)
+    words = Words(history.git.run(*command, *(("--", inside) if inside else ())).split("\0"))
+    found: dict[str, dict[str, None]] = {}
+    while words.next is not None:
+        for change in take_changes(words, history.prefix):
+            found.setdefault(change.path, {}).update({change.blob: None, change.old_blob: None})
+        words.take()  # What stands between two commits.
+    return {name: [blob for blob in blobs if blob] for name, blobs in found.items()}
+
+
 def _seen_from(prefix: str, path: str) -> str:
     """Return a path as the vault sees it: a note may have been moved into it from outside.
 
