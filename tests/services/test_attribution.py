@@ -193,6 +193,24 @@ def test_a_line_that_somebody_moved_is_still_of_whoever_said_it(
     assert {step.who for step in grounds["notes/c.md"]} == {"Maren Person"}
 
 
+def test_what_cannot_be_noted_at_once_is_noted_later(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/old.md": "# Old\n"})
+    path = remember(opened(root, agent="claude"), Memory("Ring the bell.", title="Bell")).path
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "vault backup")
+    lock = root / ".git/refs/notes/vaultmem.lock"
+    lock.parent.mkdir()
+    lock.touch()
+
+    assert "Ring the bell." in run_here("recall", "bell", cwd=root).out
+    lock.unlink()
+    git(root, "commit", "-q", "--allow-empty", "-m", "more")
+
+    assert "Ring the bell." in run_here("recall", "bell", cwd=root).out
+    blamed = {line.text: line.who for line in blame_note(opened(root), path).lines}
+    assert blamed["Ring the bell."] == "claude"
+
+
 def test_what_somebody_planted_as_notes_stops_nothing(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/old.md": "# Old\n\nNobody rings.\n"})
     line = '{"path": "notes/old.md", "lines": "1-x,-,99999999999", "agent": "a", "session": 1}'

@@ -9,15 +9,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vaultmem.core.delta.lines import match_lines
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.attribution import Wrote, write_attribution
 from vaultmem.storage.git.log import read_commits
 from vaultmem.storage.git.vault_history import Brought
 from vaultmem.storage.journal import REMOVED, choose_draft
 from vaultmem.vault import Vault
 
+#: In the state database: the commit from which on it could not be noted yet.
+_BEHIND = "unattributed"
 
-def keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
+
+def attribute_commits(vault: Vault, commit: str, since: str) -> None:
+    """Note what the commits of `commit` that are not in `since` have of agents' words.
+
+    It keeps nobody from reading: what cannot be noted now is when HEAD moves the next time.
+    """
+    since = vault.state.get(_BEHIND) or since
+    try:
+        _keep_attribution(vault, vault.history.find_brought(commit, since))
+        vault.state.put(_BEHIND, "")
+    except VaultError:
+        vault.state.put(_BEHIND, since)
+
+
+def _keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
     """Note which of these files (newest first) that commits brought have an agent's words."""
     journalled = vault.journal.agents_paths()
     found: dict[str, list[Wrote]] = {}

@@ -275,9 +275,9 @@ def _learn_commit_dates(vault: Vault) -> None:
         return
     history = vault.history
     if vault.journal.agents_paths():
-        from vaultmem.services.reading.attribute import keep_attribution
+        from vaultmem.services.reading.attribute import attribute_commits
 
-        keep_attribution(vault, history.find_brought(commit, before))
+        attribute_commits(vault, commit, before)
     if before and not history.refs.is_ancestor(before, commit):
         before = ""  # Another branch was checked out: it has a history of its own.
     dates = history.commit_dates(commit, before)
