@@ -68,12 +68,12 @@ def edit_beside_an_editor(root: Path, way: str, saves: int, pause: float) -> tup
         except (ConflictError, NoteNotFoundError):
             conflicts += 1
     assert editor.returncode == 0
-    for aside in (root / NOTE).parent.glob(".vaultmem-*"):  # The next command looks at these.
-        let_go(aside)
     return done, conflicts
 
 
 def find_lost(root: Path, saves: int) -> list[int]:
+    for aside in (root / NOTE).parent.glob(".vaultmem-*"):  # The next command looks at these.
+        let_go(aside)
     kept = "".join(file.read_text() for file in (root / NOTE).parent.glob("*.md"))
     return [n for n in range(saves) if f"quagga{n}x\n" not in kept]
 
@@ -98,12 +98,12 @@ def test_no_save_is_lost_where_the_system_tells_of_no_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(leases, "_take", lambda *_: leases.Lease.UNKNOWN)
-    monkeypatch.setattr(asides, "_QUIET", 0.0)
     (tmp_path / NOTE).parent.mkdir()
     (tmp_path / NOTE).write_text("Start.\n")
 
     edit_beside_an_editor(tmp_path, way, 12, 0.003)
 
+    monkeypatch.setattr(asides, "_QUIET", 0.0)  # Seconds have passed.
     assert find_lost(tmp_path, 12) == []
     assert not list((tmp_path / NOTE).parent.glob(".vaultmem-*"))
 
