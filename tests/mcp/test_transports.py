@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -20,6 +21,8 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from serving import call, play_stdio, told
 from support import wait_until
+
+from vaultmem.mcp_server.http import HALF_OPEN
 
 Make = Callable[..., Path]
 
@@ -169,6 +172,41 @@ def test_http_refuses_strangers(make_vault: Make) -> None:
         assert ask(port, {**good, "Origin": "http://evil.example"}) == 403
         assert ask(port, {**good, "Origin": "null"}) == 403
         assert ask(port, good) not in {401, 403, 421}
+
+
+def test_http_keeps_few_connections_that_say_nothing_and_none_for_long(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    with serving(root) as (port, token):
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        for _ in range(2):  # One connection may ask twice, and then say nothing.
+            kept.request("GET", "/mcp", headers={"Authorization": f"Bearer {token}"})
+            assert kept.getresponse().read() is not None
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+        kept.sock.send(b"GET /mcp HT")
+        for each in silent:
+            with contextlib.suppress(OSError):
+                each.send(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        wait_until(lambda: sum(map(is_closed, silent)) >= 300 - HALF_OPEN)
+
+        async def scene() -> None:
+            async with connected(port, token) as client:
+                assert (await call(client, "recall", query="pier oak"))["hits"]
+
+        asyncio.run(scene())
+        wait_until(lambda: all(map(is_closed, [*silent, kept.sock])))
+        for each in (*silent, kept):
+            each.close()
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Tell whether the other side has hung up."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(65_536) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunCli) -> None:
