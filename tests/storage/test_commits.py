@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -673,3 +674,46 @@ def test_a_git_that_cannot_be_started_is_an_error_of_ours(
 
     with pytest.raises(VaultError, match="git cannot be started"):
         runner.run("status")
+
+
+_PRUNING = """#!/bin/sh
+case "$*" in
+*"{command}"*)
+    if rmdir "{left}/once" || rmdir "{left}/twice"; then
+        {before}
+    fi 2>/dev/null ;;
+esac
+exec "{git}" "$@"
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it is a shell script")
+@pytest.mark.parametrize(
+    ("command", "before"),
+    [("update-ref", '"{git}" prune --expire=now'), ("unpack-objects", "exit 128")],
+)
+def test_a_commit_beside_a_gc_that_prunes_all_is_written_again(
+    root: Path,
+    history: History,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    before: str,
+) -> None:
+    """A `git gc --prune=now` that comes right before the ref is moved, or in the midst of it."""
+    real = shutil.which("git")
+    for time in ("once", "twice"):
+        (tmp_path / "left" / time).mkdir(parents=True)
+    script = tmp_path / "bin" / "git"
+    script.parent.mkdir()
+    names = {"git": real, "command": command, "left": tmp_path / "left"}
+    script.write_text(_PRUNING.format(before=before.format(git=real), **names))
+    script.chmod(0o755)
+    write_notes(root, {"a.md": "# A\n"})
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+        made = commit(history, {"a.md": text("# A\n")})
+        assert not list((tmp_path / "left").iterdir())
+    assert history.head().commit == made
+    assert git(root, "fsck", "--strict", "--no-dangling") == ""
+    assert git(root, "status", "--porcelain", "a.md") == ""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.paths import is_text
-from vaultmem.errors import VaultError
+from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
     Draft,
@@ -17,7 +18,7 @@ from vaultmem.storage.git.commit_draft import (
     TreeEntry,
     read_settings,
 )
-from vaultmem.storage.git.commit_writer import CommitWriter
+from vaultmem.storage.git.commit_writer import CommitChain, CommitWriter
 from vaultmem.storage.git.head import (
     Head,
     common_folder,
@@ -47,6 +48,10 @@ class Brought(NamedTuple):
     blob: str
     commit: str
     at: int
+
+
+#: How often a commit is written where what it needs is taken away meanwhile.
+_ATTEMPTS = 2
 
 
 class History:
@@ -195,10 +200,8 @@ class History:
             RefMovedError: HEAD is not `parent` any more.
             PendingError: another git holds the index or the branch.
         """
-        writer = self._writer()
-        chain = writer.write(drafts, parent)
-        writer.move_head(chain, settings or self.settings())
-        return list(chain.commits)
+        known = settings or self.settings()
+        return self._write(drafts, parent, lambda writer, chain: writer.move_head(chain, known))
 
     def write_branch_commits(self, ref: str, drafts: Sequence[Draft], parent: str) -> list[str]:
         """Make a chain of commits upon `parent` the end of a branch that is not checked out.
@@ -216,10 +219,30 @@ class History:
         if folder := find_checkout(self.git_folder, ref):
             name = ref.removeprefix("refs/heads/")
             raise VaultError(f"{name}: checked out in {folder}; commit there, or switch it away")
-        writer = self._writer()
-        chain = writer.write(drafts, parent)
-        writer.move_branch(chain, ref)
-        return list(chain.commits)
+        return self._write(drafts, parent, lambda writer, chain: writer.move_branch(chain, ref))
+
+    def _write(
+        self,
+        drafts: Sequence[Draft],
+        parent: str,
+        move: Callable[[CommitWriter, CommitChain], None],
+    ) -> list[str]:
+        """Write a chain and move a ref to it.
+
+        `git gc --prune=now` throws away what no ref names yet, and the folders that it was to go
+        to: then all of it is written once more.
+        """
+
+        def write() -> list[str]:
+            writer = self._writer()
+            chain = writer.write(drafts, parent)
+            move(writer, chain)
+            return list(chain.commits)
+
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(FaultError):
+                return write()
+        return write()
 
     def person_index(self) -> PersonIndex:
         """Return git's index of the work tree."""
