@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,12 @@ from embedding_service import EmbeddingService
 from support import git, wait_until
 from watchers import watched
 
+from vaultmem.core.check import Verdict
 from vaultmem.core.lifecycle import State
+from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.notes.remember import Memory
+from vaultmem.services.watching.rest import Rest
+from vaultmem.storage.git.upkeep import MANY
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -43,6 +48,32 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
     subjects = git(root, "log", "--format=%s").splitlines()
     assert subjects.count("promote: 1 note, by dream") == 1
     assert not [each for each in told if each.what == "problem"]
+
+
+def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/bell.md": "# Bell\n"})
+    for number in range(MANY):
+        (root / f"unseen-{number}.txt").write_text(f"{number}\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "many")
+    monkeypatch.setattr("vaultmem.services.watching.rest._UPKEEP", 0.0)
+    resting = Rest(opened(root))
+    git(root, "config", "gc.auto", "0")
+    assert resting.tidy() == ""
+    git(root, "config", "--unset", "gc.auto")
+    (kept,) = [check for check in examine_vault(opened(root)) if check.name == "git's upkeep"]
+    assert kept.verdict is Verdict.WARNING
+    assert "objects are in no pack" in kept.told
+    assert re.fullmatch(
+        r"1,\d\d\d of git's objects are packed: \d.\d MB became 0.\d MB", resting.tidy()
+    )
+    assert git(root, "count-objects").startswith("0 objects")
+    assert git(root, "fsck", "--strict") == ""
+    assert resting.tidy() == ""
+    (kept,) = [check for check in examine_vault(opened(root)) if check.name == "git's upkeep"]
+    assert kept.verdict is Verdict.OK
 
 
 def test_a_watcher_does_not_dream_unasked(make_vault: Make, opened: Open) -> None:

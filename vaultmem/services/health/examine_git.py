@@ -21,6 +21,7 @@ from vaultmem.storage.git.health import (
 )
 from vaultmem.storage.git.locks import find_locks
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
+from vaultmem.storage.git.upkeep import MANY, may_tidy, measure_objects, tidy_up
 from vaultmem.vault import Vault
 
 #: Seconds after which a lock is not that of a git at work.
@@ -85,6 +86,19 @@ def check_locks(vault: Vault, now: float) -> Check:
     remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
     told = f"locked since {_say_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
     return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
+
+
+def check_upkeep(vault: Vault, fix: bool) -> Check:
+    """See to it that git's objects are packed: one by one they take ten times the space."""
+    git = vault.history.git
+    found = measure_objects(git)
+    if found.loose < MANY or not (fix or may_tidy(git)):
+        return Check("git's upkeep")
+    if fix:
+        return Check("git's upkeep", fixed=(tidy_up(git),))
+    told = f"{found.loose:,} objects are in no pack; all take {found.size / 1024 / 1024:.1f} MB"
+    remedy = "`vaultmem doctor --fix` packs them; so does a watcher, in time"
+    return Check("git's upkeep", Verdict.WARNING, told, remedy=remedy)
 
 
 def check_person(vault: Vault) -> Check:

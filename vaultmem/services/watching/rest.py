@@ -1,4 +1,4 @@
-"""What a watcher does while nothing happens: embed what has no vectors, and dream by night."""
+"""What a watcher does while nothing happens: embed what has no vectors, dream, tidy git up."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _SLICE = 0.5
 #: Seconds between two looks at whether a dream is due.
 _MINUTE = 60.0
 
+#: Seconds between two looks at how git keeps its objects; the first is after so many.
+_UPKEEP = 900.0
+
 
 class Rest:
     """The work of a vault that can wait, done a little at a time."""
@@ -21,6 +24,7 @@ class Rest:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._next_dream = 0.0
+        self._next_upkeep = time.monotonic() + _UPKEEP
 
     def embed(self) -> str:
         """Embed some notes if the vault's settings name a model; tell when the last one is done."""
@@ -48,3 +52,16 @@ class Rest:
         found = dream_if_due(self._vault)
         if found is not None and found.report.commits:
             yield found.report
+
+    def tidy(self) -> str:
+        """Have git pack its objects where that is worth it; tell what came of it."""
+        now = time.monotonic()
+        if now < self._next_upkeep or self._vault.head() is None:
+            return ""
+        self._next_upkeep = now + _UPKEEP
+        from vaultmem.storage.git.upkeep import MANY, may_tidy, measure_objects, tidy_up
+
+        git = self._vault.history.git
+        if measure_objects(git).loose < MANY or not may_tidy(git):
+            return ""
+        return tidy_up(git)

@@ -206,6 +206,7 @@ class WatchLoop:
         self._problems = set()
         self._try(self._embed)
         self._try(self._dream)
+        self._try(self._tidy)
         for problem in sorted(self._problems - self._told):
             self._tell(Happened("problem", problem))
         self._told |= self._problems
@@ -213,6 +214,10 @@ class WatchLoop:
     def _embed(self) -> None:
         if text := self._resting.embed():
             self._tell(Happened("embedded", text))
+
+    def _tidy(self) -> None:
+        if text := self._resting.tidy():
+            self._tell(Happened("packed", text))
 
     def _dream(self) -> None:
         for report in self._resting.dream():
