@@ -113,7 +113,7 @@ def test_unknown_states_and_credentials_are_refused(make_vault: Make, opened: Op
     with pytest.raises(RefusedError, match="unknown state"):
         set_note_property(vault, NOTE, "state", "dne")
     with pytest.raises(RefusedError, match="credential"):
-        set_note_property(vault, NOTE, "token", "ghp_" + "a" * 36)
+        set_note_property(vault, NOTE, "token", "ghp_" + "a1B2" * 9)
 
     assert (root / NOTE).read_text() == "text\n"
 

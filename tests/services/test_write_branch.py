@@ -190,7 +190,9 @@ def test_secrets_are_refused_there_too(root: Path, opened: Open) -> None:
     sync_vault(vault)
     writes: list[Callable[[], Any]] = [
         lambda: remember(vault, Memory(f"the key is {KEY}")),
-        lambda: change_tags(vault, PurePosixPath("notes/leak.md"), ("x",), ()),
+        lambda: change_tags(
+            vault, PurePosixPath("notes/leak.md"), ("AKIA" + "Z7Q2XW4BN6MV3KLP",), ()
+        ),
         lambda: promote_notes(look_at(vault), ["notes/leak.md"]),
     ]
 

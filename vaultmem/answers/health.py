@@ -87,6 +87,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "person_problem": git.person_problem or None,
         "uncommitted": git.uncommitted,
         "skipped": git.left_out,
+        "credentials": git.credentials,
         "events": list(map(commit_json, git.events)),
     }
 

@@ -220,6 +220,12 @@ def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
     for path, reason in git.left_out.items():
         _say_fact("left out", f"{path}: {reason}")
+    if git.credentials:
+        from vaultmem.services.writing.leaks import HOW_TO_ALLOW
+
+        for place in git.credentials[:_PATHS]:
+            say_painted(f"{'credential':<12}", "red", f"{one_line(place)}; commits wait for it")
+        _say_fact("", HOW_TO_ALLOW)
 
 
 def _describe_author(each: Uncommitted, is_person: bool) -> str:

@@ -120,7 +120,7 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
                 f"{where}. Please ensure it is unique"
             )
         line, text = places[0], note.text.replace(old, new)
-        check_text(vault, path, text)
+        check_text(path, text)
         check_rewrite(path, note, text)
         return text
 
@@ -145,7 +145,7 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
             )
         lines.insert(place, new.removesuffix("\n"))
         text = "\n".join(lines)
-        check_text(vault, path, text)
+        check_text(path, text)
         check_rewrite(path, note, text)
         return text
 

@@ -118,7 +118,6 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 
 def _set_property(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
     """Set or remove a property that is the agent's to set; return the note's new blob id."""
-    from vaultmem.core.secrets.scan import find_secrets
     from vaultmem.services.reading.read_notes import read_note
     from vaultmem.services.writing.edit_notes import GUARDED, set_note_property
 
@@ -130,8 +129,6 @@ def _set_property(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
         value = _read_share(path, value)
     if not isinstance(value, list):
         return set_note_property(vault, path, name, value)
-    if find_secrets("\n".join(value)):
-        raise RefusedError(f'the value of "{name}" looks like a credential; nothing was written')
     return set_note_property(vault, path, name, tuple(value))
 
 
@@ -171,7 +168,6 @@ def _check_shown(note: Note) -> None:
 
 def _replace_text(note: Note, given: dict[str, Any], vault: Vault) -> str:
     """Return a note's text with one place of its body replaced."""
-    from vaultmem.core.secrets.scan import find_secrets
     from vaultmem.services.writing.edit_notes import check_rewrite
 
     old, new, blob = given.get("old_text", ""), given.get("new_text"), given.get("blob", "")
@@ -186,8 +182,6 @@ def _replace_text(note: Note, given: dict[str, Any], vault: Vault) -> str:
         raise NoteNotFoundError(f"{note.path}: old_text is not in its body; read it again")
     if count > 1:
         raise RefusedError(f"{note.path}: old_text is there {count} times; give more around it")
-    if find_secrets(new) and not vault.config.allows_secrets(str(note.path)):
-        raise RefusedError("new_text looks like a credential; remember where it is kept instead")
     text = head + body.replace(old, new)
     check_rewrite(note.path, note, text)
     return text

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vaultmem.errors import VaultError
-
 SETTINGS_NAME = ".gitleaks.toml"
 
 #: A key and its value in a line, which is how `rules.toml` is written.
@@ -52,11 +50,15 @@ class Rule(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Rules and what they pass over; `ignored` are places, `path:rule:line`."""
+    """Rules and what they pass over; `ignored` are places, path:rule:line.
+
+    `mark` on a line says that what is there is no credential, or may be there.
+    """
 
     rules: tuple[Rule, ...]
     allowlists: tuple[Allowlist, ...] = ()
     ignored: frozenset[str] = frozenset()
+    mark: str = ""
 
 
 class Settings(NamedTuple):
@@ -83,14 +85,18 @@ def read_rules() -> Rules:
     )
 
 
-def extend_rules(settings: Settings, ignored: Iterable[str] = ()) -> Rules:
-    """Return our own rules with what a vault adds to them and takes from them."""
-    ours = read_rules()
-    named = {*settings.disabled, *(rule.id for rule in settings.rules)}
+def extend_rules(settings: Settings, ignored: Iterable[str], mark: str) -> Rules:
+    """Return our own rules with what a vault adds to them and takes from them.
+
+    One with the id of ours is ours, but for what it says itself.
+    """
+    ours = {rule.id: rule for rule in read_rules().rules if rule.id not in settings.disabled}
+    theirs = {rule.id: _join(ours.get(rule.id), rule) for rule in settings.rules}
     return Rules(
-        (*(rule for rule in ours.rules if rule.id not in named), *settings.rules),
-        (*ours.allowlists, *settings.allowlists),
+        tuple((ours | theirs).values()),
+        (*read_rules().allowlists, *settings.allowlists),
         frozenset(ignored),
+        mark,
     )
 
 
@@ -98,22 +104,47 @@ def parse_settings(text: str) -> Settings:
     """Read the text of a `.gitleaks.toml`; our rules hold whether it wants the defaults or not.
 
     Raises:
-        VaultError: it is no TOML, or a rule is none that can be used here, which is named.
+        ValueError: it is no TOML, or not what gitleaks reads.
     """
     import tomllib
 
     try:
         whole = tomllib.loads(text.removeprefix("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise VaultError(f"{SETTINGS_NAME}: not TOML ({error}); correct it") from None
-    try:
         return Settings(
-            tuple(_make_rule(each) for each in whole.get("rules", ()) if _is_used(each)),
+            tuple(map(_make_rule, filter(_is_used, whole.get("rules", ())))),
             tuple(_list_allowlists(whole)),
             frozenset(_texts(whole.get("extend", {}), "disabledRules")),
         )
-    except (TypeError, ValueError, AttributeError) as error:
-        raise VaultError(f"{SETTINGS_NAME}: not as gitleaks has it ({error}); correct it") from None
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not as gitleaks has it ({error})") from None
+
+
+def check_settings(settings: Settings) -> None:
+    """Make sure that a vault's rules can be used.
+
+    Raises:
+        ValueError: one cannot; the text names it.
+    """
+    ours = {rule.id for rule in read_rules().rules}
+    named = [("the allowlist", allowlist) for allowlist in settings.allowlists]
+    for rule in settings.rules:
+        name = f'the rule "{rule.id}"'
+        if not rule.id or not (rule.regex or rule.path or rule.id in ours):
+            raise ValueError(f"{name} needs an id, and a regex or a path")
+        groups = max(_check(name, rule.regex), _check(name, rule.path))
+        if rule.regex and rule.group > groups:
+            raise ValueError(f"{name}: its regex has no group {rule.group}")
+        named += [(name, allowlist) for allowlist in rule.allowlists]
+    for name, allowlist in named:
+        for regex in (*allowlist.regexes, *allowlist.paths):
+            _check(name, regex)
+
+
+def _check(name: str, regex: str) -> int:
+    try:
+        return compile_regex(regex).groups
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def compile_regex(regex: str) -> re.Pattern[str]:
@@ -153,10 +184,16 @@ def _is_used(given: Mapping[str, Any]) -> bool:
     return not given.get("skipReport")
 
 
+def _join(ours: Rule | None, theirs: Rule) -> Rule:
+    if ours is None:
+        return theirs
+    said = {name: value for name, value in theirs._asdict().items() if value}
+    return ours._replace(**said)._replace(allowlists=ours.allowlists + theirs.allowlists)
+
+
 def _make_rule(given: Mapping[str, Any]) -> Rule:
-    name = str(given.get("id", ""))
-    rule = Rule(
-        name,
+    return Rule(
+        str(given.get("id", "")),
         str(given.get("regex", "")),
         tuple(word.lower() for word in _texts(given, "keywords")),
         float(given.get("entropy", 0)),
@@ -164,9 +201,6 @@ def _make_rule(given: Mapping[str, Any]) -> Rule:
         str(given.get("path", "")),
         tuple(_list_allowlists(given)),
     )
-    if not name or not (rule.regex or rule.path):
-        raise ValueError(f'the rule "{name}" needs an id, and a regex or a path')
-    return rule
 
 
 def _list_allowlists(given: Mapping[str, Any]) -> Iterable[Allowlist]:

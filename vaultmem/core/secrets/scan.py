@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from re import Match
 from typing import NamedTuple
 
@@ -23,14 +23,21 @@ class SecretFinding(NamedTuple):
     end: int
 
 
-def find_secrets(text: str, path: str = "", rules: Rules | None = None) -> list[SecretFinding]:
+def find_secrets(
+    text: str,
+    path: str = "",
+    rules: Rules | None = None,
+    tell: Callable[[str], object] = lambda _: None,
+) -> list[SecretFinding]:
     """Return what looks like a credential in `text`, in the order of lines.
 
     `path` is the file's, for rules and allowances that ask for it; without `rules` ours are used.
+    `tell` gets the name of each rule before it is used.
     """
     rules = rules or read_rules()
     found: list[SecretFinding] = []
     for rule in find_candidates(text, rules):
+        tell(f'the rule "{rule.id}"')
         for each in apply_rule(rule, text, path, rules):
             # Rules that know a form come before those that go by a name.
             if not any(each.start < other.end and other.start < each.end for other in found):
@@ -63,7 +70,7 @@ def apply_rule(rule: Rule, text: str, path: str, rules: Rules) -> Iterator[Secre
         if rule.entropy and _entropy(secret) <= rule.entropy:
             continue
         whole = _lines_of(match)
-        if ALLOW_MARK in whole or f"{path}:{rule.id}:{line}" in rules.ignored:
+        if (rules.mark and rules.mark in whole) or f"{path}:{rule.id}:{line}" in rules.ignored:
             continue
         texts = {"secret": secret, "match": match[0], "line": whole}
         if not any(_allows(each, path, texts) for each in allowlists):

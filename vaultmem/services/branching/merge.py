@@ -22,7 +22,7 @@ from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import find_leaks
+from vaultmem.services.writing.leaks import find_leaks_since
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, Draft, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.intent import Moves
@@ -131,7 +131,7 @@ def _refuse_leaks(vault: Vault, ours: str, merged: MergedTree, files: Mapping[st
     read = vault.history.objects.read_all(change.blob for change in incoming)
     found = dict(files)
     found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
-    leaks = find_leaks(vault, found)
+    leaks = find_leaks_since(vault, found, ours)
     if leaks:
         places = "; ".join(place for each in leaks.values() for place in each[:3])
         raise RefusedError(

@@ -77,13 +77,14 @@ def _name_note_checks(
 
 
 def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) -> list[Named]:
+    credentials = ("credentials", partial(examine_git.check_credentials, vault))
     ignored = ("ignored files", partial(examine_git.check_excludes, vault, fix))
     return [
         ("git's objects", partial(examine_git.check_objects, vault)),
         ("git's locks", partial(examine_git.check_locks, vault, now)),
         ("git's upkeep", partial(examine_git.check_upkeep, vault, fix)),
         ("your name", partial(examine_git.check_person, vault)),
-        *([ignored] if has_settings else []),
+        *([credentials, ignored] if has_settings else []),
         ("merge driver", partial(examine_git.check_merge_driver, vault, fix)),
         ("time of commits", partial(examine_git.check_commit_times, vault, now)),
     ]

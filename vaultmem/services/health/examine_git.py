@@ -8,6 +8,9 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED
 from vaultmem.services.notes.create import template_folder
+from vaultmem.services.writing.divide import name_leaks
+from vaultmem.services.writing.leaks import HOW_TO_ALLOW
+from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.git.health import (
     MERGES_SINCE,
     find_broken_objects,
@@ -22,6 +25,7 @@ from vaultmem.storage.git.health import (
 from vaultmem.storage.git.locks import find_locks
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
 from vaultmem.storage.git.upkeep import MANY, may_tidy, measure_objects, tidy_up
+from vaultmem.storage.secret_rules import check_rules
 from vaultmem.vault import Vault
 
 #: Seconds after which a lock is not that of a git at work.
@@ -108,6 +112,16 @@ def check_person(vault: Vault) -> Check:
         return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
     told, _, remedy = person.problem.partition("; ")
     return Check("your name", Verdict.WARNING, told, remedy=remedy)
+
+
+def check_credentials(vault: Vault) -> Check:
+    """Name what looks like a credential and is in no commit: nothing is committed with it."""
+    check_rules(vault.root)
+    places = name_leaks(vault, read_pending(vault))
+    if not places:
+        return Check("credentials")
+    told = f"commits wait for {len(places):,}"
+    return Check("credentials", Verdict.PROBLEM, told, places, HOW_TO_ALLOW)
 
 
 def check_excludes(vault: Vault, fix: bool) -> Check:

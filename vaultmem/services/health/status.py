@@ -15,6 +15,7 @@ from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.watching.lease import Watching, find_watcher
+from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
@@ -41,6 +42,7 @@ class GitStatus(NamedTuple):
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
     `person_problem` under whose name a person's changes are committed where git knows none.
+    `credentials` are the places because of which nothing is committed (path:line: rule).
     """
 
     head: Head
@@ -50,6 +52,7 @@ class GitStatus(NamedTuple):
     events: tuple[Commit, ...]
     problem: str = ""
     person_problem: str = ""
+    credentials: tuple[str, ...] = ()
 
 
 class VaultStatus(NamedTuple):
@@ -152,6 +155,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
             person_problem=vault.history.person().problem,
+            credentials=name_leaks(vault, pending) if pending else (),
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold_name, is_note_path
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.history.commits import locate_note, resolve_commit
 from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import Made, commit_earlier
 from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.services.writing.pending import Whose, is_pending
 from vaultmem.services.writing.write import write
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
@@ -83,9 +83,7 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
 def _check(vault: Vault, name: str, data: bytes) -> None:
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
-    if vault.config.allows_secrets(name):
-        return
-    for found in find_secrets(decode_text(data).text):
+    for found in look_for_leaks(vault, name, decode_text(data).text):
         raise RefusedError(
             f"{name}:{found.line}: what it was looks like a credential ({found.rule}); "
             "not restored, it stays in git alone"

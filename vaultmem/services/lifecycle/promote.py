@@ -10,7 +10,6 @@ from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
@@ -18,6 +17,7 @@ from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, Made, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.hand_edits import make_promotion, read_edited
+from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.services.writing.pending import Whose
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
@@ -96,8 +96,7 @@ def check_note(vault: Vault, note: Note) -> None:
     check_promotion(str(note.path), note.state)
     if note.pinned and note.state is not State.ACTIVE and not vault.is_person:
         raise RefusedError(f"{note.path}: pinned, so only a person promotes it")
-    leaks = () if vault.config.allows_secrets(str(note.path)) else find_secrets(note.text)
-    for leak in leaks:
+    for leak in look_for_leaks(vault, str(note.path), note.text):
         raise RefusedError(
             f"{note.path}:{leak.line}: this looks like a credential ({leak.rule}); "
             "remove it before you promote the note"

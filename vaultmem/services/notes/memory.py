@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue, format_property
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
+from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
@@ -97,14 +97,14 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
     for tag in memory.tags:
         if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
             raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
-    if not vault.config.allows_secrets(folder):
-        for found in find_secrets(memory.text):
-            raise RefusedError(
-                f"line {found.line} of the text looks like a credential ({found.rule}); "
-                "remember where it is kept, not the value"
-            )
-        for found in find_secrets("\n".join((memory.title, *memory.tags, *memory.refs))):
-            raise RefusedError(
-                f"the title, a tag or a ref looks like a credential ({found.rule}); "
-                "remember where it is kept, not the value"
-            )
+    for found in look_for_leaks(vault, folder, memory.text):
+        raise RefusedError(
+            f"line {found.line} of the text looks like a credential ({found.rule}); "
+            "remember where it is kept, not the value"
+        )
+    beside = "\n".join((memory.title, memory.context, *memory.tags, *memory.refs))
+    for found in look_for_leaks(vault, folder, beside):
+        raise RefusedError(
+            f"the title, the context, a tag or a ref looks like a credential ({found.rule}); "
+            "remember where it is kept, not the value"
+        )

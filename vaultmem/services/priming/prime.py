@@ -16,13 +16,13 @@ from vaultmem.core.priming import (
     plan_priming,
     split_document,
 )
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import find_branch, look_at
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.leaks import HOW_TO_ALLOW, look_for_leaks
 from vaultmem.services.writing.pending import Whose
 from vaultmem.services.writing.write import write
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -172,13 +172,10 @@ def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[Primed
 def _check(vault: Vault, name: str, note: PrimedNote) -> None:
     if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
         raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
-    if vault.config.allows_secrets(note.path):
-        return
-    for found in find_secrets(f"{note.title}\n{note.body}"):
+    for found in look_for_leaks(vault, note.path, f"{note.title}\n{note.body}"):
         line = note.line + max(found.line - 1, 0)
         raise RefusedError(
-            f"{name}, from line {line}: this looks like a credential ({found.rule}); "
-            "remove it, or list the note under allow_secrets in vaultmem.yaml"
+            f"{name}, from line {line}: this looks like a credential ({found.rule}); {HOW_TO_ALLOW}"
         )
 
 

@@ -99,7 +99,7 @@ def start_session(
     new = new or NewSession()
     workspace = find_workspace(new.workspace)
     if new.goal:
-        check_text(new.goal)
+        check_text(vault, new.goal)
     sync_vault(vault) if vault.lag else sync_once(vault)
     with vault.lock():
         recovered = _recover(vault)

@@ -63,7 +63,7 @@ def close_session(
         PendingError: git cannot take a commit now; the session has ended, the event waits.
     """
     for text in (*filter(None, [summary]), *learned):
-        check_text(text)
+        check_text(vault, text)
     with vault.lock():
         session = get_session(vault, name)
         facts = session.facts

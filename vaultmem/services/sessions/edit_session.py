@@ -8,12 +8,12 @@ from datetime import datetime
 
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.read import find_path
+from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.processes import find_owner
 from vaultmem.storage.session_table import ActiveSessions
@@ -97,7 +97,7 @@ def add_detail(vault: Vault, session: str, text: str, now: datetime | None = Non
     Raises:
         RefusedError: it is empty, or looks like a credential; as for `edit_session`.
     """
-    at, told = now or vault.local_time(), check_text(text)
+    at, told = now or vault.local_time(), check_text(vault, text)
 
     def change(note: Note) -> str:
         is_later = parse_session(note).facts.started[:10] != at.date().isoformat()
@@ -109,19 +109,19 @@ def add_detail(vault: Vault, session: str, text: str, now: datetime | None = Non
 
 def add_question(vault: Vault, session: str, text: str) -> Session:
     """Add an open question to a session; raises as `add_detail` does."""
-    item = as_item(check_text(text))
+    item = as_item(check_text(vault, text))
     return edit_session(vault, session, lambda note: append_to_section(note.text, QUESTIONS, item))
 
 
 def summarize(vault: Vault, session: str, text: str) -> Session:
     """Add a paragraph to a session's summary; raises as `add_detail` does."""
-    paragraph = as_paragraphs(check_text(text))
+    paragraph = as_paragraphs(check_text(vault, text))
     return edit_session(
         vault, session, lambda note: append_to_section(note.text, SUMMARY, paragraph)
     )
 
 
-def check_text(text: str) -> str:
+def check_text(vault: Vault, text: str) -> str:
     """Return a text that may be written into a session.
 
     Raises:
@@ -131,7 +131,7 @@ def check_text(text: str) -> str:
         raise RefusedError("there is nothing to write: the text is empty")
     if "\0" in text or text != text.encode("utf-8", "replace").decode("utf-8"):
         raise RefusedError("the text is not UTF-8, or has NUL characters; nothing was written")
-    for found in find_secrets(text):
+    for found in look_for_leaks(vault, "", text):
         raise RefusedError(
             f"line {found.line} of the text looks like a credential ({found.rule}); "
             "write where it is kept, not the value"

@@ -67,7 +67,7 @@ def change_task(
         text = _add_session(text, parse_task(note), vault.author.session)
         if text != note.text:
             text = set_property(text, "updated", vault.local_time())
-        check_text(vault, path, text)
+        check_text(path, text)
         return text
 
     edit_note(vault, path, change)

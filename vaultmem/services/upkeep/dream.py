@@ -124,7 +124,7 @@ def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], 
         note = change.read(path)
     except NoteNotFoundError:
         text = edit(start)
-        check_text(change.seen, path, text)
+        check_text(path, text)
         change.put(path, text.encode("utf-8"))
         return
     replace_text(change, note, lambda note: edit(note.text))

@@ -11,13 +11,12 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, draft_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import find_leaks
+from vaultmem.services.writing.leaks import refuse_named
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.trees import FOLDER, list_places
@@ -57,7 +56,7 @@ def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitRep
     files = _as_files(vault, branch, parent, change.steps)
     if not files or change.event is None:
         return CommitReport(paths=paths)
-    _check(vault, files)
+    _check(files)
     event = _name_paths(change.event, files)
     draft = draft_event(vault, event, files, int(vault.now()))
     commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
@@ -90,16 +89,14 @@ def _check_place(places: Mapping[str, TreeEntry], path: str) -> None:
         raise RefusedError(f"{path}: not a regular file on that branch; choose another name")
 
 
-def _check(vault: Vault, files: Mapping[str, File]) -> None:
+def _check(files: Mapping[str, File]) -> None:
     for path, file in files.items():
         if file is not None and len(file[1]) > MAX_FILE_BYTES:
             raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most")
-    for places in find_leaks(vault, files).values():
-        raise RefusedError(f"not written, this looks like a credential: {'; '.join(places)}")
 
 
 def _name_paths(event: Event, files: Mapping[str, File]) -> Event:
     subject = event.subject.replace("{paths}", ", ".join(sorted(files)[:3]))
-    if find_secrets("\n".join((subject, *event.body))):
-        raise RefusedError("not written: the message looks like a credential; reword it")
-    return event._replace(subject=subject)
+    named = event._replace(subject=subject)
+    refuse_named(event.author, subject, event.body)
+    return named

@@ -8,11 +8,12 @@ from typing import Generic, NamedTuple, TypeVar
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.errors import RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import find_problem, read_as_written
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
+from vaultmem.storage.files import read_known
 from vaultmem.vault import Vault
 
 T = TypeVar("T")
@@ -73,6 +74,20 @@ class Change:
             self.steps[str(path)] = first._replace(data=data)
         elif blob_id(data) != blob:
             self.steps[str(path)] = Step(blob, data)
+
+    def read_before(self, path: str) -> bytes | None:
+        """Return the bytes that a step is made for, None where there are none."""
+        blob = self.steps[path].before
+        if not blob:
+            return None
+        if self.is_folder and (data := read_known(self.seen.root, path, blob)) is not None:
+            return data
+        if self.seen.head() is None:
+            return None
+        try:
+            return self.seen.history.objects.read(blob)[1]
+        except NoteNotFoundError:  # Somebody saved it just now.
+            return None
 
     def remove(self, path: PurePosixPath, blob: str) -> None:
         """Remove a note whose blob id is `blob`."""

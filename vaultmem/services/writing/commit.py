@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
-from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.errors import DamagedError, PendingError, RefusedError, naming_faults
+from vaultmem.errors import DamagedError, PendingError, naming_faults
 from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
+from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
 from vaultmem.services.writing.pending import (
     Pending,
     Whose,
-    find_leaks,
     find_pending,
     is_pending,
 )
@@ -63,8 +62,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         PendingError: git cannot take a commit now; the event is kept and committed later.
         RefusedError: something looks like a credential; nothing was committed.
     """
-    if find_secrets("\n".join((event.subject, *event.body))):
-        raise RefusedError("not committed: the message itself looks like a credential; reword it")
+    refuse_named(event.author, event.subject, event.body)
     with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
         made: list[Made] = []
         try:
@@ -97,7 +95,7 @@ def commit_earlier(
         return []
 
     def divide(pending: Pending) -> Plan:
-        clean = wanted - find_leaks(vault, pending.files).keys()
+        clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
         return Plan(divide_others(pending, clean, vault.author))
 
     with vault.lock():

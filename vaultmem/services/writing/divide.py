@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.errors import RefusedError
-from vaultmem.services.writing.pending import Pending, find_leaks, is_own
+from vaultmem.services.writing.leaks import HOW_TO_ALLOW, find_leaks_since
+from vaultmem.services.writing.pending import Pending, is_own
 from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
@@ -51,7 +52,7 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     own = _own_paths(vault, event, pending)
     others = pending.files.keys() - own
     skipped = dict(pending.skipped)
-    leaks = find_leaks(vault, pending.files)
+    leaks = find_leaks_since(vault, pending.files, pending.parent)
     if event.only:
         others = {path for path in others if _is_hand_edit(vault, pending, path)}
         others -= set(event.without)
@@ -69,6 +70,12 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     if not own and event.only:
         return Plan(parts, skipped=skipped)
     return Plan([*parts, Part(event, pending.of(own))], has_own=True, skipped=skipped)
+
+
+def name_leaks(vault: Vault, pending: Pending) -> tuple[str, ...]:
+    """Return where something looks like a credential, which keeps all from being committed."""
+    found = find_leaks_since(vault, pending.files, pending.parent)
+    return tuple(place for places in found.values() for place in places)
 
 
 def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
@@ -142,8 +149,8 @@ def _is_of(draft: tuple[Author, File], event: Event) -> bool:
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
     if places := [place for found in leaks.values() for place in found]:
         raise RefusedError(
-            f"not committed, this looks like a credential: {'; '.join(places)}. "
-            "Remove it, or list the note under allow_secrets in vaultmem.yaml"
+            f"not committed, this looks like a credential: {'; '.join(places)}. To get on: "
+            f"{HOW_TO_ALLOW}"
         )
 
 

@@ -9,7 +9,6 @@ from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
-from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
@@ -45,8 +44,6 @@ def set_note_property(
         value = parse_kind(value).value
     if name == "state" and isinstance(value, str):
         value = parse_state(value).value
-    if isinstance(value, str) and find_secrets(value):
-        raise RefusedError(f'the value of "{name}" looks like a credential; nothing was written')
     if value is None:
         return edit_note(vault, path, lambda note: remove_property(note.text, name))
     return edit_note(vault, path, lambda note: set_property(note.text, name, value))
@@ -87,7 +84,7 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
     check_new_name(path)
     if not is_note_path(path):
         raise RefusedError(f"{path}: not the name of a note; notes end in .md")
-    check_text(vault, path, text)
+    check_text(path, text)
     data = text.encode("utf-8")
 
     def plan(change: Change) -> None:
@@ -98,11 +95,11 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
     return blob_id(data)
 
 
-def check_text(vault: Vault, path: PurePosixPath, text: str) -> None:
+def check_text(path: PurePosixPath, text: str) -> None:
     """Allow a text to become a note's.
 
     Raises:
-        RefusedError: larger than 1 MiB, not text, or it looks like a credential.
+        RefusedError: larger than 1 MiB, or not text.
     """
     try:
         size = len(text.encode("utf-8"))
@@ -112,11 +109,6 @@ def check_text(vault: Vault, path: PurePosixPath, text: str) -> None:
         raise RefusedError(f"{path}: the text has NUL characters; nothing was written")
     if size > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most; divide it")
-    for found in () if vault.config.allows_secrets(str(path)) else find_secrets(text):
-        raise RefusedError(
-            f"{path}: line {found.line} looks like a credential ({found.rule}); "
-            "remember where it is kept, not the value"
-        )
 
 
 #: The state changes on record, a pin is the owner's, and the others say whose words these are.

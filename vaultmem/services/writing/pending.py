@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -14,19 +14,21 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.paths import is_note_name
-from vaultmem.core.secrets.scan import find_secrets
+from vaultmem.core.secrets.rules import SETTINGS_NAME
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.leaks import find_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
 from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
 from vaultmem.storage.journal import REMOVED, Author, Draft, choose_draft
+from vaultmem.storage.secret_rules import IGNORE_NAME
 from vaultmem.vault import Vault
 
-#: Files besides the scan's that belong to a vault: written by `init`, hidden by their names.
-_HIDDEN_FILES = (".gitignore", ".gitattributes")
+#: Files besides the scan's that belong to a vault, hidden by their names.
+_HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
 
 
 class Whose(Enum):
@@ -113,8 +115,7 @@ def _find_draft(vault: Vault, path: str, data: bytes, entry: TreeEntry | None) -
     drafts = [
         draft
         for draft in vault.journal.find_drafts(path)
-        if not (entry and entry.blob == draft.blob)
-        and not find_leaks(vault, {path: ("100644", draft.data)})
+        if not (entry and entry.blob == draft.blob) and not find_leaks(vault, {path: draft.data})
     ]
     return choose_draft(drafts, data)
 
@@ -134,17 +135,6 @@ def is_pending(vault: Vault, path: str, blob: str, whose: Whose) -> bool:
 def is_own(written: Author, author: Author) -> bool:
     """Tell whether `author` wrote it: in the same session, or in none that was named."""
     return written.agent == author.agent and written.session in {"", author.session}
-
-
-def find_leaks(vault: Vault, files: Mapping[str, File]) -> dict[str, list[str]]:
-    """Return, by path, where something looks like a credential and what like."""
-    places: dict[str, list[str]] = {}
-    for path, file in files.items():
-        if file is None or vault.config.allows_secrets(path):
-            continue
-        for found in find_secrets(decode_text(file[1]).text):
-            places.setdefault(path, []).append(f"{path}:{found.line}: {found.rule}")
-    return places
 
 
 def _find_conflict(path: str, data: bytes) -> str:

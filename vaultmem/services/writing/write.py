@@ -20,6 +20,7 @@ from vaultmem.services.writing.change import Change, Written, refuse_foreign
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.folder import write_to_folder
+from vaultmem.services.writing.leaks import refuse_leaks, refuse_named
 from vaultmem.vault import Vault
 
 #: What a note's text becomes.
@@ -38,11 +39,20 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
             none on the branch, and nothing was written.
         FaultError: the disk or the system failed; nothing was written.
     """
+
+    def checked(change: Change) -> T:
+        value = plan(change)
+        event = change.event
+        refuse_named(vault.author, *((event.subject, event.body) if event else ()))
+        files = {path: step.data for path, step in change.steps.items()}
+        refuse_leaks(vault, files, change.read_before)
+        return value
+
     with naming_faults("nothing was written"):
         if branch := find_branch(vault):
-            done = write_to_branch(vault, branch, plan)
+            done = write_to_branch(vault, branch, checked)
         else:
-            done = write_to_folder(vault, plan)
+            done = write_to_folder(vault, checked)
     vault.written.extend(done.report.paths)
     return done
 
