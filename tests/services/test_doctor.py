@@ -251,7 +251,7 @@ def test_a_database_set_aside_is_told_and_kept(make_vault: Make, opened: Open) -
 
     check = find_only(vault, "index")
     assert check.verdict is WARNING
-    kept = file.with_name(f"{file.name}.damaged")
+    kept = vault.state_folder / "state.sqlite3.damaged"
     assert str(kept) in check.paths
     find_only(vault, "index", fix=True)
     assert kept.read_bytes() == b"not a database" * 1000

@@ -148,6 +148,23 @@ def harm_open(file: Path, harm: str) -> None:
             stream.write((b"junk" if harm == "junk" else bytes(4)) * (size // 4))
 
 
+def test_databases_do_not_pile_up(tmp_path: Path) -> None:
+    for number in range(3):
+        state = StateDatabase(tmp_path)
+        state.put("word", str(number))
+        state.close()
+        (tmp_path / f"state-{number:016}.sqlite3").write_bytes(b"of a process that was killed")
+        fill_with_junk(state.path)
+
+    state = StateDatabase(tmp_path)
+    assert state.get("word") == ""
+    assert state.path.exists()
+    names = {file.name for file in tmp_path.glob("state*.sqlite3*")}
+    used = {f"{state.path.name}{ending}" for ending in ("", "-wal", "-shm")}
+    assert names - used == {"state.sqlite3.damaged"}
+    state.close()
+
+
 @pytest.mark.parametrize("text", [None, b"", b"\xff\xfe", b"state-nowhere", b"../state"])
 def test_a_pointer_that_is_lost_or_damaged_loses_no_database(
     tmp_path: Path, text: bytes | None

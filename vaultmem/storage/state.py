@@ -175,19 +175,21 @@ class StateDatabase:
                 connection.close()
                 drop_file(path)
                 raise
-            self._set_aside(self._path)
+            self._set_aside(path)
             self._path = path
             self._inodes = self._find_inodes()
             return connection
 
-    def _set_aside(self, before: Path) -> None:
-        """Put a database away: one of an older version goes, a damaged one is kept."""
-        for suffix in ("", "-wal", "-shm"):
-            file = before.with_name(before.name + suffix)
+    def _set_aside(self, new: Path) -> None:
+        """Put all other databases away: one that is damaged is kept in place of the one before."""
+        for file in self._folder.glob("state*.sqlite3*"):
+            if file.name.startswith(new.name) or file.suffix == ".damaged":
+                continue
+            name, ending = file.name.split(".sqlite3")
             with contextlib.suppress(OSError):  # Others may have it open, where that matters.
-                if before == self._damaged:
-                    file.replace(file.with_name(f"{file.name}.damaged"))
-                else:
+                if f"{name}.sqlite3" == self._damaged.name:
+                    file.replace(self._folder / f"state.sqlite3{ending}.damaged")
+                else:  # Of an older version, or of a process that was killed.
                     file.unlink()
 
     def _translate(self, error: sqlite3.DatabaseError) -> VaultError:

@@ -1,4 +1,4 @@
-"""Read a vault once more where its index or database prove to be damaged in the midst of it."""
+"""Read a vault again where its index or database prove to be damaged in the midst of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _Read = Callable[Concatenate[Vault, _P], _T]
+
+#: How often it is read again: once for the database, once for the index.
+_ATTEMPTS = 2
 
 #: Whether something around this reads again already: numbers of documents read before a database
 #: was built anew say nothing afterwards.
@@ -34,25 +37,26 @@ def heals(read: _Read[_P, _T]) -> _Read[_P, _T]:
             return read(vault, *args, **kwargs)
         token = _is_inside.set(True)
         try:
-            return _try_twice(vault, lambda: read(vault, *args, **kwargs))
+            return _try(vault, lambda: read(vault, *args, **kwargs))
         finally:
             _is_inside.reset(token)
 
     return reading
 
 
-def _try_twice(vault: Vault, read: Callable[[], _T]) -> _T:
-    try:
-        found = read()
-        if vault.index.is_as_read():
-            return found
-    except DamagedError:
+def _try(vault: Vault, read: Callable[[], _T]) -> _T:
+    for _ in range(_ATTEMPTS):
+        try:
+            found = read()
+            if vault.index.is_as_read():
+                return found
+        except DamagedError:
+            if not vault.view.is_work_tree:
+                raise
+        except Exception:
+            if vault.index.is_as_read():
+                raise  # It is no matter of a file that somebody wrote to.
         if not vault.view.is_work_tree:
-            raise
-    except Exception:
-        if vault.index.is_as_read():
-            raise  # It is no matter of a file that somebody wrote to.
-    if not vault.view.is_work_tree:
-        raise DamagedError("the index was damaged; run the command again")
-    sync_vault(vault)
+            raise DamagedError("the index was damaged; run the command again")
+        sync_vault(vault)
     return read()
