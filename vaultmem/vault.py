@@ -209,7 +209,7 @@ class Vault:
             if self.head() is None:
                 return ()
             history = self.history
-            return tuple(f"{root} {history.prefix}" for root in history.find_roots())
+            return tuple(f"{root} {escape_bytes(history.prefix)}" for root in history.find_roots())
         except VaultError:
             return ()
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import BusyError, DamagedError, FaultError, VaultError
 from vaultmem.storage.atomic import drop_file, write_atomically
 from vaultmem.storage.lock import WRITER, hold_lock
@@ -64,6 +65,8 @@ class StateDatabase:
         """Return all rows of a SELECT."""
         try:
             return self._open().execute(sql, values).fetchall()
+        except UnicodeEncodeError:
+            return self.query(sql, _as_text(values))
         except sqlite3.DatabaseError as error:
             raise self._translate(error) from error
 
@@ -71,6 +74,8 @@ class StateDatabase:
         """Run a statement and return the id of the row that it inserted, if any."""
         try:
             return self._open().execute(sql, values).lastrowid or 0
+        except UnicodeEncodeError:
+            return self.execute(sql, _as_text(values))
         except sqlite3.DatabaseError as error:
             raise self._translate(error) from error
 
@@ -251,3 +256,8 @@ def _create(path: Path, patience: float) -> sqlite3.Connection:
         drop_file(path)
         raise
     return connection
+
+
+def _as_text(values: Sequence[Any]) -> list[Any]:
+    """Return values with escapes for bytes that are no UTF-8, such as of a folder's name."""
+    return [escape_bytes(value) if isinstance(value, str) else value for value in values]
