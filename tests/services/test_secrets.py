@@ -222,6 +222,23 @@ def test_settings_that_cannot_be_used_let_nothing_through(
         remember_text(opened(root))
 
 
+def test_a_link_in_place_of_settings_is_not_followed_and_status_says_so(
+    make_vault: Make, tmp_path: Path
+) -> None:
+    root = make_vault(PLAIN)
+    (tmp_path / "elsewhere").write_text("[allowlist]\nregexes = ['.*']\n")
+    (root / ".gitleaks.toml").symlink_to(tmp_path / "elsewhere")
+    write_notes(root, {"notes/b.md": f"{KEY}\n"})
+
+    status, made = run_here("status", cwd=root), run_here("checkpoint", "x", cwd=root)
+
+    assert made.code == 5
+    for told in (status.out, made.err):
+        assert ".gitleaks.toml: " in told
+        assert "replace or remove it" in told
+    assert "branch " in status.out
+
+
 def test_a_regex_that_never_ends_is_stopped_and_named(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

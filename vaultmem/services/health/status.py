@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.paths import is_note_name
-from vaultmem.errors import VaultError
+from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.health.examine_notes import find_twins
 from vaultmem.services.history.commits import CommitFilter, list_commits
@@ -16,7 +16,7 @@ from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.watching.lease import Watching, find_watcher
 from vaultmem.services.writing.divide import name_leaks
-from vaultmem.services.writing.pending import read_pending
+from vaultmem.services.writing.pending import Pending, read_pending
 from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
@@ -155,10 +155,17 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             left_out=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
             person_problem=vault.history.person().problem,
-            credentials=name_leaks(vault, pending) if pending else (),
+            credentials=_name_credentials(vault, pending) if pending else (),
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))
+
+
+def _name_credentials(vault: Vault, pending: Pending) -> tuple[str, ...]:
+    try:
+        return name_leaks(vault, pending)
+    except RefusedError as error:  # The vault's own rules cannot be used, so nothing is committed.
+        return (str(error),)
 
 
 def _group(authors: Iterable[tuple[str, Author | None]]) -> tuple[Uncommitted, ...]:
