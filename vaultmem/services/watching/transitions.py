@@ -63,7 +63,9 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
         steps: list[Callable[[], CommitReport]] = []
         sessions = tuple(str(note.path) for note in closed)
         if promoted:
-            steps.append(lambda: commit_event(vault, make_promotion(promoted, sessions)))
+            # The notes keep it: what is said in others until then belongs to the same event.
+            promotion = make_promotion(promoted, sessions)
+            steps.append(lambda: commit_event(vault, promotion, keeps=False))
         steps += [partial(_close, vault, note, sessions) for note in closed]
         if request:
             # What the others committed was there to be kept when somebody asked for this.

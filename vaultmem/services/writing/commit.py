@@ -52,14 +52,17 @@ class CommitReport(NamedTuple):
     skipped: Mapping[str, str] = MappingProxyType({})
 
 
-def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
+def commit_event(
+    vault: Vault, event: Event, even_if_clean: bool = False, keeps: bool = True
+) -> CommitReport:
     """Commit what changed since the last commit, each author's part on its own.
 
     All these commits come to be together, or none. A clean tree makes no commit, unless
     `even_if_clean` is set. Events that had to wait are committed first.
 
     Raises:
-        PendingError: git cannot take a commit now; the event is kept and committed later.
+        PendingError: git cannot take a commit now; where `keeps` is set, the event is kept and
+            committed later.
         RefusedError: something looks like a credential; nothing was committed.
     """
     refuse_named(event.author, event.subject, event.body)
@@ -73,6 +76,8 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
                 vault.journal.drop_pending(number)
             report = _commit_one(vault, event, even_if_clean or bool(made))
         except PendingError as error:
+            if not keeps:
+                raise
             vault.journal.add_pending(as_named(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
