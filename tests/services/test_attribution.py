@@ -193,6 +193,27 @@ def test_a_line_that_somebody_moved_is_still_of_whoever_said_it(
     assert {step.who for step in grounds["notes/c.md"]} == {"Maren Person"}
 
 
+@pytest.mark.parametrize("by", ["checkpoint", "plain git"])
+def test_an_agents_note_that_somebody_moved_before_a_commit_is_still_the_agents(
+    make_vault: Make, opened: Open, by: str
+) -> None:
+    root = make_vault({"notes/old.md": "# Old\n"})
+    path = remember(opened(root, agent="claude"), Memory("Ring the bell.", title="Bell")).path
+    (root / "notes/ship").mkdir()
+    (root / path).rename(root / "notes/ship/bell.md")
+    if by == "checkpoint":
+        save_checkpoint(opened(root), "all")
+        assert set(_authors(root, "notes/ship/bell.md").values()) == {"claude"}
+    else:
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", "vault backup")
+    vault = opened(root)
+    sync_vault(vault)
+
+    assert {line.who for line in blame_note(vault, "notes/ship/bell.md").lines} == {"claude"}
+    assert not vault.journal.agents_paths()
+
+
 def test_what_cannot_be_noted_at_once_is_noted_later(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
     path = remember(opened(root, agent="claude"), Memory("Ring the bell.", title="Bell")).path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vaultmem.storage.state import StateDatabase
@@ -80,14 +80,25 @@ class Journal:
         )
         return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
 
+    def find_moved(self, blob: str) -> list[tuple[str, Author]]:
+        """Return which agents wrote these bytes to paths where no file is now; the last first."""
+        rows = self._state.query(
+            "SELECT path, agent, session, tool FROM journal WHERE blob = ? AND blob <> '' "
+            "AND agent <> '' AND path NOT IN (SELECT path FROM files) ORDER BY id DESC",
+            (blob,),
+        )
+        return [(path, Author(*who)) for path, *who in rows]
+
     def agents_paths(self) -> set[str]:
         """Return the paths to which agents wrote what no commit of ours has."""
         rows = self._state.query("SELECT DISTINCT path FROM journal WHERE agent <> ''")
         return {path for (path,) in rows}
 
-    def clear(self, paths: list[str]) -> None:
-        """Forget the writes to paths that are committed now."""
-        self._state.execute_many("DELETE FROM journal WHERE path = ?", ((p,) for p in paths))
+    def clear(self, blobs: Mapping[str, str]) -> None:
+        """Forget the writes to paths whose bytes (by blob id) are committed now, moved or not."""
+        moved = {old for blob in blobs.values() for old, _ in self.find_moved(blob)}
+        gone = ((path,) for path in {*blobs, *moved})
+        self._state.execute_many("DELETE FROM journal WHERE path = ?", gone)
 
     def add_pending(self, event: dict[str, Any]) -> None:
         """Keep an event whose commit has to wait."""

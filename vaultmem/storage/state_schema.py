@@ -44,6 +44,7 @@ CREATE TABLE journal (
     agent TEXT NOT NULL, session TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL, data BLOB
 );
 CREATE INDEX journal_path ON journal (path);
+CREATE INDEX journal_blob ON journal (blob);
 CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
 CREATE TABLE candidates (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE links (

@@ -109,7 +109,7 @@ def _promote(
         with moving_tree(vault, moves, contents):
             commits = vault.history.write_commits(drafts, head)
         with vault.leaving_to_next():
-            vault.journal.clear([each.path for each in taken])
+            vault.journal.clear({each.path: blob_id(each.promoted) for each in taken})
             sync_vault(vault)
     notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
     subjects = [draft.message.partition("\n")[0] for draft in drafts]

@@ -35,11 +35,10 @@ def attribute_commits(vault: Vault, commit: str, since: str) -> None:
 
 def _keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
     """Note which of these files (newest first) that commits brought have an agent's words."""
-    journalled = vault.journal.agents_paths()
     found: dict[str, list[Wrote]] = {}
     last: dict[str, str] = {}
-    for each in reversed(brought if journalled else ()):
-        if each.path in journalled and (wrote := _find_wrote(vault, each)):
+    for each in reversed(brought):
+        if wrote := _find_wrote(vault, each):
             found.setdefault(each.commit, []).append(wrote)
             last[each.path] = each.blob
     if not found:
@@ -53,13 +52,19 @@ def _keep_attribution(vault: Vault, brought: Sequence[Brought]) -> None:
 
 def _find_wrote(vault: Vault, each: Brought) -> Wrote | None:
     path = vault.history.prefix + each.path
-    if author := vault.journal.find_author(each.path, each.blob):
+    author = vault.journal.find_author(each.path, each.blob)
+    for _, moved in vault.journal.find_moved(each.blob)[:1] if author is None else ():
+        author = moved  # Somebody moved the file first.
+    if author is not None:
         return Wrote(path, "", *author) if author.agent else None
+    drafts = vault.journal.find_drafts(each.path)
+    if not drafts:
+        return None
     try:
         data = vault.history.objects.read(each.blob)[1] if each.blob else b""
     except NoteNotFoundError:
         return None
-    draft = choose_draft(vault.journal.find_drafts(each.path), data)
+    draft = choose_draft(drafts, data)
     if draft is None:
         return None
     matches = match_lines(_split(draft.data), _split(data))
@@ -75,4 +80,4 @@ def _forget_settled(vault: Vault, blobs: Mapping[str, str]) -> None:
     """Clear the journal of what is committed as it is on disk."""
     known = vault.manifest.files(list(blobs))
     now = {path: known[path].blob if path in known else REMOVED for path in blobs}
-    vault.journal.clear([path for path, blob in blobs.items() if now[path] == blob])
+    vault.journal.clear({path: blob for path, blob in blobs.items() if now[path] == blob})

@@ -29,7 +29,7 @@ from vaultmem.storage.git.commit_draft import (
 )
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.locks import PATIENCE
-from vaultmem.storage.journal import Author
+from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.vault import Vault
 
 __all__ = ["CommitReport", "Event", "commit_earlier", "commit_event"]
@@ -159,7 +159,7 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
     # A database that proves to be damaged is made anew, and then learns of the commits from git.
     done = vault.leaving_to_next()
     with done, contextlib.suppress(DamagedError), vault.state.transaction():
-        vault.journal.clear(list(entries))
+        vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)
         if vault.state.get("head") == parent:

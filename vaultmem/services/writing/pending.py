@@ -97,7 +97,7 @@ def _compare(vault: Vault) -> Pending:
         elif entry.blob != blob:
             files[path] = (entry.mode, data)
     files |= dict.fromkeys(_find_removed(vault, gone))
-    authors = {path: _author_of(vault, path, file) for path, file in files.items()}
+    authors = {path: _author_of(vault, head, path, file) for path, file in files.items()}
     by_hand = {path: file for path, file in files.items() if file and authors[path] is None}
     drafts: dict[str, tuple[Author, File]] = {
         path: (draft.author, (file[0], draft.data))
@@ -177,5 +177,10 @@ def _is_gone(vault: Vault, path: str) -> bool:
         return False
 
 
-def _author_of(vault: Vault, path: str, file: File) -> Author | None:
-    return vault.journal.find_author(path, REMOVED if file is None else blob_id(file[1]))
+def _author_of(vault: Vault, head: HeadTree, path: str, file: File) -> Author | None:
+    """Return who wrote a file: its agent also where somebody moved it before a commit had it."""
+    blob = REMOVED if file is None else blob_id(file[1])
+    if written := vault.journal.find_author(path, blob):
+        return written
+    moved = (who for old, who in vault.journal.find_moved(blob) if not head.entries([old]))
+    return next(moved, None)
