@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import MakeVault
@@ -103,6 +103,21 @@ def test_a_quarantined_note_stays_so_whatever_becomes_of_its_properties(
     if how != "another state said twice":
         told = run(root, "status").splitlines()[0] + run(root, "doctor", code=1).splitlines()[0]
         assert told.count("in doubt") == 2
+
+
+def test_no_single_keystroke_lets_a_quarantined_note_out() -> None:
+    text = (
+        "---\ntitle: About\nstate: quarantined\ntags:\n  - a\npinned: true\n---\n\n# H\n\nText.\n"
+    )
+    out = []
+    for at in range(text.index("\n\n#")):
+        for typed in ("", *":\t\"'[{\n-#@`%|&*!\r x\ufeff"):
+            broken = text[:at] + typed + text[at + (not typed) :]
+            note = parse_note(PurePosixPath(NOTE), broken.encode())
+            if note.state == "active" or (note.pinned and note.problem):
+                out.append(broken)
+    # What is made a comment was made one on purpose, and is the person's to say.
+    assert [each for each in out if "#state" not in each and "#quarantined" not in each] == []
 
 
 def test_no_way_to_an_agent_shows_it(make_vault: MakeVault) -> None:
@@ -233,7 +248,7 @@ def test_an_example_of_a_conflict_in_a_code_block_is_text(make_vault: MakeVault)
 )
 def test_a_conflict_is_three_lines_in_their_order(text: str, line: int) -> None:
     assert find_conflict(text) == (f"conflict markers stand in it (line {line})" if line else "")
-    note = parse_note(Path(NOTE), text.encode())  # type: ignore[arg-type]
+    note = parse_note(PurePosixPath(NOTE), text.encode())
     assert (note.state == "unreadable") == bool(line)
 
 

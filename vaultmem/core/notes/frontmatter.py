@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import State
+from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.notes.properties import Property, read_plain_block
 
 MAX_BLOCK_BYTES = 64 * 1024
@@ -31,6 +31,7 @@ _LOST_BLOCK = re.compile(
     rf"{_STATE}",
     re.IGNORECASE,
 )
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _HEAD = 4_096
 _STATES = frozenset(state.value for state in State)
 
@@ -90,9 +91,17 @@ def replace_said_states(text: str, matter: Frontmatter, state: str) -> str:
 
 
 def _has_lost_block(text: str) -> bool:
+    """Tell whether lines of a text that has no block say a state, as those of a block do.
+
+    For one that hides the note a line anywhere is enough, unless it stands in fenced code.
+    """
     head = text[:_HEAD]
     if "state" not in head.lower():
         return False
+    for line in _STATE_LINE.finditer(head):
+        hides = line[1].lower() in HIDDEN_STATES
+        if hides and len(_FENCE.findall(head, 0, line.start())) % 2 == 0:
+            return True
     starts = [0, *(match.end() + 1 for match in _OPENING.finditer(head))]
     found = (_LOST_BLOCK.match(head, start) for start in starts)
     return any(match is not None and match[1].lower() in _STATES for match in found)

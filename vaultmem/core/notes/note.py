@@ -47,6 +47,9 @@ KNOWN_PROPERTIES = frozenset(
 
 _STATES = frozenset(state.value for state in State)
 
+_WORD, _LETTERS = re.compile(r"\w{4,}"), re.compile(r"\w")
+_MAX_STATE = 80
+
 #: From how alike (0 to 1) a word may be a state that somebody mistyped.
 _NEARLY = 0.8
 
@@ -128,7 +131,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     reader = PropertyReader(matter)
     tags = reader.texts("tags", "tag")
     extra = reader.unknown_text(KNOWN_PROPERTIES)
-    problem = find_conflict(text, fences) or matter.problem or _find_misspelt(reader.text("state"))
+    problem = find_conflict(text, fences) or matter.problem or _find_misspelt(reader, matter)
     state = reader.member("state", State, State.ACTIVE)
     return Note(
         path=path,
@@ -157,14 +160,20 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     )
 
 
-def _find_misspelt(state: str) -> str:
-    """Return what to say of a state that is nearly one that hides a note, "" of any other."""
-    name = state.lower()
-    if not name or name in _STATES:
+def _find_misspelt(reader: PropertyReader, matter: Frontmatter) -> str:
+    """Return what to say where properties may mean a state that hides the note, and do not."""
+    state = reader.text("state")
+    if state.lower() in _STATES:
         return ""
+    if not state:
+        names = [each.name for each in matter.properties if each.value == State.QUARANTINED]
+        return f'"{names[0]}: quarantined" stands in it, and no state' if names else ""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [hidden.value for hidden in HIDDEN_STATES], 1, _NEARLY)
+    hidden = [each.value for each in HIDDEN_STATES]
+    whole = "".join(_LETTERS.findall(state.lower()[:_MAX_STATE]))
+    words = (whole, *_WORD.findall(state.lower()[:_MAX_STATE]))
+    near = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]
     return f'its state is "{state[:40]}", which may mean {near[0]}' if near else ""
 
 
