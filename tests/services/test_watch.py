@@ -199,5 +199,5 @@ def test_a_watcher_outlives_damage_to_what_it_keeps(
     assert "New" in run_cli("recall", "quagga", cwd=root).out
     assert loop.settle(20)
     assert {each.text for each in told if each.what == "problem"} <= {
-        "the vault's state was damaged; the next sync builds it again"
+        "the vault's state was damaged and is built again; run the command again"
     }

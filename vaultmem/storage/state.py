@@ -218,7 +218,7 @@ def _find_inode(file: Path) -> int:
 
 
 def _damage() -> DamagedError:
-    return DamagedError("the vault's state was damaged; the next sync builds it again")
+    return DamagedError("the vault's state was damaged and is built again; run the command again")
 
 
 def _is_current(connection: sqlite3.Connection, path: Path) -> bool:

@@ -36,7 +36,7 @@ class DamagedFileError(DamagedError):
     """A file that is not what was written: cut short, changed, or of another version."""
 
     def __init__(self) -> None:
-        super().__init__("a file of the index was damaged; the next sync builds it again")
+        super().__init__("the index was damaged and is built again; run the command again")
 
 
 class ArrayFile:
@@ -49,8 +49,9 @@ class ArrayFile:
             DamagedFileError: they are not those of a whole file of this version.
         """
         self._data = data
-        self._opened = self._mark()
-        self._size = self._opened[0] - _TAIL.size
+        #: Size and time (ns) of the file when it was opened.
+        self.mark = self._find_mark()
+        self._size = self.mark[0] - _TAIL.size
         try:
             place, self._crc, magic = _TAIL.unpack(self._read(self._size, _TAIL.size))
             if magic != _MAGIC:
@@ -84,7 +85,7 @@ class ArrayFile:
         finalize(found, os.close, descriptor)
         return found
 
-    def _mark(self) -> tuple[int, int]:
+    def _find_mark(self) -> tuple[int, int]:
         """Return the file's size and the time of its last change (ns)."""
         if isinstance(self._data, bytes):
             return len(self._data), 0
@@ -93,7 +94,7 @@ class ArrayFile:
 
     def is_as_opened(self) -> bool:
         """Tell whether nobody wrote to the file since; it may have been removed or replaced."""
-        return self._mark() == self._opened
+        return self._find_mark() == self.mark
 
     def is_whole(self) -> bool:
         """Tell whether each byte is as it was written."""
@@ -132,7 +133,7 @@ class ArrayFile:
         return memoryview(data).cast(_CODES[kind])
 
     def _read(self, offset: int, size: int) -> bytes:
-        if not 0 <= offset <= offset + size <= self._opened[0]:
+        if not 0 <= offset <= offset + size <= self.mark[0]:
             raise DamagedFileError
         if isinstance(self._data, bytes):
             data = self._data[offset : offset + size]

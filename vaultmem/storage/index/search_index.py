@@ -165,7 +165,9 @@ class SearchIndex:
         """Open a segment, which has to be one of those that are written in bulk."""
         try:
             found = SegmentArrays.open(self._folder / name)
-            if not OWN_ARRAYS.issubset(found.file.names()):
+            written = dict(zip(listed.files, listed.marks, strict=False))
+            is_ours = OWN_ARRAYS.issubset(found.file.names())
+            if not is_ours or written.get(name, found.file.mark) != found.file.mark:
                 raise DamagedFileError
         except DamagedFileError:
             self._damaged = listed
@@ -250,7 +252,7 @@ class SearchIndex:
 
 
 def _damage() -> DamagedError:
-    return DamagedError("the index was damaged; the next sync builds it again")
+    return DamagedError("the index was damaged and is built again; run the command again")
 
 
 @contextlib.contextmanager

@@ -18,10 +18,15 @@ _NAME = "segments.json"
 
 
 class SegmentList(NamedTuple):
-    """The files of a generation's segments."""
+    """The files of a generation's segments.
+
+    `marks` are their sizes and times (ns) as they were written; there are none where only Whoosh's
+    table of contents says which files there are.
+    """
 
     generation: int
     files: tuple[str, ...]
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 def read_list(folder: Path, index_format: str) -> SegmentList | None:
@@ -32,15 +37,17 @@ def read_list(folder: Path, index_format: str) -> SegmentList | None:
         known = json.loads((folder / _NAME).read_bytes())
         if known["generation"] == newest and known["index"] == _describe(folder, newest):
             is_ours = known["index"][0] == index_format
-            return SegmentList(newest, tuple(known["files"])) if is_ours else None
+            marks = tuple((int(size), int(time)) for size, time in known["marks"])
+            return SegmentList(newest, tuple(known["files"]), marks) if is_ours else None
     return None
 
 
 def write_list(folder: Path, index_format: str, listed: SegmentList) -> None:
-    """Write down what a table of contents lists."""
+    """Write down what a table of contents lists, and how its files are."""
     described = _describe(folder, listed.generation)
     if described[0] == index_format:
-        text = json.dumps({**listed._asdict(), "index": described})
+        marks = [_mark_file(folder / name) for name in listed.files]
+        text = json.dumps({**listed._asdict(), "marks": marks, "index": described})
         write_atomically(folder / _NAME, text.encode(), durable=False)
 
 
@@ -50,14 +57,14 @@ def describe_files(folder: Path, listed: SegmentList) -> str:
     Raises:
         FileNotFoundError: one is lost.
     """
-    marks = [f"{name} {_mark_file(folder / name)}" for name in sorted(listed.files)]
+    marks = ["{} {} {}".format(name, *_mark_file(folder / name)) for name in sorted(listed.files)]
     return f"{listed.generation}:{','.join(marks)}"
 
 
-def _mark_file(file: Path) -> str:
+def _mark_file(file: Path) -> tuple[int, int]:
     """Return a file's size and the time of its last change (ns)."""
     status = os.stat(file)
-    return f"{status.st_size} {status.st_mtime_ns}"
+    return status.st_size, status.st_mtime_ns
 
 
 def folder_time(folder: Path) -> int:
