@@ -22,6 +22,7 @@ import os
 import pkgutil
 import queue
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -83,7 +84,7 @@ def do_task(site: Site, event: Any, task: dict[str, Any]) -> Iterator[dict[str, 
         done = site.run(event, fault, at)
         hits = site.plan.hits
         row = {"fault": fault.name, "at": at, "told": done.told, "hit": hits > 0}
-        found = judge(event, done, site.come_next(event), absent, whole)
+        found = judge(event, done, site.come_next(event, at % 4 == 0), absent, whole)
         if fault is not KILLED and hits:
             found["troubles"] |= judge_words(done, found["sides"])
             row |= {"code": done.code, "err": done.err[:600]}
@@ -127,9 +128,9 @@ def import_everything() -> None:
 
 
 def run_campaign(
-    events: list[str], kills: int, faults: int, jobs: int, seed: int, tell: bool = False
-) -> list[dict[str, Any]]:
-    """Run it, and return a row for each run."""
+    events: list[str], kills: int, faults: int, jobs: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Run it, and yield a row for each run."""
     place = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="vaultmem-kills-", dir=place) as name:
         folder = Path(name)
@@ -143,7 +144,7 @@ def run_campaign(
         ]
         workers = [Worker(folder / f"job{n}", library) for n in range(jobs)]
         try:
-            return list(collect(workers, tasks, tell))
+            yield from collect(workers, tasks)
         finally:
             for worker in workers:
                 worker.end()
@@ -185,15 +186,13 @@ class Worker:
         self.process.stdout.close()
 
 
-def collect(
-    workers: list[Worker], tasks: list[dict[str, Any]], tell: bool
-) -> Iterator[dict[str, Any]]:
+def collect(workers: list[Worker], tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Give each job that has nothing to do the next task, and return all rows that come."""
     waiting = queue.SimpleQueue()
     rows = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
-    threads = [threading.Thread(target=w.serve, args=(waiting, rows)) for w in workers]
+    threads = [threading.Thread(target=w.serve, args=(waiting, rows), daemon=True) for w in workers]
     for thread in threads:
         thread.start()
     ended = 0
@@ -202,8 +201,6 @@ def collect(
         if row is None:
             ended += 1
             continue
-        if tell and (row.get("troubles") or "failed" in row):
-            print(json.dumps(row), file=sys.stderr, flush=True)
         yield row
 
 
@@ -228,17 +225,30 @@ def main() -> int:
         print("\n".join(EVENTS))
         return 0
     events = [name.strip() for name in given.events.split(",") if name.strip()] or list(EVENTS)
-    started, used = time.monotonic(), os.times()
-    rows = run_campaign(events, given.kills, given.faults, given.jobs, given.seed, tell=True)
-    if given.json:
-        Path(given.json).write_text(json.dumps(rows, indent=1))
-    for kind, number in (("kills", given.kills), ("faults", given.faults)):
-        if number:
-            print(f"\n{tabulate(rows, kind)}")
-    now = os.times()
-    cpu = now.children_user + now.children_system - used.children_user - used.children_system
-    print(f"\n{time.monotonic() - started:.0f} s, {cpu:.0f} s of CPU")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    started, rows = time.monotonic(), []
+    try:
+        for row in run_campaign(events, given.kills, given.faults, given.jobs, given.seed):
+            rows.append(row)
+            keep_row(row, given.json)
+    finally:
+        for kind, number in (("kills", given.kills), ("faults", given.faults)):
+            if number:
+                print(f"\n{tabulate(rows, kind)}")
+        used = os.times()
+        cpu = used.children_user + used.children_system
+        print(f"\n{time.monotonic() - started:.0f} s, {cpu:.0f} s of CPU", flush=True)
     return int(any(row.get("troubles") or "failed" in row for row in rows))
+
+
+def keep_row(row: dict[str, Any], file: str) -> None:
+    """Tell of trouble at once, and add the row to the file, a line each."""
+    line = json.dumps(row)
+    if row.get("troubles") or "failed" in row:
+        print(line, file=sys.stderr, flush=True)
+    if file:
+        with open(file, "a") as rows:
+            rows.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,11 @@ def be_command(event: Any, root: Path) -> None:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def give_next(root: Path, first: Any) -> list[tuple[int, str]]:
-    """Run the commands that come next, each as if in a process of its own."""
+def give_next(root: Path, first: Any, is_thorough: bool) -> list[tuple[int, str]]:
+    """Run the commands that come next, each as if in a process of its own.
+
+    A thorough look compares the index with one that is made from nothing.
+    """
     from vaultmem.cli import opening
     from vaultmem.cli.app import build_commands
 
@@ -69,7 +73,31 @@ def give_next(root: Path, first: Any) -> list[tuple[int, str]]:
         if words[0] == "recall" and code == 0 and "notes/crane.md" not in out.getvalue():
             code, _ = 99, err.write("recall does not find what is there")
         done.append((code, err.getvalue()))
+    if is_thorough and (told := compare_index(root)):
+        done.append((99, told))
     return done
+
+
+def compare_index(root: Path) -> str:
+    """Return in what the index answers otherwise than a fresh one, empty if in nothing."""
+    from vaultmem.core.finding.query import parse_query
+    from vaultmem.environment import open_named_vault
+    from vaultmem.services.finding.recall import recall
+    from vaultmem.services.reading.sync import sync_vault
+
+    def ask() -> list[list[tuple[str, str, float]]]:
+        vault = open_named_vault(root)
+        sync_vault(vault)
+        words = ("crane", "berth ship", "refund coffee", "visitor", "pier", "bollard harbour")
+        asked = [recall(vault, parse_query(each, limit=50)) for each in words]
+        vault.close()
+        return [[(h.record.path, h.section.heading, round(h.score, 4)) for h in a] for a in asked]
+
+    held = ask()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        fresh = ask()
+    return "" if held == fresh else f"the index is not what a fresh one is: {held} {fresh}"
 
 
 def in_child(do: Any) -> tuple[int, str]:

@@ -134,15 +134,14 @@ class Site:
 
         return os.path.exists(socket_path(str(self.root), find_user_folder("state", os.environ)))
 
-    def come_next(self, event: Any) -> State:
+    def come_next(self, event: Any, is_thorough: bool = True) -> State:
         """Give the next commands, and look at what there is then."""
-        code, told = in_child(lambda: give_next(self.root, event.first))
+        words = (*event.first, *NEXT, ("the index",))
+        code, told = in_child(lambda: give_next(self.root, event.first, is_thorough))
         hand = [] if code == 0 else [f"a child ended with {code}: {told}"]
-        for words, (code, err) in zip(
-            (*event.first, *NEXT), json.loads(told or "[]"), strict=False
-        ):
-            if code != 0 or "Traceback" in err:
-                hand.append(f"{words[0]}: {code} {err.strip()}")
+        for word, (ended, err) in zip(words, json.loads(told) if not code else [], strict=False):
+            if ended != 0 or "Traceback" in err:
+                hand.append(f"{word[0]}: {ended} {err.strip()}")
         return State(*self.look(), [*hand, *self.find_leftovers()])
 
     def find_leftovers(self) -> list[str]:

@@ -230,14 +230,6 @@ def run_campaign(folder: Path, kills: int, seed: int) -> Campaign:
     return campaign
 
 
-def test_four_kills_leave_all_or_nothing_and_each_author_their_own_commits(
-    home: Path, tmp_path: Path
-) -> None:
-    campaign = run_campaign(tmp_path, kills=4, seed=20261121)
-
-    assert sum(campaign.killed.values()) == 4
-
-
 @pytest.mark.long
 def test_two_hundred_kills_leave_all_or_nothing_and_each_author_their_own_commits(
     home: Path, tmp_path: Path
