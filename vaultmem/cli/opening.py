@@ -126,7 +126,7 @@ def run(command: Callable[[], object]) -> int:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     if not code:
         _tell_behind()
-    return _flush() or code
+    return _flush(code)
 
 
 def _tell_written() -> str:
@@ -144,19 +144,20 @@ def _tell_behind() -> None:
         warn(f"it is written, but the index is behind: {fault}; the next command catches up")
 
 
-def _flush() -> int:
-    """Print what is left to be printed; return 1 if it could not be."""
+def _flush(code: int) -> int:
+    """Print what is left to be printed; return the exit code, 1 if it could not be."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except OSError as error:
-        with contextlib.suppress(OSError):  # Else Python tries again at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        warn(f"error: it is done, but cannot be printed: {name_failure(error)}")
-        return 1
-    return 0
+        with contextlib.suppress(OSError, AttributeError):  # Else Python tries again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+        if not code:
+            warn(f"error: it is done, but cannot be printed: {name_failure(error)}")
+        return code or 1
+    return code
 
 
 def end_process(code: int) -> NoReturn:

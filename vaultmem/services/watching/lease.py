@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import vaultmem
 from vaultmem.core.json_values import as_named
-from vaultmem.errors import VaultError
+from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.sync import mark_in_sync, sync_vault
 from vaultmem.storage.atomic import write_atomically
@@ -45,7 +45,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
     held = contextlib.ExitStack()
     try:
         held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
-    except VaultError:
+    except BusyError:
         other = find_watcher(vault)
         who = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"
         raise VaultError(
