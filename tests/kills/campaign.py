@@ -36,11 +36,14 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from judge import judge, judge_words, tabulate  # noqa: E402
+from judge import judge, judge_words, read_answer, tabulate  # noqa: E402
 from place import Site  # noqa: E402
 from plan import FAULTS, KILLED, Fault, Plan, build_library  # noqa: E402
 
 MEMORY = Path("/dev/shm")
+
+#: Runs of an event that one job does, one after the other, with what it has prepared.
+RUNS = 60
 
 
 def work(folder: Path) -> None:
@@ -84,9 +87,11 @@ def do_task(site: Site, event: Any, task: dict[str, Any]) -> Iterator[dict[str, 
         done = site.run(event, fault, at)
         hits = site.plan.hits
         row = {"fault": fault.name, "at": at, "told": done.told, "hit": hits > 0}
+        if event.given and fault is not KILLED:
+            done = read_answer(done)
         found = judge(event, done, site.come_next(event, at % 4 == 0), absent, whole)
         if fault is not KILLED and hits:
-            found["troubles"] |= judge_words(done, found["sides"])
+            found["troubles"] |= judge_words(event, done, found["sides"])
             row |= {"code": done.code, "err": done.err[:600]}
         yield {**row, **found}
 
@@ -135,13 +140,13 @@ def run_campaign(
     with tempfile.TemporaryDirectory(prefix="vaultmem-kills-", dir=place) as name:
         folder = Path(name)
         library = build_library(folder)
-        parts = 1 if len(events) >= jobs * 4 or jobs == 1 else jobs
         share = [divide(n, len(events)) for n in (kills, faults)]
-        tasks = [
-            {"event": event, "kills": k, "faults": f, "part": part, "parts": parts, "seed": seed}
-            for event, k, f in zip(events, *share, strict=True)
-            for part in range(parts)
-        ]
+        tasks = []
+        for event, k, f in zip(events, *share, strict=True):
+            parts = max(1, (k + f) // RUNS)
+            task = {"event": event, "kills": k, "faults": f, "parts": parts, "seed": seed}
+            tasks += [{**task, "part": part} for part in range(parts)]
+        tasks.sort(key=lambda task: not task["event"].startswith("watch"))  # They take longest.
         workers = [Worker(folder / f"job{n}", library) for n in range(jobs)]
         try:
             yield from collect(workers, tasks)

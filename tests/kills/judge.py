@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections import Counter
 from typing import Any, NamedTuple
@@ -51,8 +53,9 @@ def judge(event: Any, ended: Ended, state: State, absent: State, whole: State) -
     known = [*absent.authors, *whole.authors]
     if others := [row for row in state.authors if row not in known]:
         troubles.setdefault("half", []).append(f"committed by somebody else: {others}")
-    told = ended.code < 0 and ended.out and re.search(event.acknowledged or ".", ended.out)
-    acknowledged = ended.code == 0 or told
+    told = bool(ended.out) and re.search(event.acknowledged or ".", ended.out) is not None
+    is_server = event.saves is not None  # Which ends well whatever it met.
+    acknowledged = told if is_server else ended.code == 0 or (ended.code < 0 and told)
     if acknowledged and sides - {"whole"}:
         troubles.setdefault("lost", []).append(f"it said: {ended.out[:200]}")
     if state.hand:
@@ -66,12 +69,27 @@ def is_between(now: str | None, before: str | None, after: str | None) -> bool:
     return lines[1] & lines[2] <= lines[0] <= lines[1] | lines[2]
 
 
-def judge_words(ended: Ended, sides: list[str]) -> dict[str, list[str]]:
+def read_answer(ended: Ended) -> Ended:
+    """Return what a server answered to a tool's call as how a command would have ended."""
+    for line in ended.out.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            row = json.loads(line)
+            if row["id"] == 2:
+                result = row["result"]
+                told = f"vaultmem: error: {result['content'][0]['text']}\n"
+                failed = bool(result.get("isError"))
+                return ended._replace(code=int(failed), err=told if failed else ended.err)
+    return ended
+
+
+def judge_words(event: Any, ended: Ended, sides: list[str]) -> dict[str, list[str]]:
     """Say what is wrong with how a command that met a fault ended, and with what it said."""
     troubles: dict[str, list[str]] = {}
+    if event.saves is not None:  # A watcher says it on its own lines, and goes on.
+        return {"traceback": [ended.err[-1500:]]} if "Traceback" in ended.err else {}
     if "Traceback" in ended.err or ended.code < 0 or ended.code == 120:
         troubles["traceback"] = [ended.err[-1500:]]
-    elif ended.code and not re.search(r"^vaultmem: error: \S.*\S", ended.err, re.M):
+    elif ended.code and not (re.search(r"^vaultmem: error: \S.*\S", ended.err, re.M) or ended.out):
         troubles["empty"] = [f"{ended.code} {ended.err!r}"]
     elif ended.code and sides in (["whole"], ["absent"]):
         err = re.sub(r"(nothing|no \w+) (?:is|was) \w+", "nothing", ended.err)

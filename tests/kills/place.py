@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,44 +70,42 @@ class Site:
                 shutil.copytree(self.folder / f"{name}.kept", self.folder / name, symlinks=True)
 
     def run(self, event: Any, fault: Fault, at: int) -> Ended:
-        """Do the event, with what is to happen at its n-th call."""
+        """Do the event, with what is to happen at its n-th call; a server's output is a pipe."""
         plan, out = self.plan, self.folder / "out"
+        out.write_bytes(b"")
         reading, writing = os.pipe()
         asking, given = os.pipe()
+        hearing, telling = os.pipe() if event.given else (-1, os.open(out, os.O_WRONLY))
         plan.count, plan.at, plan.hits, plan.told = 0, at, 0, b""
         plan.error, plan.stays, plan.kinds = fault.error, fault.stays, fault.kinds
         child = os.fork()
         if child == 0:
             os.setpgid(0, 0)
             os.close(given)
-            os.dup2(asking, 0)
-            os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
-            os.dup2(writing, 2)
+            for number, stream in enumerate((asking, telling, writing)):
+                os.dup2(stream, number)
             plan.group = os.getpid()
             plan.what = fault.what
             be_command(event, self.root)
-        os.close(writing)
-        os.close(asking)
+        for stream in (writing, asking, telling):
+            os.close(stream)
         with contextlib.suppress(BrokenPipeError):
             os.write(given, event.given.encode())
         if not event.given:
             os.close(given)
-        code = self.attend(event, child, out, given)
+        code = self.attend(event, child, lambda: read_more(hearing, out))
         plan.what = OFF
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
-        os.set_blocking(reading, False)
-        err = b""
-        with contextlib.suppress(BlockingIOError):  # Who is killed with it may not be gone yet.
-            while block := os.read(reading, 65_536):
-                err += block
-        os.close(reading)
+        said, err = read_more(hearing, out), read_all(reading)
+        for stream in (reading, *((given, hearing) if event.given else ())):
+            os.close(stream)
         told = plan.told.decode(errors="replace").replace(str(self.folder), "")
-        return Ended(code, out.read_text(), err.decode(errors="replace"), plan.count, told)
+        return Ended(code, said, err, plan.count, told)
 
-    def attend(self, event: Any, child: int, out: Path, given: int) -> int:
+    def attend(self, event: Any, child: int, read: Callable[[], str]) -> int:
         """Wait until the process ends; a server is ended once it has done what was asked."""
-        started, patience = time.monotonic(), 30.0
+        started, patience = time.monotonic(), 60.0
         saved = event.saves is None
         ends = not event.given and saved
         pid = os.pidfd_open(child)
@@ -114,18 +113,12 @@ class Site:
             if not saved and self.is_watching():
                 event.saves(self.root)
                 saved = True
-            told = out.read_text() if saved and not ends else ""
-            late = time.monotonic() - started > (patience if ends else 8.0)
+            told = read() if saved and not ends else ""
+            late = time.monotonic() - started > (patience if ends else 20.0)
             if late or (told and re.search(event.acknowledged, told)):
-                if event.given:
-                    with contextlib.suppress(OSError):
-                        os.close(given)
                 os.kill(child, signal.SIGTERM if not ends else signal.SIGKILL)
-                ends, started, patience = True, time.monotonic(), 10.0
+                ends, started, patience = True, time.monotonic(), 20.0
         os.close(pid)
-        if event.given:
-            with contextlib.suppress(OSError):
-                os.close(given)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def is_watching(self) -> bool:
@@ -187,6 +180,24 @@ class Site:
         )
         parts = re.split(r"^diff --git .*$", patch, flags=re.M)[1:]
         return {f"{name}:{p}": plain(t) for p, t in zip(paths, parts, strict=True)}
+
+
+def read_more(stream: int, out: Path) -> str:
+    """Add what came through a pipe, if it is one, to a file; return all that is there."""
+    if stream >= 0 and (text := read_all(stream)):
+        with open(out, "a") as file:
+            file.write(text)
+    return out.read_text()
+
+
+def read_all(stream: int) -> str:
+    """Return what is in a pipe; who is killed with the other end may not be gone yet."""
+    os.set_blocking(stream, False)
+    found = b""
+    with contextlib.suppress(BlockingIOError):
+        while block := os.read(stream, 65_536):
+            found += block
+    return found.decode(errors="replace")
 
 
 def plain(text: str) -> str:
