@@ -128,7 +128,12 @@ EVENTS: dict[str, Event] = {
         ["watch"], some, agent="", once=False, saves=save, acknowledged=r"(?s)indexed.*indexed"
     ),
     "watch a state": Event(
-        ["watch"], candidates, agent="", once=False, saves=save_state, acknowledged="committed"
+        ["watch"],
+        candidates,
+        agent="",
+        once=False,
+        saves=save_state,
+        acknowledged="committed .* promote",
     ),
     "mcp remember": Event(
         ["mcp", "--agent", "claude"],

@@ -37,6 +37,8 @@ def judge(event: Any, ended: Ended, state: State, absent: State, whole: State) -
     """Say whether all of the event is there or none, and what is wrong: by name of the trouble."""
     troubles: dict[str, list[str]] = {}
     sides, paths = set(), {*state.files, *absent.files, *whole.files}
+    if event.saves is not None:
+        paths.discard("CONTEXT.md")  # A watcher renders it later, and again.
     for path in sorted(paths):
         now, before, after = (each.files.get(path) for each in (state, absent, whole))
         if before == after:

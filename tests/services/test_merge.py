@@ -27,6 +27,7 @@ from support import git, write_notes
 from vaultmem.core.blob import blob_id
 from vaultmem.errors import (
     ConflictError,
+    FaultError,
     MergeConflictError,
     NoteNotFoundError,
     PendingError,
@@ -561,6 +562,20 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
 
     assert _everything(root) == before
     assert is_clean(root)
+    assert merge_branch(vault, "side").commit
+
+
+def test_a_git_that_dies_says_so_and_that_nothing_was_merged(root: Path, opened: Open) -> None:
+    vault, before = opened(root), _everything(root)
+    sync_vault(vault)
+    vault.history.objects.read("HEAD")
+    vault.history.objects._process.proc.kill()
+    vault.history.objects._process.proc.wait()
+
+    with pytest.raises(FaultError, match="nothing was merged: git cat-file ended early"):
+        merge_branch(vault, "side")
+
+    assert _everything(root) == before
     assert merge_branch(vault, "side").commit
 
 
