@@ -115,7 +115,7 @@ def test_query_syntax_is_read_as_words(text: str, terms: tuple[str, ...] | None)
 def test_filter_lets_all_but_hidden_states_through() -> None:
     nothing = NoteFilter()
     admitted = {s for s in State if nothing.admits("decision", s, (), "", False)}
-    assert admitted == {State.ACTIVE, State.CANDIDATE, State.STALE}
+    assert admitted == {State.ACTIVE, State.CANDIDATE, State.STALE, State.UNREADABLE}
     anything = NoteFilter(any_state=True)
     assert all(anything.admits("decision", s, (), "", False) for s in State)
     archived = NoteFilter(states=frozenset({State.ARCHIVED}))

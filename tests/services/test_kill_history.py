@@ -206,6 +206,8 @@ class Campaign:
             "lock.next",
             "index.lock",
             "index.lock.next",
+            "git-locks.lock",
+            "git-locks.lock.next",
             "state",
             "state.lock",
             "state.lock.next",

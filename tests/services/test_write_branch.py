@@ -336,3 +336,19 @@ def test_a_promotion_that_git_did_not_take_puts_nothing_on_record(
 
     assert vault.trust.notes() == {}
     assert read_at(root, "side:notes/p.md") == policy.encode()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_write_on_a_branch_may_be_the_first_of_all(
+    root: Path, opened: Open, is_damaged: bool
+) -> None:
+    vault = opened(root, ref="side")
+    if is_damaged:
+        look_at(vault, "refs/heads/side")
+        for file in (vault.state_folder / "index").iterdir():
+            file.write_bytes(b"")
+        vault = opened(root, ref="side")
+
+    remember(vault, Memory("The fox is red."))
+
+    assert b"The fox is red." in read_at(root, "side:notes/inbox/the-fox-is-red.md")

@@ -10,7 +10,8 @@ from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.reading.indexing import Batch, Progress
+from vaultmem.services.reading.behind import sync_to_read
+from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.views import Source, View
@@ -32,7 +33,8 @@ def look_at(
     """Return the vault as it is at `at`, else at its own ref, else in the folder.
 
     `at` is a branch, tag, commit or date, always as committed. `include` names refs that are
-    looked at together with it. What was never seen before is indexed; the vault must be in sync.
+    looked at together with it. What was never seen before is indexed, and an index that is not
+    there, or damaged, is made first.
 
     Raises:
         NoteNotFoundError: a ref does not exist.
@@ -42,6 +44,8 @@ def look_at(
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
     if distinct == [None]:
         return vault
+    if is_index_behind(vault):
+        sync_to_read(vault)
     config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
     sources = [
         _work_tree(vault) if t is None else _look_at_commit(vault, t, progress) for t in distinct
