@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import CONFIG_NAME, Config, read_config
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
+from vaultmem.errors import NoVaultError, VaultError, name_failure
+from vaultmem.storage.atomic import claim_private_folder
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -90,7 +91,7 @@ class Vault:
         self.root = root
         self.config = config
         key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-        self.state_folder = _private_folder(folders.state / "vaults" / key)
+        self.state_folder = claim_private_folder(folders.state / "vaults" / key)
         self.author = author
         self.ref = ref
         self.now = now
@@ -310,23 +311,3 @@ def _find_root(path: str | Path | None) -> Path:
     raise NoVaultError(
         f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
     )
-
-
-def _private_folder(folder: Path) -> Path:
-    """Make a folder that only its user can enter, and make sure that it is that.
-
-    Raises:
-        VaultError: it is somebody else's, or a link.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if os.name == "posix" and (folder.is_symlink() or status.st_uid != os.geteuid()):
-            raise VaultError(f"{folder}: not your own folder; remove it")
-        if os.name == "posix" and status.st_mode & 0o077:
-            folder.chmod(0o700)
-    except OSError as error:
-        raise FaultError(
-            f"{folder}: the state folder cannot be made ({error.strerror}); set XDG_STATE_HOME"
-        ) from error
-    return folder

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from vaultmem.errors import FaultError, VaultError
+
 #: The name of a file that is being written; what a kill leaves behind is known by it.
 TEMPORARY = ".vaultmem-{}.tmp"
 
@@ -81,6 +83,26 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in missing:
         sync_folder(each.parent)
+
+
+def claim_private_folder(folder: Path) -> Path:
+    """Make a folder that only its user can enter, and make sure that it is that.
+
+    Raises:
+        VaultError: it is somebody else's, or a link.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if os.name == "posix" and (folder.is_symlink() or status.st_uid != os.geteuid()):
+            raise VaultError(f"{folder}: not your own folder; remove it")
+        if os.name == "posix" and status.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise FaultError(
+            f"{folder}: the state folder cannot be made ({error.strerror}); set XDG_STATE_HOME"
+        ) from error
+    return folder
 
 
 def copy_attributes(source: Path, target: Path) -> None:
