@@ -58,7 +58,7 @@ def test_context_is_what_pack_prints_at_the_same_moment(
     again = run_cli("context", cwd=root)
     assert again.code == 1
     assert again.out.splitlines()[:2] == ["same     CONTEXT.md", "same     notes/TIDE.md"]
-    assert "problem  ~/code/AGENTS.md: it has no line" in again.out
+    assert "error: ~/code/AGENTS.md was not written: it has no line" in again.err
     assert kept.read_text() == "no markers\n"
 
     write_notes(root, {"MEMORY.md": "# Memory\n\nThe ferry leaves at one.\n"})

@@ -11,7 +11,7 @@ from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_behind, say_painted
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
@@ -45,7 +45,7 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     else:
         for each in rendered:
             if each.problem:
-                say_painted("problem  ", "red", f"{each.path}: {each.problem}")
+                warn(f"error: {each.path} was not written: {each.problem}")
             else:
                 say(f"{'wrote    ' if each.changed else 'same     '}{one_line(each.path)}")
     if any(each.problem for each in rendered):
