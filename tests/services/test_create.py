@@ -9,6 +9,7 @@ from support import git, hash_tree, write_notes
 
 from vaultmem.errors import VaultError
 from vaultmem.services.notes.create import create_vault
+from vaultmem.vault import open_vault
 
 TEMPLATE_FILES = {
     ".gitignore",
@@ -35,6 +36,22 @@ def test_an_empty_folder_becomes_a_repository_with_one_commit(home: Path, tmp_pa
     assert set(git(root, "ls-files").splitlines()) == TEMPLATE_FILES
     assert git(root, "symbolic-ref", "--short", "HEAD") == "main"
     assert git(root, "remote") == ""
+
+
+def test_an_init_whose_git_was_killed_before_its_head_is_made_to_its_end(
+    home: Path, tmp_path: Path
+) -> None:
+    write_notes(tmp_path / "v", {"notes/a.md": "mine\n"})
+    vault = open_vault(tmp_path / "v")
+    (vault.state_folder / "new-repository").touch()
+    write_notes(tmp_path / "v", {".git/HEAD.lock": "ref: refs/heads/main\n"})
+    (tmp_path / "v/.git/refs/heads").mkdir(parents=True)
+
+    created = create_vault(tmp_path / "v")
+
+    assert created.new_repository
+    assert git(tmp_path / "v", "status", "--porcelain") == ""
+    assert "notes/a.md" in git(tmp_path / "v", "ls-files")
 
 
 def test_a_second_init_changes_nothing(home: Path, tmp_path: Path) -> None:

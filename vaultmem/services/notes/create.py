@@ -54,14 +54,15 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     vault = open_vault(folder, **settings)
     begun = vault.state_folder / _BEGUN
-    new_repository = begun.exists() or find_git_folder(vault.root) is None
+    is_resumed = begun.exists()
+    new_repository = is_resumed or find_git_folder(vault.root) is None
     from vaultmem.storage.git.setup import install_driver
     from vaultmem.storage.git.vault_history import init_repository
 
     with vault.lock():
         if new_repository:
             begun.touch()
-            init_repository(vault.root)
+            init_repository(vault.root, is_resumed)
         had_ignore = (vault.root / ".gitignore").exists()
         added = _add_missing(vault)
         excluded = tuple(_add_excludes(vault)) if had_ignore else ()

@@ -263,10 +263,12 @@ class History:
         return CommitWriter(self.git, self.objects, self.prefix, self._scratch)
 
 
-def init_repository(root: Path) -> None:
-    """Make an empty repository in a folder."""
+def init_repository(root: Path, is_resumed: bool = False) -> None:
+    """Make an empty repository in a folder, or make one to its end whose making was killed."""
     refuse_bare(root)
     _refuse_broken(root)
+    if is_resumed and find_git_folder(root) is None:
+        (root / ".git/HEAD.lock").unlink(missing_ok=True)
     make_repository(root)
 
 
