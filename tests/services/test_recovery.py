@@ -226,7 +226,9 @@ def test_what_a_killed_write_left_goes_with_the_next_command(root: Path, opened:
     temporary = root / "notes/.vaultmem-0123456789ab.tmp"
     old = root / f"notes/.vaultmem-0123456789ab-{blob}-0123456789abcdef-n0.md.old"
     new = root / f"notes/.vaultmem-1123456789ab-0123456789abcdef-{blob}-n0.md.old"
-    for file in (temporary, old, new):
+    (root / "transcripts").mkdir()
+    of_session = root / "transcripts" / temporary.name
+    for file in (temporary, old, new, of_session):
         file.write_text(NOTES[PATHS[0]])
     (root / "notes/.vaultmem-mine.txt").write_text("Not one of these.\n")
     vault = opened(root)
@@ -239,6 +241,7 @@ def test_what_a_killed_write_left_goes_with_the_next_command(root: Path, opened:
     sync_vault(vault)
 
     assert sorted(file.name for file in (root / "notes").glob(".*")) == [".vaultmem-mine.txt"]
+    assert not of_session.exists()
     assert fresh.exists()  # Another process may be writing it.
 
 

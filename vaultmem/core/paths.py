@@ -12,8 +12,11 @@ from vaultmem.errors import RefusedError
 #: Notes that are pinned by their name, in the order in which a pack shows them.
 PINNED_FILES = ("MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md")
 
+#: The folder of sessions' turns.
+TRANSCRIPTS = "transcripts"
+
 #: Folders at the vault's root whose files are never notes.
-NOT_NOTES = frozenset({"templates", "transcripts", "media"})
+NOT_NOTES = frozenset({"templates", TRANSCRIPTS, "media"})
 
 #: Files at the vault's root that vaultmem generates.
 GENERATED = frozenset({"CONTEXT.md"})

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from vaultmem.core.paths import TRANSCRIPTS
 from vaultmem.core.sessions.turns import (
     MAX_PART,
     Line,
@@ -25,8 +26,6 @@ from vaultmem.core.sessions.turns import (
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.files import create_file
-
-FOLDER = "transcripts"
 
 #: A line's bytes at most: each character six bytes as an escape, and its other fields.
 _MAX_LINE = MAX_PART * 6 + 4_096
@@ -64,7 +63,7 @@ class Transcripts:
             return
         if not self.exists(session):
             try:
-                create_file(self._root, PurePosixPath(FOLDER, f"{session}.jsonl"), data)
+                create_file(self._root, PurePosixPath(TRANSCRIPTS, f"{session}.jsonl"), data)
                 return
             except ConflictError:
                 pass
@@ -72,7 +71,7 @@ class Transcripts:
             self._write(session, data)
         except OSError as error:
             raise FaultError(
-                f"{FOLDER}/{session}.jsonl: could not be written: {error.strerror}"
+                f"{TRANSCRIPTS}/{session}.jsonl: could not be written: {error.strerror}"
             ) from error
         if self.size(session) > self._limit:
             self._shorten(session)
@@ -116,7 +115,7 @@ class Transcripts:
                 yield found
 
     def _file(self, session: str) -> Path:
-        return self._root / FOLDER / f"{session}.jsonl"
+        return self._root / TRANSCRIPTS / f"{session}.jsonl"
 
     def _open(self, session: str, flags: int) -> int:
         """Open a transcript; neither it nor its folder may be a link.
@@ -128,16 +127,16 @@ class Transcripts:
         file = self._file(session)
         try:
             if stat.S_ISLNK(file.parent.lstat().st_mode):
-                raise RefusedError(f"{FOLDER}: a link, not a folder of the vault; remove it")
+                raise RefusedError(f"{TRANSCRIPTS}: a link, not a folder of the vault; remove it")
             extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(file, flags | extra | getattr(os, "O_NONBLOCK", 0))
         except FileNotFoundError:
             raise NoteNotFoundError(f"{session}: it has no transcript") from None
         except OSError as error:
-            raise RefusedError(f"{FOLDER}/{file.name}: not used ({error.strerror})") from None
+            raise RefusedError(f"{TRANSCRIPTS}/{file.name}: not used ({error.strerror})") from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise RefusedError(f"{FOLDER}/{file.name}: it is not a regular file; remove it")
+            raise RefusedError(f"{TRANSCRIPTS}/{file.name}: it is not a regular file; remove it")
         return descriptor
 
     def _write(self, session: str, data: bytes) -> None:
@@ -164,7 +163,7 @@ class Transcripts:
                 write_atomically(file, itertools.chain([encode_dropped(dropped)], kept))
         except OSError as error:
             raise FaultError(
-                f"{FOLDER}/{file.name}: could not be shortened: {error.strerror}"
+                f"{TRANSCRIPTS}/{file.name}: could not be shortened: {error.strerror}"
             ) from error
 
     def _find_cut(self, session: str) -> tuple[Tally, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from vaultmem.core.paths import TRANSCRIPTS
 from vaultmem.errors import VaultError
 from vaultmem.storage.asides import clear_leftover, find_leftovers
 from vaultmem.storage.git.head import find_git_folder
@@ -24,9 +25,11 @@ def clear_leftovers(vault: Vault, scan: Scan) -> bool:
     if has_records(vault.state_folder) and (found := find_git_folder(vault.root)):
         with contextlib.suppress(VaultError):
             remove_left_locks(Place(*found, vault.state_folder))
-    if not scan.leftovers:
+    unread = find_leftovers(vault.root / TRANSCRIPTS)  # No scan looks into that folder.
+    left = [*(vault.root / path for path in scan.leftovers), *unread]
+    if not left:
         return False
     kept: list[Path | None] = []
     with contextlib.suppress(VaultError, OSError), hold_lock(vault.state_folder / "lock", 0.0):
-        kept = [clear_leftover(vault.root / path) for path in scan.leftovers]
+        kept = [clear_leftover(file) for file in left]
     return any(kept)
