@@ -7,10 +7,7 @@ from functools import partial
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.errors import BusyError, VaultError
-from vaultmem.services.health import examine_git, examine_notes
-from vaultmem.services.health import examine_machine as examine_place
-from vaultmem.services.health import examine_machine as processes
-from vaultmem.services.health.examine_machine import check_sessions
+from vaultmem.services.health import examine_git, examine_machine, examine_notes
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.services.reading.sync import sync_vault
@@ -38,17 +35,17 @@ def examine_vault(
     checks = [_describe_failure("settings", settings_problem)]
     repository = _run("git", partial(examine_git.check_repository, vault))
     # Whoever writes just now is found before it is waited for.
-    checks += [repository, _run("vault's lock", partial(processes.check_lock, vault))]
+    checks += [repository, _run("vault's lock", partial(examine_machine.check_lock, vault))]
     if not settings_problem:
         checks += _run_all(_name_note_checks(vault, fix, progress, at))
     if _has_repository(vault):
         checks += _run_all(_name_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(
         [
-            ("watcher", partial(processes.check_watcher, vault, fix)),
-            ("hooks", partial(processes.check_hooks, vault)),
-            ("watch limit", partial(examine_place.check_watch_limit, vault)),
-            ("disk", partial(examine_place.check_disk, vault)),
+            ("watcher", partial(examine_machine.check_watcher, vault, fix)),
+            ("hooks", partial(examine_machine.check_hooks, vault)),
+            ("watch limit", partial(examine_machine.check_watch_limit, vault)),
+            ("disk", partial(examine_machine.check_disk, vault)),
         ]
     )
     return sorted(checks, key=_is_told_later)
@@ -70,9 +67,9 @@ def _name_note_checks(
         ("note names", partial(examine_notes.check_names, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
-        ("sessions", partial(check_sessions, vault, fix)),
+        ("sessions", partial(examine_machine.check_sessions, vault, fix)),
         ("trust", partial(examine_notes.check_trust, vault)),
-        ("clock", partial(examine_place.check_clock, vault, now)),
+        ("clock", partial(examine_machine.check_clock, vault, now)),
     ]
 
 
@@ -99,7 +96,7 @@ def _check_index(vault: Vault, fix: bool, progress: Progress | None) -> Check:
         raise
     if vault.lag:
         return Check("index", Verdict.WARNING, vault.lag)
-    return examine_place.check_state(vault, fix)
+    return examine_machine.check_state(vault, fix)
 
 
 def _has_repository(vault: Vault) -> bool:
