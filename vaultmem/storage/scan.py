@@ -177,21 +177,6 @@ def count_folders(root: Path, most: int) -> int:
     return count
 
 
-def list_folders(root: Path) -> list[str]:
-    """Return the folders in which notes may be written, relative to the vault, "." for itself."""
-    found = ["."]
-    for folder in found:
-        try:
-            with os.scandir(root / folder) as entries:
-                inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-        prefix = "" if folder == "." else f"{folder}/"
-        names = [each.name for each in inside if not is_hidden(each.name) and is_text(each.name)]
-        found += [prefix + name for name in names]
-    return found
-
-
 def _look_at_entry(
     entry: os.DirEntry[str], path: str, ignored: Callable[[str], bool] | None, found: PassedOver
 ) -> bool:

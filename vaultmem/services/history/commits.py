@@ -113,12 +113,8 @@ class Log(NamedTuple):
     is_cut: bool
 
 
-def list_commits(
-    vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "", commit: str = ""
-) -> Log:
-    """Return the newest commits that are wanted, from `commit` back.
-
-    Else from what the vault's ref names, or from HEAD.
+def list_commits(vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "") -> Log:
+    """Return the newest commits that are wanted, from what the vault's ref names, or from HEAD.
 
     `path` is a note or folder of the vault, existing or not.
 
@@ -128,7 +124,7 @@ def list_commits(
     if limit < 1:
         raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
     inside = str(parse_note_path(path)) if path else ""
-    start = commit or find_commit(vault) or vault.history.head().commit
+    start = find_commit(vault) or vault.history.head().commit
     if not start:
         return Log((), False)
     place = os.path.join(vault.root, inside)

@@ -40,25 +40,19 @@ class Pairs(NamedTuple):
     contradicting: tuple[Pair, ...]
 
 
-def compare_vault(
-    vault: Vault,
-    progress: Callable[[int, int], None] | None = None,
-    paths: Iterable[str] | None = None,
-) -> Pairs:
-    """Compare each note that counts (or those of `paths`) with all others, by the index.
+def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
+    """Compare each note that counts with all others, by the index.
 
     The vault must be in sync. Sessions and reference material are left out.
     """
     records = [record for record in vault.view.records() if _counts(record)]
-    wanted = None if paths is None else set(paths)
-    chosen = [record for record in records if wanted is None or record.path in wanted]
     same = [*_find_copies(vault, records)]
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
     counts: dict[str, int] = {}
-    for number, record in enumerate(chosen):
+    for number, record in enumerate(records):
         if progress is not None:
-            progress(number, len(chosen))
+            progress(number, len(records))
         note = _read(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
             continue
@@ -69,8 +63,8 @@ def compare_vault(
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
                 contradicting.setdefault(frozenset(names), pair)
-    if progress is not None and chosen:
-        progress(len(chosen), len(chosen))
+    if progress is not None and records:
+        progress(len(records), len(records))
     return Pairs(tuple(same), tuple(contradicting.values()))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -65,12 +64,12 @@ def begin_window(vault: Vault, session: str) -> Session:
     )
 
 
-def mark_restore(vault: Vault, session: str, now: datetime | None = None) -> Session:
+def mark_restore(vault: Vault, session: str) -> Session:
     """Say that a restore of this session is wanted: its context is about to be lost.
 
     The next start of its agent in this workspace, or the session's own resume, picks it up.
     """
-    at = (now or vault.local_time()).replace(microsecond=0)
+    at = vault.local_time()
 
     def change(note: Note) -> str:
         text = note.text

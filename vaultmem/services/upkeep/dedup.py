@@ -60,9 +60,7 @@ def plan_merges(
     return sorted(merges.values(), key=lambda merge: merge.drop)
 
 
-def apply_merges(
-    vault: Vault, merges: Sequence[Merge], *, is_machine: bool = False
-) -> CommitReport:
+def apply_merges(vault: Vault, merges: Sequence[Merge]) -> CommitReport:
     """Make exactly these merges, in one commit.
 
     Raises:
@@ -70,9 +68,8 @@ def apply_merges(
         RefusedError: a note may not be merged by this mover.
         PendingError: the notes are changed; their commit has to wait.
     """
-    mover = name_mover(vault, is_machine)
     with vault.lock():
-        changes = change_merged(vault, merges, mover)
+        changes = change_merged(vault, merges, name_mover(vault))
         kept = {merge.keep for merge in merges}
         body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
         subject = f"dedup: {_count(merges)} into {_count(kept)}"
