@@ -43,6 +43,12 @@ def split_keys(text: str) -> list[str]:
     return keys if keys[-1] else keys[:-1]
 
 
+def split_bytes(data: bytes) -> list[str]:
+    """Return a file's lines as git divides them, without line ends; bad bytes are surrogates."""
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 def strip_end(line: str) -> str:
     r"""Return a line without its `\n` or `\r\n`."""
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp
-from vaultmem.core.delta.lines import match_lines
+from vaultmem.core.delta.lines import match_lines, split_bytes
 from vaultmem.core.notes.encoding import decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
@@ -126,18 +126,12 @@ def blame_bytes(
     committed = blame_file(history, head, path) if entry else []
     origins = committed
     if entry is None or entry.blob != blob:
-        lines = split_text(data)
+        lines = split_bytes(data)
         mapped: list[LineOrigin | None] = [None] * len(lines)
         for old, new, length in match_lines([origin.text for origin in committed], lines):
             mapped[new : new + length] = committed[old : old + length]
         origins = mapped
     return _make_blame(vault, path, blob, "", data, origins, span)
-
-
-def split_text(data: bytes) -> list[str]:
-    """Return a file's lines as git divides them, without line ends; bad bytes are surrogates."""
-    lines = data.decode("utf-8", "surrogateescape").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
 
 
 def find_lines(note: Note, section: Section) -> tuple[int, int]:
@@ -178,7 +172,7 @@ def _make_blame(
     span: tuple[int, int] | None,
 ) -> Blame:
     first, last = span or (1, len(origins))
-    start = max(first - 1, count_property_lines(split_text(data)))
+    start = max(first - 1, count_property_lines(split_bytes(data)))
     shown = follow_moves(vault.history, origins[:last], start)[first - 1 :]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
     writers = _find_writers(vault, path, blob, data) if None in shown else []
@@ -203,19 +197,19 @@ def _find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Autho
 
     A person may have edited what an agent wrote: then the lines that both have are the agent's.
     """
-    lines = split_text(data)
+    lines = split_bytes(data)
     written = vault.journal.find_author(path, blob)
     writers = [written or Author("")] * len(lines)
     draft = choose_draft(vault.journal.find_drafts(path), data) if written is None else None
     if draft is not None:
-        for _, start, length in match_lines(split_text(draft.data), lines):
+        for _, start, length in match_lines(split_bytes(draft.data), lines):
             writers[start : start + length] = [draft.author] * length
     return writers
 
 
 def _read_lines(data: bytes) -> list[str]:
     """Return what the lines say, which is other than their bytes where these are no UTF-8."""
-    lines = split_text(data)
+    lines = split_bytes(data)
     read = decode_text(data).text.split("\n")[: len(lines)]
     return read if len(read) == len(lines) else [read_escapes(line) for line in lines]
 

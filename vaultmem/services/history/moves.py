@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
-from vaultmem.core.delta.lines import diff_lines
+from vaultmem.core.delta.lines import diff_lines, split_bytes
 from vaultmem.core.paths import is_note_name
 from vaultmem.storage.git.blame import LineOrigin, blame_file
 from vaultmem.storage.git.log import read_changes
@@ -82,7 +82,7 @@ def _find_removed(
     old = _read_lines(history, change.old_blob)
     if not wanted & {_key(line) for line in old}:
         return
-    new = _read_lines(history, change.blob) if change.blob else []
+    new = _read_lines(history, change.blob)
     for hunk in diff_lines(old, new):
         for number in range(hunk.start, hunk.end):
             if (key := _key(old[number])) in wanted:
@@ -90,7 +90,7 @@ def _find_removed(
 
 
 def _read_lines(history: History, blob: str) -> list[str]:
-    return history.objects.read(blob)[1].decode("utf-8", "surrogateescape").split("\n")
+    return split_bytes(history.objects.read(blob)[1]) if blob else []
 
 
 def _key(line: str) -> str:

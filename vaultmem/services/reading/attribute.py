@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vaultmem.core.delta.lines import match_lines
+from vaultmem.core.delta.lines import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.attribution import Wrote, write_attribution
 from vaultmem.storage.git.log import read_commits
@@ -67,13 +67,9 @@ def _find_wrote(vault: Vault, each: Brought) -> Wrote | None:
     draft = choose_draft(drafts, data)
     if draft is None:
         return None
-    matches = match_lines(_split(draft.data), _split(data))
+    matches = match_lines(split_bytes(draft.data), split_bytes(data))
     spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
     return Wrote(path, spans, *draft.author) if spans else None
-
-
-def _split(data: bytes) -> list[str]:
-    return data.decode("utf-8", "surrogateescape").split("\n")
 
 
 def _forget_settled(vault: Vault, blobs: Mapping[str, str]) -> None:
