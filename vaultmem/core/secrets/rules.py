@@ -147,6 +147,7 @@ def _check(name: str, regex: str) -> int:
         raise ValueError(f"{name}: {error}") from None
 
 
+@cache
 def compile_regex(regex: str) -> re.Pattern[str]:
     """Return a regex of RE2, which gitleaks uses, as Python's; most are the same.
 
@@ -156,17 +157,12 @@ def compile_regex(regex: str) -> re.Pattern[str]:
     if _POSIX_CLASS.search(regex):
         raise ValueError("Python has no [:class:]; write its characters out")
     try:
-        return _compile(re.sub(r"(?<!\\)((?:\\\\)*)\\z", r"\1\\Z", regex))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(re.sub(r"(?<!\\)((?:\\\\)*)\\z", r"\1\\Z", regex))
     except (re.error, OverflowError, RecursionError) as error:
         hint = "; write (?i:...)" if "global flags" in str(error) else ""
         raise ValueError(f"Python cannot read it: {error}{hint}") from None
-
-
-@cache
-def _compile(regex: str) -> re.Pattern[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        return re.compile(regex)
 
 
 def _read_lines(chunk: str) -> dict[str, Any]:
