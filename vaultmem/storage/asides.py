@@ -99,7 +99,11 @@ def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
 
 def find_leftovers(folder: Path) -> list[Path]:
     """Return the files of a folder that writes were interrupted at, or that edits took out."""
-    return [file for file in folder.glob(f"{LEFTOVER}*") if is_leftover(file.name)]
+    try:
+        names = os.listdir(folder)
+    except OSError:  # There is no such folder, or nobody may look into it.
+        return []
+    return [folder / name for name in names if name.startswith(LEFTOVER) and is_leftover(name)]
 
 
 def is_leftover(name: str) -> bool:
