@@ -18,7 +18,7 @@ _STAGE, _EXTENDED, _LENGTH = 0x3000, 0x4000, 0xFFF
 def read_unmerged(git: Path) -> frozenset[str]:
     """Return the paths that the index of a git folder has in conflict, as seen from its work tree.
 
-    None where there is no index, or one that cannot be read: git itself tells of that.
+    There are none where there is no index, or one that cannot be read: git itself tells of that.
     """
     try:
         data = (git / "index").read_bytes()

@@ -33,7 +33,7 @@ _BLOCK = 1 << 20
 
 
 class DamagedFileError(DamagedError):
-    """A file that is not what was written: cut short, changed, or of another version."""
+    """A file that is not what was written: lost, cut short, changed, or of another version."""
 
     def __init__(self) -> None:
         super().__init__("the index was damaged and is built again; run the command again")

@@ -69,7 +69,7 @@ class SearchIndex:
     def _describe(self) -> str:
         listed = self._list_segments()
         if listed == self._damaged:
-            raise _damage()
+            raise DamagedFileError
         return describe_files(self._folder, listed)
 
     def documents(self) -> set[int]:
@@ -116,7 +116,7 @@ class SearchIndex:
         for file in sorted(merged):
             if not opened[file].file.is_whole():
                 self._damaged = listed
-                raise _damage()
+                raise DamagedFileError
             found = decode_segment(opened[file])
             absorbed.append(keep_sections(found, ~find_dropped(opened[file], dropped)))
         kept = [segment for segment in old if segment.file_name() not in merged]
@@ -181,7 +181,7 @@ class SearchIndex:
             return listed
         existing = self._open_existing()
         if existing is None:
-            raise _damage()
+            raise DamagedFileError
         return existing[1]
 
     def _put_list(self, generation: int, segments: list[Any]) -> None:
@@ -214,7 +214,7 @@ class SearchIndex:
             with self._swap():
                 return read()
         except FileNotFoundError as error:
-            raise _damage() from error
+            raise DamagedFileError from error
 
     def _open_existing(self) -> tuple[Any, SegmentList] | None:
         """Return the index and what it lists, None if there is none that can be read."""
@@ -251,10 +251,6 @@ class SearchIndex:
         return hold_lock(self._folder.with_name("index.lock"), self._patience)
 
 
-def _damage() -> DamagedError:
-    return DamagedError("the index was damaged and is built again; run the command again")
-
-
 @contextlib.contextmanager
 def _whoosh_errors() -> Iterator[None]:
     """Let what Whoosh raises be errors of ours, and a folder that went away damage."""
@@ -265,7 +261,7 @@ def _whoosh_errors() -> Iterator[None]:
     except index.LockError as error:
         raise VaultError("the index is in use by another process; try again") from error
     except (index.IndexError, FileNotFoundError) as error:
-        raise _damage() from error
+        raise DamagedFileError from error
 
 
 def _set_aside(folder: Path) -> None:
