@@ -8,11 +8,11 @@ that is found by name alone lets a note instruct.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.atomic import make_private_folder, write_atomically
 
 _MARK = ".vault"
 
@@ -27,8 +27,17 @@ class Names(NamedTuple):
     every: Callable[[], Sequence[str]] = tuple
 
 
-def mark_place(folder: Path, names: Names) -> None:
-    """Write into a folder, which is there, by which name its vault is known."""
+#: Those of a vault that is known by its path alone.
+NAMELESS = Names()
+
+
+def make_place(folder: Path, names: Names) -> None:
+    """Make a vault's folder, and write into it by which name the vault is known.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
+    make_private_folder(folder)
     known = _read_names(folder)
     name = names.one()
     if name and name not in known:
@@ -36,15 +45,13 @@ def mark_place(folder: Path, names: Names) -> None:
         write_atomically(folder / _MARK, content.encode(), mode=0o600)
 
 
-def find_places(folder: Path, names: Names) -> list[Path]:
-    """Return a vault's folder, and those of the same repository elsewhere."""
-    others = [each for each in _list_folders(folder.parent) if each != folder]
+def find_files(folder: Path, names: Names, pattern: str) -> list[Path]:
+    """Return files of a vault's folder, then of those of the same repository elsewhere."""
+    marked = sorted(each.parent for each in folder.parent.glob(f"*/{_MARK}"))
+    others = [each for each in marked if each != folder]
     wanted = set(names.every()) if others else set()
-    return [folder, *(each for each in others if wanted & set(_read_names(each)))]
-
-
-def _list_folders(parent: Path) -> Iterable[Path]:
-    return sorted(each.parent for each in parent.glob(f"*/{_MARK}"))
+    places = [folder, *(each for each in others if wanted & set(_read_names(each)))]
+    return [file for place in places for file in place.glob(pattern)]
 
 
 def _read_names(folder: Path) -> list[str]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from vaultmem.errors import ConflictError, FaultError, NoteNotFoundError, RefusedError, VaultError
-from vaultmem.storage.atomic import make_private_folder, write_atomically
+from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.files import create_file
-from vaultmem.storage.places import Names, find_places, mark_place
+from vaultmem.storage.places import NAMELESS, Names, find_files, make_place
 
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
@@ -23,7 +23,7 @@ class ReceiptStore:
     `names` are those of its repository.
     """
 
-    def __init__(self, folder: Path, names: Names = Names()) -> None:  # noqa: B008 - immutable.
+    def __init__(self, folder: Path, names: Names = NAMELESS) -> None:
         self._folder = folder
         self._names = names
 
@@ -35,8 +35,7 @@ class ReceiptStore:
         """
         file = self._folder / f"{name}.json"
         try:
-            make_private_folder(self._folder)
-            mark_place(self._folder, self._names)
+            make_place(self._folder, self._names)
             write_atomically(file, text.encode("utf-8"), mode=0o600)
         except OSError as error:
             raise FaultError(f"{file}: the receipt was not written: {error.strerror}") from error
@@ -57,7 +56,7 @@ class ReceiptStore:
 
     def files(self) -> Iterator[Path]:
         """Yield the file of each receipt, the newest first: an id begins with its time."""
-        found = self._glob("[!.]*.json")
+        found = find_files(self._folder, self._names, "[!.]*.json")
         yield from sorted(found, key=lambda file: file.name, reverse=True)
 
     def _find(self, name: str) -> Path:
@@ -65,17 +64,15 @@ class ReceiptStore:
             file = Path(name).expanduser()
             if file.is_file():
                 return file
-        found = self._glob(f"{name}*.json") if _ID.fullmatch(name) else []
+        found = []
+        if _ID.fullmatch(name):
+            found = find_files(self._folder, self._names, f"{name}*.json")
         exact = [file for file in found if file.stem == name]
         if len(exact or found) == 1:
             return (exact or found)[0]
         if found:
             raise NoteNotFoundError(f"{name}: {len(found)} receipts begin like that; name one")
         raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem receipts`")
-
-    def _glob(self, pattern: str) -> list[Path]:
-        places = find_places(self._folder, self._names)
-        return [file for place in places for file in place.glob(pattern)]
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -84,12 +81,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class ArtifactStore:
     """The artifacts of one vault, wherever it was; the newest `limit` of each place are kept."""
 
-    def __init__(
-        self,
-        folder: Path,
-        names: Names = Names(),  # noqa: B008 - immutable.
-        limit: int = 1_000,
-    ) -> None:
+    def __init__(self, folder: Path, names: Names = NAMELESS, limit: int = 1_000) -> None:
         self._folder = folder
         self._names = names
         self._limit = limit
@@ -98,8 +90,7 @@ class ArtifactStore:
         """Keep a text, and return the SHA-256 digest of its UTF-8 bytes."""
         data = text.encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
-        make_private_folder(self._folder)
-        mark_place(self._folder, self._names)
+        make_place(self._folder, self._names)
         with contextlib.suppress(ConflictError):
             create_file(self._folder, PurePosixPath(f"{digest}.md"), data)
         self._drop_oldest()
@@ -114,8 +105,7 @@ class ArtifactStore:
         """
         if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
             raise RefusedError(f'"{digest}" is no digest; give 6 to 64 hexadecimal digits')
-        places = find_places(self._folder, self._names)
-        found = [file for place in places for file in place.glob(f"{digest}*.md")]
+        found = find_files(self._folder, self._names, f"{digest}*.md")
         if len({file.name for file in found}) != 1 or not _DIGEST.fullmatch(found[0].stem):
             raise NoteNotFoundError(f"{digest}: no artifact of that digest is kept here")
         data = found[0].read_bytes()

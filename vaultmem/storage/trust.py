@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.atomic import make_private_folder, write_atomically
-from vaultmem.storage.places import Names
+from vaultmem.storage.places import NAMELESS, Names
 
 
 class TrustRecord(NamedTuple):
@@ -33,12 +33,7 @@ class TrustStore:
     A record that names a repository holds for no other that comes to stand in the vault's place.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        vault: str = "",
-        names: Names = Names(),  # noqa: B008 - immutable.
-    ) -> None:
+    def __init__(self, file: Path, vault: str = "", names: Names = NAMELESS) -> None:
         self._file = file
         self._vault = vault
         self._names = names
@@ -54,11 +49,9 @@ class TrustStore:
 
     def record(self, notes: Mapping[str, str]) -> None:
         """Trust the vault, and these notes (path to text digest) besides those already trusted."""
-        names = tuple(self._names.every())
-        found = self._find()
-        known = found.names if found else ()
-        every = tuple(dict.fromkeys((*known, *names)))
-        self._write(TrustRecord(self._vault, every, {**self.notes(), **notes}))
+        found = self._find() or TrustRecord(self._vault, (), {})
+        names = tuple(dict.fromkeys((*found.names, *self._names.every())))
+        self._write(TrustRecord(self._vault, names, {**found.notes, **notes}))
 
     def elsewhere(self) -> list[TrustRecord]:
         """Return what was said of the same repository at other paths, or of another one here."""

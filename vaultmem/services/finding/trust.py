@@ -6,21 +6,24 @@ import os
 import shlex
 
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 _KINDS = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
+_INSTRUCT = f"d.kind IN ({_KINDS})"
+
+
+def list_instructions(vault: Vault) -> list[NoteRecord]:
+    """Return the active policies and skills, which may instruct once they are trusted."""
+    return vault.view.records(f"{_INSTRUCT} AND d.state = '{State.ACTIVE.value}'")
 
 
 def trust_vault(vault: Vault) -> list[str]:
     """Trust the vault with every policy and skill that is active now; return their paths."""
     sync_vault(vault)
-    notes = {
-        record.path: record.body_digest
-        for record in vault.view.records()
-        if record.kind in INSTRUCTION_KINDS and record.state == State.ACTIVE
-    }
+    notes = {record.path: record.body_digest for record in list_instructions(vault)}
     vault.trust.record(notes)
     return list(notes)
 
@@ -53,7 +56,7 @@ def tell_trust_elsewhere(vault: Vault) -> str:
     if vault.trust.is_trusted():
         return ""
     for record in vault.trust.elsewhere():
-        if not vault.view.records(f"d.kind IN ({_KINDS}) AND d.state = '{State.ACTIVE.value}'"):
+        if not list_instructions(vault):
             break
         command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
         if record.vault == str(vault.root):
@@ -71,6 +74,6 @@ def trusted_documents(vault: Vault) -> frozenset[int]:
         return frozenset()
     return frozenset(
         record.document
-        for record in vault.view.records(f"d.kind IN ({_KINDS})")
+        for record in vault.view.records(_INSTRUCT)
         if notes.get(record.path) == record.body_digest
     )

@@ -8,9 +8,12 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.indexing.note_facts import date_note
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
 from vaultmem.core.paths import fold_name, is_conflict_copy
-from vaultmem.services.finding.trust import tell_trust_elsewhere, trusted_documents
+from vaultmem.services.finding.trust import (
+    list_instructions,
+    tell_trust_elsewhere,
+    trusted_documents,
+)
 from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
@@ -152,8 +155,7 @@ def check_passed_over(vault: Vault) -> Check:
 
 def check_trust(vault: Vault) -> Check:
     """Tell whether policies and skills of this vault may instruct."""
-    kinds = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
-    records = vault.view.records(f"d.kind IN ({kinds}) AND d.state = '{State.ACTIVE.value}'")
+    records = list_instructions(vault)
     trusted = trusted_documents(vault)
     others = tuple(record.path for record in records if record.document not in trusted)
     count = len(records) - len(others)
