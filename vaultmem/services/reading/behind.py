@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from vaultmem.errors import BusyError, FaultError, name_failure
 from vaultmem.services.reading.indexing import Progress
@@ -10,51 +11,46 @@ from vaultmem.services.reading.sync import SyncReport, sync_vault
 from vaultmem.storage.lock import READER, WRITER
 from vaultmem.vault import Vault
 
+T = TypeVar("T")
 
-def read_behind(vault: Vault, sync: Callable[[], object]) -> None:
+
+def read_behind(vault: Vault, sync: Callable[[], T]) -> T | None:
     """Bring the index up to date by `sync`, but not while others write, or the disk is full.
 
-    What is read then is what the index had before, and `vault.lag` says why. An index that is
-    being made for the first time is waited for.
+    What is read then is what the index had before, and `vault.lag` says why; nothing is returned.
+    An index that is being made for the first time is waited for.
 
     Raises:
         BusyError: there is no index yet, and who makes it does not get on.
     """
     kept, vault.patience = vault.patience, min(vault.patience, READER)
     try:
-        sync()
+        return sync()
     except (OSError, FaultError) as error:  # A full disk can still be read.
         if not vault.state.get("view"):
             raise
         vault.lag = f"without what was saved since the last look: {name_failure(error)}"
     except BusyError as error:
         if not vault.state.get("view"):
-            _wait_for_index(vault, sync)
-            return
+            return _wait_for_index(vault, sync)
         vault.lag = f"without what was saved since the last look: {error}"
         kept = 0.0 if kept <= READER else kept  # Who only reads has waited once.
     finally:
         vault.patience = kept
+    return None
 
 
-def _wait_for_index(vault: Vault, sync: Callable[[], object]) -> None:
+def _wait_for_index(vault: Vault, sync: Callable[[], T]) -> T:
     vault.patience = WRITER
     try:
-        sync()
+        return sync()
     except BusyError as error:
         raise BusyError(f"there is no index yet, and {error}") from None
 
 
 def sync_to_read(vault: Vault, progress: Progress | None = None) -> SyncReport:
     """Make the index equal to the folder as `sync_vault` does, if it can be done at once."""
-    report = SyncReport()
-
-    def sync() -> None:
-        nonlocal report
-        report = sync_vault(vault, progress)
-
-    read_behind(vault, sync)
-    return report
+    return read_behind(vault, lambda: sync_vault(vault, progress)) or SyncReport()
 
 
 def sync_once(vault: Vault, progress: Progress | None = None) -> None:

@@ -24,7 +24,7 @@ from vaultmem.core.notes.frontmatter import find_said_states
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
-from vaultmem.storage.manifest import IN_DOUBT
+from vaultmem.storage.manifest import IN_DOUBT, KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -65,17 +65,18 @@ def settle(
     batch: Batch,
     jobs: Sequence[Job],
     chunk: Chunk,
-    before: Mapping[str, int | None],
+    before: Mapping[str, KnownFile],
 ) -> dict[str, Settled]:
     """Decide what counts for those notes of a chunk that are in doubt, and take it in; by path.
 
-    `commit` is the one whose history is looked at, "" for none; `before` are the documents that
-    counted at these paths.
+    `commit` is the one whose history is looked at, "" for none; `before` is what was known at these
+    paths.
     """
     pairs = zip(jobs, chunk.readings, strict=True)
     if not (doubtful := [job for job, reading in pairs if reading.in_doubt]):
         return {}
-    numbers = [number for job in doubtful if (number := before.get(job.path)) is not None]
+    there = [before[job.path].document for job in doubtful if job.path in before]
+    numbers = [number for number in there if number is not None]
     known = {record.path: record for record in vault.view.records_of(numbers).values()}
     from vaultmem.services.reading.chunk import ChunkReader, Job
 

@@ -210,8 +210,7 @@ def _take(
     gone: list[str] = []
     found: dict[str, KnownFile] = {}
     documents = batch.add(chunk)
-    numbers = {path: file.document for path, file in known.items()}
-    settled = settle(vault, _head_commit(vault), batch, jobs, chunk, numbers)
+    settled = settle(vault, _head_commit(vault), batch, jobs, chunk, known)
     for job, (note, blob, problem, _), document in zip(
         jobs, chunk.readings, documents, strict=True
     ):
