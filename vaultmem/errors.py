@@ -82,12 +82,13 @@ class MergeConflictError(VaultError):
 class FaultError(VaultError):
     """The disk or the system failed, or a child that was killed.
 
-    Where something was to be written, the text says whether it was: `outcome`, before `fault`.
+    Where something was to be written, the text says whether it was: `outcome`, before `fault`. One
+    that `stands` is that of a change which cannot be taken back, whatever this was a part of.
     """
 
-    def __init__(self, fault: str, outcome: str = "") -> None:
+    def __init__(self, fault: str, outcome: str = "", *, stands: bool = False) -> None:
         super().__init__(f"{outcome}: {fault}" if outcome else fault)
-        self.fault, self.outcome = fault, outcome
+        self.fault, self.outcome, self.stands = fault, outcome, stands
 
 
 #: What helps against what the system says most often where it refuses.
@@ -120,6 +121,8 @@ def naming_faults(outcome: str) -> Iterator[None]:
     try:
         yield
     except (OSError, FaultError) as error:
+        if isinstance(error, FaultError) and error.stands:
+            raise
         named = name_failure(error)
         fault = named.fault if isinstance(named, FaultError) else str(named)
         raise FaultError(fault, outcome) from error

@@ -15,7 +15,7 @@ import pytest
 from support import hash_tree, write_notes
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, VaultError
+from vaultmem.errors import ConflictError, FaultError, VaultError
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.edit_notes import set_note_property
@@ -143,6 +143,57 @@ def test_row_25_a_command_on_a_full_disk_ends_in_a_typed_error_and_the_notes_are
     vault = opened(root)
     sync_vault(vault)
     remember(vault, Memory("mooring"))
+
+
+class DyingDisk:
+    """From the first time that a folder is to be made durable, let nothing change any more."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, root: Path) -> None:
+        self.root, self.is_dead = str(root), False
+        for name in ("fsync", "unlink", "link", "rename", "replace"):
+            patch.setattr(os, name, self._wrap(name, getattr(os, name)))
+        patch.setattr(replacing, "exchange_files", self._wrap("", replacing.exchange_files))
+
+    def _wrap(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(first: int | str | Path, *rest: object, **named: object) -> object:
+            file = os.readlink(f"/proc/self/fd/{first}") if name == "fsync" else os.fspath(first)
+            is_mine = file.startswith(self.root)
+            self.is_dead = self.is_dead or (is_mine and name == "fsync" and Path(file).is_dir())
+            if self.is_dead and is_mine:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return real(first, *rest, **named)
+
+        return call
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no /proc")
+@pytest.mark.parametrize(
+    ("change", "there"),
+    [
+        (lambda vault: remember(vault, Memory("The sluice needs oil.")), "sluice"),
+        (lambda vault: set_note_property(vault, NOTE, "colour", "green"), "green"),
+    ],
+    ids=["create", "replace"],
+)
+def test_a_disk_that_dies_behind_a_write_is_not_said_to_have_written_nothing(
+    make_vault: Make, opened: Open, change: Callable[[Vault], object], there: str
+) -> None:
+    root = make_vault({str(NOTE): "# Note\n", "notes/inbox/m.md": "# Mooring\n"})
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+
+    with pytest.MonkeyPatch.context() as patch:
+        DyingDisk(patch, root / "notes")
+        with pytest.raises(FaultError, match=r"^notes/.*\.md is written, .*; look at") as raised:
+            change(vault)
+
+    assert "nothing" not in str(raised.value)
+    named = str(raised.value).split()[0]
+    assert there in (root / named).read_text()
+    sync_vault(vault)
+    author = vault.journal.find_author(named, blob_id((root / named).read_bytes()))
+    assert author is not None
+    assert author.agent == "claude"
 
 
 def test_a_file_that_exists_is_never_overwritten(tmp_path: Path) -> None:

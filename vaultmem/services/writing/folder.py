@@ -8,7 +8,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, DamagedError, PendingError, naming_faults
+from vaultmem.errors import (
+    ConflictError,
+    DamagedError,
+    FaultError,
+    PendingError,
+    name_failure,
+    naming_faults,
+)
 from vaultmem.services.reading.recovery import (
     is_under_way,
     mark_under_way,
@@ -23,7 +30,7 @@ from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.intent import Intent, Move, Moves, drop_intent, read_intent, write_intent
 from vaultmem.storage.journal import REMOVED
 from vaultmem.storage.replacing import has_to_stay
-from vaultmem.storage.work_tree import move_files
+from vaultmem.storage.work_tree import move_files, read_blob
 
 if TYPE_CHECKING:
     from vaultmem.services.writing.divide import Event
@@ -128,7 +135,7 @@ def moving(
     with naming_faults("nothing was written"), vault.lock():
         outer = read_intent(vault.state_folder) if is_under_way(vault) else None
         if outer is None and not is_committed and len(moves) == 1 and _is_whole(vault, moves):
-            move_files(vault.root, moves, contents)
+            _move_alone(vault, moves, contents)
             yield
             return
         whole = {**_read_uncommitted(vault, moves), **contents}
@@ -155,6 +162,24 @@ def moving(
 def _is_whole(vault: Vault, moves: Moves) -> bool:
     """Tell whether each file changes whole by itself, so that a kill leaves no half of it."""
     return not any(has_to_stay(vault.root / path) for path in moves)
+
+
+def _move_alone(vault: Vault, moves: Moves, contents: Mapping[str, bytes]) -> None:
+    """Change one file, which no intent tells of.
+
+    Raises:
+        FaultError: the disk failed; where that was behind the change and it let nobody take that
+            back, it says that it is written.
+    """
+    try:
+        move_files(vault.root, moves, contents)
+    except FaultError as error:
+        ((path, (_, after)),) = moves.items()
+        if read_blob(vault.root, PurePosixPath(path)) != (after.blob if after else ""):
+            raise
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        done = f"{path} is {'written' if after else 'removed'}, but a power cut may undo that"
+        raise FaultError(str(name_failure(cause)), done, stands=True) from error
 
 
 def _undo(vault: Vault, outer: Intent | None, moves: Moves, contents: Mapping[str, bytes]) -> None:
