@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from vaultmem.core.safe_text import escape_bytes
@@ -124,6 +125,14 @@ def fold(text: str) -> str:
 def fold_name(path: PurePosixPath) -> str:
     """Return the form in which twins (case, NFC and NFD) have the same name."""
     return fold(str(path))
+
+
+def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the paths that differ in case, or in NFC and NFD, alone, those together."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(fold(path), []).append(path)
+    return sorted(tuple(sorted(each)) for each in by_name.values() if len(each) > 1)
 
 
 def slugify(text: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.record import NOTE_FIELDS
-from vaultmem.core.paths import fold_name, is_text
+from vaultmem.core.paths import find_twins, is_text
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import drop_unused
@@ -122,14 +121,13 @@ class Manifest:
         return {str(value): int(count) for value, count in rows}
 
     def problems(self) -> list[tuple[str, str]]:
-        """Return path and reason of every file that was not read, or not fully, and of twins."""
-        return self.unread() + self._twins()
-
-    def unread(self) -> list[tuple[str, str]]:
-        """Return path and reason of every file that was not read, or not fully.
+        """Return path and reason of every file that was not read, or not fully, and of twins.
 
         Those come first that cannot be taken at their word.
         """
+        return self._unread() + self._twins()
+
+    def _unread(self) -> list[tuple[str, str]]:
         rows = self._state.query(
             "SELECT path, problem FROM files WHERE problem <> '' UNION ALL "
             "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
@@ -147,13 +145,9 @@ class Manifest:
         return [(str(path), str(problem)) for path, problem in rows]
 
     def _twins(self) -> list[tuple[str, str]]:
-        """Return the notes whose names differ in case or in NFC and NFD alone."""
-        by_name: dict[str, list[str]] = {}
-        for (path,) in self._state.query("SELECT path FROM files WHERE document IS NOT NULL"):
-            by_name.setdefault(fold_name(PurePosixPath(path)), []).append(path)
         return [
-            (path, f"another note has the same name on some systems: {twins[0]}")
-            for twins in by_name.values()
+            (path, f"another file has the same name on some systems: {twins[0]}")
+            for twins in find_twins(self.paths())
             for path in twins[1:]
         ]
 

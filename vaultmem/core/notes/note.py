@@ -15,6 +15,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import PINNED_FILES
+from vaultmem.errors import NoteNotFoundError
 
 #: Properties that vaultmem gives a meaning; all others are the person's own.
 KNOWN_PROPERTIES = frozenset(
@@ -110,6 +111,17 @@ class Note(NamedTuple):
             if " ".join(section.heading.split()).casefold() == wanted:
                 return section
         return None
+
+    def require_section(self, heading: str) -> Section:
+        """Return the section under this heading.
+
+        Raises:
+            NoteNotFoundError: there is none; the text names those that there are.
+        """
+        if section := self.find_section(heading):
+            return section
+        names = ", ".join(each.heading for each in self.sections if each.heading) or "none"
+        raise NoteNotFoundError(f'{self.path}: no heading "{heading}"; it has: {names}')
 
 
 class UnreadableNoteError(ValueError):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.indexing.note_facts import date_note
-from vaultmem.core.paths import fold_name, is_conflict_copy
+from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.finding.trust import (
     list_instructions,
     tell_trust_elsewhere,
@@ -107,15 +105,6 @@ def check_names(vault: Vault) -> Check:
         tuple(" = ".join(paths) for paths in twins),
         "rename one of each",
     )
-
-
-def find_twins(paths: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the paths that differ in case, or in NFC and NFD, alone, those together."""
-    by_name: dict[str, list[str]] = {}
-    for path in paths:
-        name = path.lower() if path.isascii() else fold_name(PurePosixPath(path))
-        by_name.setdefault(name, []).append(path)
-    return sorted(tuple(sorted(each)) for each in by_name.values() if len(each) > 1)
 
 
 def check_conflicts(vault: Vault) -> Check:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.finding.trust import tell_trust_elsewhere
-from vaultmem.services.health.examine_notes import find_twins
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
@@ -110,10 +109,7 @@ def read_status(
         waiting=tuple(str(event.get("subject", "")) for _, event in vault.journal.pending()),
         in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
         trust_problem=_tell_trust(vault),
-        problems=(
-            *(each for each in vault.manifest.unread() if each not in doubtful),
-            *_describe_twins(vault),
-        ),
+        problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
         passed_over=_count_passed_over(vault) if looks else {},
     )
 
@@ -130,14 +126,6 @@ def _tell_trust(vault: Vault) -> str:
         return tell_trust_elsewhere(vault)
     except VaultError as error:
         return str(error)
-
-
-def _describe_twins(vault: Vault) -> list[tuple[str, str]]:
-    return [
-        (path, f"another file has the same name on some systems: {paths[0]}")
-        for paths in find_twins(vault.manifest.paths())
-        for path in paths[1:]
-    ]
 
 
 def _read_git(vault: Vault, looks: bool) -> GitStatus | None:

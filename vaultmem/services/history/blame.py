@@ -155,11 +155,7 @@ def _find_span(path: str, data: bytes, heading: str) -> tuple[int, int] | None:
         note = parse_note(PurePosixPath(path), data)
     except UnreadableNoteError as error:
         raise RefusedError(f"{path}: {error}") from None
-    section = note.find_section(heading)
-    if section is None:
-        names = ", ".join(s.heading for s in note.sections if s.heading) or "none"
-        raise NoteNotFoundError(f'{path}: no heading "{heading}"; it has: {names}')
-    return find_lines(note, section)
+    return find_lines(note, note.require_section(heading))
 
 
 def _make_blame(

@@ -43,13 +43,7 @@ def get_note(vault: Vault, address: str) -> FoundNote:
     """
     path, heading = resolve_address(vault, address)
     note = read_note(vault, path)
-    if not heading:
-        return FoundNote(note, None)
-    section = note.find_section(heading)
-    if section is None:
-        names = ", ".join(s.heading for s in note.sections if s.heading) or "none"
-        raise NoteNotFoundError(f'{path}: no heading "{heading}"; it has: {names}')
-    return FoundNote(note, section)
+    return FoundNote(note, note.require_section(heading) if heading else None)
 
 
 def read_note(vault: Vault, path: PurePosixPath) -> Note:
