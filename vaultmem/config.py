@@ -1,4 +1,4 @@
-"""One frozen Config, read from vaultmem.yaml; every key is optional."""
+"""Where a vault is, by its vaultmem.yaml, and what that says: one frozen Config."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.properties import Property
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.frontmatter import Frontmatter
@@ -72,6 +72,26 @@ class Config(NamedTuple):
 
 #: Every key with its default, whose type is the key's.
 _DEFAULTS = Config()._asdict()
+
+
+def find_root(path: str | Path | None) -> Path:
+    """Return the vault's folder: `path`, else the nearest around here that has a vaultmem.yaml.
+
+    Raises:
+        NoVaultError: there is none.
+    """
+    if path:
+        root = Path(path).expanduser().resolve()
+        if not root.is_dir():
+            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
+        return root
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents):
+        if (folder / CONFIG_NAME).is_file() or (folder / CONFIG_NAME).is_symlink():
+            return folder
+    raise NoVaultError(
+        f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
+    )
 
 
 def read_config(root: Path) -> Config:

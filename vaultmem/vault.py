@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from vaultmem.config import CONFIG_NAME, Config, read_config
+from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import NoVaultError, VaultError, name_failure
+from vaultmem.errors import VaultError, name_failure
 from vaultmem.storage.atomic import claim_private_folder
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
@@ -286,7 +286,7 @@ def open_vault(
         from vaultmem.storage.tokenizer import use_tokenizer
 
         use_tokenizer(tokenizer)
-    root = _find_root(path)
+    root = find_root(path)
     config = config or read_config(root)
     author = Author(*map(escape_bytes, (agent or config.agent, session, tool_call)))
     own = folders or find_user_folders(_NOTHING)
@@ -296,18 +296,3 @@ def open_vault(
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:
     """Return the user's own folders as an environment has them ($XDG_STATE_HOME, $HOME)."""
     return UserFolders(*(Path(find_user_folder(k, environment)) for k in UserFolders._fields))
-
-
-def _find_root(path: str | Path | None) -> Path:
-    if path:
-        root = Path(path).expanduser().resolve()
-        if not root.is_dir():
-            raise NoVaultError(f"{root}: no such folder; make a vault with `vaultmem init {path}`")
-        return root
-    here = Path.cwd().resolve()
-    for folder in (here, *here.parents):
-        if (folder / CONFIG_NAME).is_file() or (folder / CONFIG_NAME).is_symlink():
-            return folder
-    raise NoVaultError(
-        f"{here}: no {CONFIG_NAME} here or above; run `vaultmem init`, or name a vault with --vault"
-    )

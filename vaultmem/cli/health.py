@@ -53,7 +53,6 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
 
 
 def status(
-    context: typer.Context,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
@@ -66,7 +65,7 @@ def status(
     """
     from vaultmem.services.health.status import read_status
 
-    opened, problem = _open_anyway(context, vault, agent, session, ref)
+    opened, problem = _open_anyway(vault, agent, session, ref)
     found = read_status(opened, ProgressLine("reading notes"), problem)
     say_behind(opened.lag)
     if as_json:
@@ -90,7 +89,6 @@ def status(
 
 
 def doctor(
-    context: typer.Context,
     fix: Annotated[
         bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
     ] = False,
@@ -101,7 +99,7 @@ def doctor(
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 
-    opened, problem = _open_anyway(context, vault, reads=not fix)
+    opened, problem = _open_anyway(vault, reads=not fix)
     progress = ProgressLine("reading notes")
     checks = examine_vault(opened, fix, progress, settings_problem=problem)
     say_behind(opened.lag)
@@ -116,12 +114,7 @@ def doctor(
 
 
 def _open_anyway(
-    context: typer.Context,
-    vault: str,
-    agent: str = "",
-    session: str = "",
-    ref: str = "",
-    reads: bool = True,
+    vault: str, agent: str = "", session: str = "", ref: str = "", reads: bool = True
 ) -> tuple[Vault, str]:
     """Open the vault; where only vaultmem.yaml is in the way, also return what is wrong with it."""
     try:
@@ -130,14 +123,8 @@ def _open_anyway(
         raise
     except VaultError as error:
         from vaultmem.config import Config
-        from vaultmem.environment import open_named_vault
 
-        before = context.find_root().params  # What was given before the command's name.
-        place, who = vault or before.get("vault"), agent or before.get("agent", "")
-        opened = open_named_vault(place, agent=who, config=Config())
-        if reads:
-            opened.wait_briefly()
-        return opened, str(error)
+        return open_here(vault, agent, session, ref, reads, Config()), str(error)
 
 
 def _say_check(check: Check) -> None:

@@ -13,6 +13,7 @@ from vaultmem.cli.output import ProgressLine, end_line, say_behind, warn
 from vaultmem.errors import FaultError, VaultError, name_failure
 
 if TYPE_CHECKING:
+    from vaultmem.config import Config
     from vaultmem.vault import Vault
 
 _given: dict[str, str] = {}
@@ -36,9 +37,17 @@ def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
 
 
 def open_here(
-    vault: str = "", agent: str = "", session: str = "", ref: str = "", reads: bool = False
+    vault: str = "",
+    agent: str = "",
+    session: str = "",
+    ref: str = "",
+    reads: bool = False,
+    config: Config | None = None,
 ) -> Vault:
-    """Open the vault that the options name; who only `reads` waits for no writer."""
+    """Open the vault that the options name; who only `reads` waits for no writer.
+
+    `config` counts in place of what vaultmem.yaml says.
+    """
     from vaultmem.environment import open_named_vault
 
     say_behind("")
@@ -47,6 +56,7 @@ def open_here(
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),
+        config=config,
     )
     if reads:
         opened.wait_briefly()
