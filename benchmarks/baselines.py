@@ -36,15 +36,23 @@ class Fts5:
 
     def build(self, folder: Path) -> int:
         """Index all notes in one transaction and return their number."""
+        notes = list_notes(folder)
+        self.create()
+        self.add(notes)
+        return len(notes)
+
+    def create(self) -> None:
+        """Make an empty table."""
         self._connection.execute(
             "CREATE VIRTUAL TABLE notes USING fts5"
             "(path UNINDEXED, body, tokenize = 'porter unicode61')"
         )
-        notes = list_notes(folder)
+
+    def add(self, notes: Sequence[Path]) -> None:
+        """Index notes in one transaction."""
         rows = ((str(note), note.read_text("utf-8", errors="replace")) for note in notes)
         with self._connection:
             self._connection.executemany("INSERT INTO notes VALUES (?, ?)", rows)
-        return len(notes)
 
     def search(self, words: Sequence[str], limit: int = 10) -> list[tuple[str, str]]:
         """Return path and text of the best notes with any of the words."""
