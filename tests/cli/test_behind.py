@@ -23,6 +23,8 @@ from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.vault import Vault, open_vault
 
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
+
 Make = Callable[..., Path]
 Open = Callable[..., Vault]
 
@@ -61,6 +63,11 @@ READS = {
 SOON = 8.0
 
 
+@pytest.fixture
+def root(make_vault: Make) -> Path:
+    return make_vault(NOTES)
+
+
 def run_soon(run_cli: RunCli, root: Path, *words: str, **more: object) -> Result:
     started = time.monotonic()
     done = run_cli(*words, cwd=root, **more)
@@ -74,11 +81,9 @@ def save(root: Path) -> None:
     write_notes(root, {"notes/gangway.md": "# Gangway\n\nNobody knows its colour.\n"})
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 def test_what_only_reads_answers_from_the_last_index_and_says_so(
-    make_vault: Make, run_cli: RunCli
+    root: Path, run_cli: RunCli
 ) -> None:
-    root = make_vault(NOTES)
     run_cli("recall", "gangway", "--at", "HEAD", cwd=root)
     save(root)
 
@@ -98,9 +103,7 @@ def test_what_only_reads_answers_from_the_last_index_and_says_so(
     assert "late.md" in run_cli("recall", "quagga", cwd=root).out
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
-def test_what_nobody_changed_is_in_sync_whoever_writes(make_vault: Make, run_cli: RunCli) -> None:
-    root = make_vault(NOTES)
+def test_what_nobody_changed_is_in_sync_whoever_writes(root: Path, run_cli: RunCli) -> None:
     run_cli("list", cwd=root)
     time.sleep(0.15)  # A file that has just changed is looked at again.
     run_cli("list", cwd=root)
@@ -110,9 +113,7 @@ def test_what_nobody_changed_is_in_sync_whoever_writes(make_vault: Make, run_cli
         assert done.err == ""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
-def test_without_any_index_the_lock_is_named_at_once(make_vault: Make, run_cli: RunCli) -> None:
-    root = make_vault(NOTES)
+def test_without_any_index_the_lock_is_named_at_once(root: Path, run_cli: RunCli) -> None:
     state = open_vault(root).state_folder
 
     def forget() -> None:
@@ -130,11 +131,9 @@ def test_without_any_index_the_lock_is_named_at_once(make_vault: Make, run_cli: 
         assert "another vaultmem" in run_soon(run_cli, root, "recall", "gangway").err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 def test_an_interrupted_transaction_is_left_to_whoever_has_the_lock(
-    make_vault: Make, run_cli: RunCli
+    root: Path, run_cli: RunCli
 ) -> None:
-    root = make_vault(NOTES)
     run_cli("list", cwd=root)
     intent = open_vault(root).state_folder / "transaction.json"
     intent.write_text("{}")
@@ -143,11 +142,9 @@ def test_an_interrupted_transaction_is_left_to_whoever_has_the_lock(
         assert intent.read_text() == "{}"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
-    make_vault: Make, run_cli: RunCli
+    root: Path, run_cli: RunCli
 ) -> None:
-    root = make_vault(NOTES)
     run_cli("recall", "gangway", "--at", "HEAD", cwd=root)
     save(root)
     database = open_vault(root).state.path
@@ -167,9 +164,7 @@ def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
             writer.kill()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
-def test_a_tool_and_a_library_say_that_they_are_behind(make_vault: Make, opened: Open) -> None:
-    root = make_vault(NOTES)
+def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open) -> None:
     place = ServedVault(Served(root, "claude"), None, reads=True)
     tool = partial(run_tool, recall_tool, {"query": "gangway"})
     assert "behind" not in place.run(tool, "")[1]
@@ -189,11 +184,9 @@ def test_a_tool_and_a_library_say_that_they_are_behind(make_vault: Make, opened:
     assert not vault.lag
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 def test_an_agents_hooks_and_its_watcher_answer_beside_a_stopped_writer(
-    make_vault: Make, run_cli: RunCli
+    root: Path, run_cli: RunCli
 ) -> None:
-    root = make_vault(NOTES)
     run_cli("list", cwd=root)
     asked = '{"prompt": "Is the gangway blue?", "session_id": "c-1", "source": "startup"}'
     with watch_process(root), stopped(root) as pid:
