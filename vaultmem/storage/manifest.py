@@ -125,24 +125,24 @@ class Manifest:
 
         Those come first that cannot be taken at their word.
         """
-        return self._unread() + self._twins()
-
-    def _unread(self) -> list[tuple[str, str]]:
-        rows = self._state.query(
-            "SELECT path, problem FROM files WHERE problem <> '' UNION ALL "
+        warned = self._state.query(
             "SELECT d.path, w.value FROM documents d JOIN files f ON f.document = d.id, "
-            "json_each(d.warnings) w WHERE d.warnings <> '[]' AND f.problem = '' ORDER BY 1"
+            "json_each(d.warnings) w WHERE d.warnings <> '[]' AND f.problem = ''"
         )
-        told = [(str(path), str(problem)) for path, problem in rows]
-        return sorted(told, key=lambda each: IN_DOUBT not in each[1])
+        told = sorted([*self.unread(), *warned], key=lambda each: str(each[0]))
+        return [*self.in_doubt(), *told, *self._twins()]
 
     def in_doubt(self) -> list[tuple[str, str]]:
         """Return path and reason of every note that cannot be taken at its word."""
-        rows = self._state.query(
-            "SELECT path, problem FROM files WHERE problem <> '' AND instr(problem, ?) ORDER BY 1",
-            (IN_DOUBT,),
-        )
-        return [(str(path), str(problem)) for path, problem in rows]
+        return self._tell("instr(problem, ?) > 0")
+
+    def unread(self) -> list[tuple[str, str]]:
+        """Return path and reason of every other file that was not read."""
+        return self._tell("instr(problem, ?) = 0")
+
+    def _tell(self, which: str) -> list[tuple[str, str]]:
+        sql = f"SELECT path, problem FROM files WHERE problem <> '' AND {which} ORDER BY 1"
+        return self._state.query(sql, (IN_DOUBT,))
 
     def _twins(self) -> list[tuple[str, str]]:
         return [

@@ -12,7 +12,6 @@ from vaultmem.services.finding.trust import (
     tell_trust_elsewhere,
     trusted_documents,
 )
-from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
@@ -49,7 +48,7 @@ def check_doubtful(vault: Vault) -> Check:
 def check_notes(vault: Vault) -> Check:
     """Name the notes that are not read, or not fully."""
     elsewhere = (_LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
-    unread = [(path, why) for path, why in _problems(vault) if not why.startswith(elsewhere)]
+    unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
     sure = [record for record in vault.view.records() if not record.problem]
     warned = [(record.path, why) for record in sure for why in record.warnings]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
@@ -64,7 +63,7 @@ def check_notes(vault: Vault) -> Check:
 
 def check_sizes(vault: Vault) -> Check:
     """Name the notes that are too large to be read or committed."""
-    large = [path for path, why in _problems(vault) if why.startswith(_LARGER)]
+    large = [path for path, why in vault.manifest.unread() if why.startswith(_LARGER)]
     if not large:
         return Check("note sizes")
     return Check(
@@ -92,7 +91,7 @@ def check_dates(vault: Vault, now: float) -> Check:
 
 def check_names(vault: Vault) -> Check:
     """Name the files whose name is no text, or one with another's where case does not count."""
-    if odd := tuple(path for path, why in _problems(vault) if why == _ODD_NAME):
+    if odd := tuple(path for path, why in vault.manifest.unread() if why == _ODD_NAME):
         told = f"not UTF-8, so neither found nor committed: {len(odd):,}"
         return Check("note names", Verdict.PROBLEM, told, odd, "rename them; `convmv` does it")
     twins = find_twins(vault.manifest.stats())
@@ -130,7 +129,7 @@ def check_passed_over(vault: Vault) -> Check:
     """Tell which folders and links are never looked into."""
     config = vault.config
     walked = find_passed_over(vault.root, config.ignores if config.ignore else None)
-    told = _problems(vault)
+    told = vault.manifest.unread()
     groups = (
         ("hidden", [path for path in walked.hidden if path.endswith("/")]),
         ("ignored by vaultmem.yaml", walked.ignored),
@@ -160,9 +159,3 @@ def check_trust(vault: Vault) -> Check:
         return Check("trust", told=told)
     remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
     return Check("trust", Verdict.WARNING, told, others, remedy)
-
-
-def _problems(vault: Vault) -> list[tuple[str, str]]:
-    files = vault.manifest.files()
-    told = [(path, known.problem) for path, known in sorted(files.items()) if known.problem]
-    return [(path, why) for path, why in told if IN_DOUBT not in why]

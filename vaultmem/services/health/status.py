@@ -20,7 +20,6 @@ from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
-from vaultmem.storage.manifest import IN_DOUBT
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
@@ -176,9 +175,7 @@ def _count_passed_over(vault: Vault) -> dict[str, int]:
     """Count by reason what is in the folder and no note that can be found."""
     config = vault.config
     walked = find_passed_over(vault.root, config.ignores if config.ignore else None)
-    files = vault.manifest.files().values()
-    told = [file.problem for file in files if file.problem and IN_DOUBT not in file.problem]
-    counts = Counter(problem.partition(" (")[0] for problem in told)
+    counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
     counts["hidden by name"] = len(walked.hidden)
     counts["ignored by vaultmem.yaml"] = len(walked.ignored)
     counts["a folder of templates, transcripts or media"] = len(walked.set_aside)

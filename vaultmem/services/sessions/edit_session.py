@@ -8,6 +8,7 @@ from datetime import datetime
 
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.paths import is_text
 from vaultmem.core.sessions.section_edit import append_to_section, as_item, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
@@ -129,7 +130,7 @@ def check_text(vault: Vault, text: str) -> str:
     """
     if not text.strip():
         raise RefusedError("there is nothing to write: the text is empty")
-    if "\0" in text or text != text.encode("utf-8", "replace").decode("utf-8"):
+    if "\0" in text or not is_text(text):
         raise RefusedError("the text is not UTF-8, or has NUL characters; nothing was written")
     for found in look_for_leaks(vault, "", text):
         raise RefusedError(
