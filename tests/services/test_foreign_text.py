@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from in_process import run_here
@@ -11,6 +12,7 @@ from serving import call, play, refused
 from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
+from vaultmem.core.notes.note import parse_note
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.history.explain import explain_text
 from vaultmem.vault import Vault
@@ -84,7 +86,7 @@ def test_a_question_of_an_agent_is_answered_with_the_caution(root: Path) -> None
     [
         ("tag", "latin", "x"),
         ("pin", "sixteen"),
-        ("state", "mixed", "quarantined", "--reason=x"),
+        ("state", "mixed", "deprecated", "--reason=x"),
         ("promote", "latin"),
         ("promote", "latin", "--from=main"),
         ("mv", "plain", "notes/other.md"),  # A link in latin.md would have to change.
@@ -99,6 +101,52 @@ def test_what_would_rewrite_them_says_how_to_convert_them(
     assert "is never rewritten; save it as UTF-8 with" in done.err
     assert _bytes(root) == NOTES
     assert git(root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"), [((), "It is wrong."), (("--ref=side",), "Für Jürgen: „falsch“.")]
+)
+def test_they_are_quarantined_and_each_byte_that_was_there_stays(
+    root: Path, where: tuple[str, ...], reason: str
+) -> None:
+    big = b"\xfe\xff" + SIXTEEN.encode("utf-16-be")
+    quoted = LATIN.replace("kind", "title: „Größe“\r\nkind", 1).encode("cp1252")
+    odd = "# A\n\n\x81\x8d \ue000 \U0010f000\n".encode() + b"\x81\xff\xfe\n"
+    files = {**NOTES, "notes/big.md": big, "notes/quoted.md": quoted, "notes/odd.md": odd}
+    del files["notes/binary.md"], files["notes/plain.md"]
+    write_notes(root, files)
+    run_here("checkpoint", "before", cwd=root)
+    git(root, "branch", "side")
+    for path, before in files.items():
+        done = run_here("quarantine", path, f"--reason={reason}", *where, cwd=root)
+        assert done.code == 0, (path, done)
+        name = f"{where[0][6:] if where else 'HEAD'}:{path}"
+        after = read_blob(root, name)
+        assert_only_added(before, after)
+        assert parse_note(PurePosixPath(path), after).state == "quarantined"
+        shown = run_here("get", path, *where, cwd=root).out
+        assert next(line for line in shown.splitlines() if "state_reason" in line)[14:] in {
+            reason,
+            f'"{reason}"',
+        }
+    again = run_here("quarantine", "odd", "--reason=x", *where, cwd=root)
+    assert (again.code, read_blob(root, name)) == (0, after)
+    for words in ("gangway", "naïve", "jürgen"):
+        hits = run_here("recall", words, *where, "--json", cwd=root).json["hits"]
+        assert hits == [], words
+    assert git(root, "status", "--porcelain") == ""
+
+
+def read_blob(root: Path, name: str) -> bytes:
+    words = ["git", "cat-file", "blob", name]
+    return subprocess.run(words, cwd=root, check=True, capture_output=True).stdout
+
+
+def assert_only_added(before: bytes, after: bytes) -> None:
+    """Fail unless all bytes of before are there in their order, but for a state of theirs."""
+    rest = iter(after)
+    kept = before.replace(b"state: candidate", b"state: quarantined")
+    assert all(byte in rest for byte in kept)
 
 
 def test_what_works_unasked_leaves_them_alone(root: Path) -> None:

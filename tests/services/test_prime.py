@@ -93,6 +93,27 @@ def test_folder_is_taken_in_file_by_file_and_no_link_is_followed(
         read_sources(tmp_path / "nowhere.md")
 
 
+def test_documents_that_are_not_utf8_are_taken_in_as_notes_are_read(
+    vault: Vault, tmp_path: Path
+) -> None:
+    texts = {"latin": ("Größe „A“", "cp1252"), "sixteen": ("Fähre", "utf-16"), "plain": ("B", "")}
+    documents = {
+        f"{name}.md": f"# {words}\n\nThe {words}.\n".encode(how or "utf-8-sig")
+        for name, (words, how) in texts.items()
+    }
+    write_notes(tmp_path / "docs", documents)
+    plan = prime_source(vault, "docs", read_sources(tmp_path / "docs"))
+    assert len(plan.added) == 3
+    for path, (words, _) in zip(plan.added, [texts[name] for name in sorted(texts)], strict=True):
+        note = (vault.root / path).read_bytes().decode("utf-8")
+        assert f"The {words}." in note, path
+        assert "\ufeff" not in note
+    assert hash_tree(tmp_path / "docs").keys() == documents.keys()
+    write_notes(tmp_path / "docs", {"binary.md": b"# A\n\n\0\xe9\n"})
+    with pytest.raises(RefusedError, match=r"binary\.md: it contains NUL"):
+        read_sources(tmp_path / "docs")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+from vaultmem.errors import RefusedError
 
 UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
 
@@ -48,6 +50,27 @@ def decode_text(data: bytes) -> Decoded:
     return Decoded(read_escapes(escaped), MIXED if is_mixed else WINDOWS)
 
 
+def open_to_edit(data: bytes) -> tuple[str, Callable[[str], bytes]]:
+    """Return a text for bytes that are no UTF-8, and what makes bytes of it once it is changed.
+
+    What is not changed becomes the very same bytes, whatever they mean: those that are no UTF-8 are
+    marks of a private range here, not letters.
+
+    Raises:
+        RefusedError: the text has such marks already.
+    """
+    if decode_text(data).encoding == UTF_16:
+        mark = data[:2]
+        codec = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+        return data[2:].decode(codec), lambda text: mark + text.encode(codec)
+    text = data.decode("utf-8", "surrogateescape")
+    if any(chr(mark) in text for mark in _ESCAPED):
+        raise RefusedError("it has marks of a private range")
+    return text.translate(_MARKS), lambda text: text.translate(_ESCAPED).encode(
+        "utf-8", "surrogateescape"
+    )
+
+
 def read_escapes(text: str) -> str:
     """Return text whose lone surrogates, as Python keeps bytes that are no UTF-8, are read too."""
     return text if text.isascii() else text.translate(_LETTERS)
@@ -58,3 +81,7 @@ _LETTERS = {
     0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
     for byte in range(0x80, 0x100)
 }
+
+#: Marks for those bytes that YAML takes, and that nobody uses.
+_MARKS = {0xDC00 + byte: 0x10FF00 + byte for byte in range(0x80, 0x100)}
+_ESCAPED = {mark: escape for escape, mark in _MARKS.items()}

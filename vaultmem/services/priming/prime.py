@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, is_hidden, parse_note_path, slugify
 from vaultmem.core.priming import (
@@ -60,19 +61,17 @@ def read_sources(place: Path) -> list[SourceFile]:
 
 
 def decode_document(name: str, data: bytes) -> str:
-    """Return a document's text.
+    """Return a document's text, read as a note's is; its notes are UTF-8, whatever it is.
 
     Raises:
-        RefusedError: it is not UTF-8 text, or too large.
+        RefusedError: it is no text, or too large.
     """
     if len(data) > MAX_DOCUMENT:
         raise RefusedError(f"{name}: larger than {MAX_DOCUMENT // 1024**2} MiB; divide it")
-    if b"\0" in data:
+    text = decode_text(data).text.removeprefix("\ufeff")
+    if "\0" in text:
         raise RefusedError(f"{name}: it contains NUL bytes, so it is not text")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"{name}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    return text
 
 
 def prime_source(

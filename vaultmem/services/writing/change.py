@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.read_notes import find_problem, read_as_written
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.reading.read_notes import find_problem, read_as_written, read_bytes
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Whose
@@ -61,6 +61,19 @@ class Change:
             raise RefusedError(f"{path}: {problem}; mend it where that branch is checked out")
         self._known[str(path)] = note.blob
         return note
+
+    def read_bytes(self, note: Note) -> bytes:
+        """Return the bytes of a note that was read.
+
+        Raises:
+            ConflictError: somebody saved it since.
+        """
+        step = self.steps.get(str(note.path))
+        ours = step.data if step is not None else None
+        data = read_bytes(self.seen, note.path) if ours is None else ours
+        if blob_id(data) != note.blob:
+            raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+        return data
 
     def put(self, path: PurePosixPath, data: bytes, mode: int | None = None) -> None:
         """Make a new note."""

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.encoding import open_to_edit
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
@@ -77,25 +78,38 @@ def write_event(vault: Vault, edits: Mapping[PurePosixPath, Edit], event: Event)
 def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     """Give a note another text; nobody but a person unpins what is pinned.
 
-    A note that cannot be taken at its word can be quarantined, and nothing else.
+    A note that cannot be taken at its word, or is not UTF-8, can be quarantined, and nothing else;
+    every byte that was there stays then.
 
     Raises:
         RefusedError: it would be unpinned, is not UTF-8, or is to be mended first; or as for the
             edit.
     """
-    refuse_foreign(note)
-    try:
-        data = edit(note).encode("utf-8")
-    except RefusedError as error:
-        raise _name_line(note) if note.problem else error from None
+    before, data = _edit_bytes(change, note, edit)
     after = parse_note(note.path, data)
-    if note.problem and data != note.text.encode("utf-8") and after.state != State.QUARANTINED:
-        raise _name_line(note)
+    if data != before and after.state != State.QUARANTINED:
+        refuse_foreign(note)
+        if note.problem:
+            raise _name_line(note)
     unpinned = note.pinned and not after.pinned
     if unpinned and not change.seen.is_person:
         raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
     change.replace(note.path, data, note.blob)
     return data
+
+
+def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
+    """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
+    try:
+        if not note.encoding:
+            return note.text.encode("utf-8"), edit(note).encode("utf-8")
+        data = change.read_bytes(note)
+        text, as_bytes = open_to_edit(data)
+        return data, as_bytes(edit(note._replace(text=text)))
+    except RefusedError as error:
+        if note.encoding and not note.problem:
+            refuse_foreign(note)
+        raise _name_line(note) if note.problem else error from None
 
 
 def _name_line(note: Note) -> RefusedError:
