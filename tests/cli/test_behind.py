@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Result, RunCli
-from support import write_notes
+from in_process import run_here
+from support import git, write_notes
 from watchers import stopped, watch_process
 
 from vaultmem.mcp_server.finding import recall_tool
@@ -140,6 +141,27 @@ def test_an_interrupted_transaction_is_left_to_whoever_has_the_lock(
     with stopped(root):
         assert "blue" in run_soon(run_cli, root, "recall", "gangway").out
         assert intent.read_text() == "{}"
+
+
+def test_a_bisect_goes_on_beside_a_writer_unless_a_commit_was_never_looked_at(
+    root: Path, run_cli: RunCli
+) -> None:
+    good = git(root, "rev-parse", "HEAD")
+    for colour in ("green", "red"):
+        write_notes(root, {"notes/gangway.md": f"# Gangway\n\nThe gangway is {colour}.\n"})
+        run_here("checkpoint", colour, cwd=root)
+    words = ("bisect", "gangway", "--says", "blue", "--good", good)
+    with stopped(root) as pid:
+        done = run_soon(run_cli, root, *words)
+        assert (done.code, f"process {pid}" in done.err) == (1, True), done
+    known = run_here(*words, "--json", cwd=root).json
+    save(root)
+    with stopped(root) as pid:
+        done = run_soon(run_cli, root, *words, "--json")
+    told = done.json
+    assert f"process {pid}" in told.pop("behind")
+    assert told == known
+    assert len(known["first_bad"]) == 1
 
 
 def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(

@@ -123,7 +123,7 @@ def bisect(
     from vaultmem.services.finding.judge import bisect_history
     from vaultmem.services.history.diff import show_commit
 
-    opened = open_synced(vault, ref=ref)
+    opened = open_synced(vault, ref=ref, reads=True)
     expected = _expect(query, finds, says, negated, budget)
     last = opened.ref if bad == "HEAD" and opened.ref else bad
     done = bisect_history(opened, good, last, expected, None if as_json else _say_step)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from vaultmem.core.packs.expectation import Expectation, judge_pack
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import BusyError, RefusedError, VaultError
 from vaultmem.services.finding.ask_pack import make_unseen
 from vaultmem.services.reading.look import look_at
 from vaultmem.vault import Vault
@@ -45,6 +45,7 @@ def bisect_history(
     Raises:
         NoteNotFoundError: no such commit.
         RefusedError: the good commit is not good, the bad one not bad, or not its descendant.
+        BusyError: a commit was never looked at, and others write.
     """
     refs = vault.history.refs
     first, last = refs.resolve(good).commit, refs.resolve(bad).commit
@@ -86,6 +87,8 @@ def _judge_commit(vault: Vault, commit: str, expected: Expectation) -> JudgedCom
         if not seen.view.totals()[0]:
             return JudgedCommit(commit, "skip", ("there are no notes yet",))
         reasons = judge_vault(seen, expected)
+    except BusyError:  # That says nothing of the commit.
+        raise
     except VaultError as error:
         return JudgedCommit(commit, "skip", (str(error),))
     return JudgedCommit(commit, "bad" if reasons else "good", tuple(reasons))
