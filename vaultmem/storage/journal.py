@@ -131,8 +131,11 @@ class Candidates:
         """Tell whether a note was seen as a candidate."""
         return bool(self._state.query("SELECT 1 FROM candidates WHERE path = ?", (path,)))
 
+    def all(self) -> set[str]:
+        """Return the notes that were seen as candidates."""
+        return {row[0] for row in self._state.query("SELECT path FROM candidates")}
+
     def keep(self, paths: Iterable[str]) -> None:
         """Forget all but these."""
-        known = {row[0] for row in self._state.query("SELECT path FROM candidates")}
-        gone = ((path,) for path in known - set(paths))
+        gone = ((path,) for path in self.all() - set(paths))
         self._state.execute_many("DELETE FROM candidates WHERE path = ?", gone)

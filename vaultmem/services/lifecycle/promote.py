@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -14,9 +14,8 @@ from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
-from vaultmem.services.writing.commit import CommitReport, Made, commit_event
+from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.hand_edits import make_promotion, read_edited
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.services.writing.pending import Whose
 from vaultmem.services.writing.write import replace_text, write
@@ -44,26 +43,24 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     paths = [resolve_address(vault, address)[0] for address in addresses]
     promoted: list[Note] = []
 
-    def plan(change: Change) -> tuple[list[tuple[PurePosixPath, State]], tuple[Made, ...]]:
+    def plan(change: Change) -> list[tuple[PurePosixPath, State]]:
         promoted.clear()
         notes = [change.read(path) for path in dict.fromkeys(paths)]
         for note in notes:
             check_note(vault, note)
-        earlier = _commit_made_by_hand(vault, map(str, paths)) if change.is_folder else ()
         promoted.extend(_activate(change, note) for note in notes)
         before = [(note.path, note.state) for note in notes]
         change.commit(make_event(vault, before), Whose.OTHERS_AND_EDITS)
-        return before, earlier
+        return before
 
     with vault.lock():
         try:
-            (before, earlier), report = write(vault, plan)
+            before, report = write(vault, plan)
         except PendingError:
             if not find_branch(vault):  # Where nothing was written, nothing is to be trusted.
                 record_trust(vault, promoted)
             raise
         trusted = record_trust(vault, promoted)
-    report = report._replace(commits=(*earlier, *report.commits))
     return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
 
 
@@ -75,14 +72,6 @@ def _activate(change: Change, note: Note) -> Note:
         change, note, lambda each: set_property(each.text, "state", State.ACTIVE.value)
     )
     return parse_note(note.path, data)
-
-
-def _commit_made_by_hand(vault: Vault, paths: Iterable[str]) -> tuple[Made, ...]:
-    """Commit, as a promotion by the person, what was made active in an editor already."""
-    made = [str(e.note.path) for e in read_edited(vault, paths) if e.is_promoted]
-    if not made or vault.history.obstacle():
-        return ()
-    return commit_event(vault, make_promotion(made)).commits
 
 
 def check_note(vault: Vault, note: Note) -> None:

@@ -18,8 +18,8 @@ from vaultmem.services.sessions.learn import Learned, learn
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.pending import Pending, find_pending, is_own
+from vaultmem.services.writing.divide import make_close
+from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
@@ -82,12 +82,8 @@ def close_session(
     return Closed(session, report, done)
 
 
-def commit_close(
-    vault: Vault, session: Session, summary: str = "", others: tuple[str, ...] = ()
-) -> CommitReport:
+def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:
     """Commit a session that has ended, with all that it wrote, and forget that it was open here.
-
-    `others` are notes of sessions that are about to be committed by themselves.
 
     Raises:
         RefusedError, PendingError: as for `commit_event`.
@@ -97,16 +93,10 @@ def commit_close(
     report = CommitReport()
     if vault.head() is not None:
         author = find_author(vault, session)
-        told = (summary or session.summary).strip().partition("\n")[0].strip()
-        body = [f"session {facts.id}", f"status {facts.status}", told]
-        if author.agent:
-            body.insert(1, f"agent {author.agent}")
-        lines = tuple(filter(None, body))
         paths = find_own(find_pending(vault), session, author)
-        name = "session-close"
-        event = Event(name, name, author, lines, "checkpoint", only=paths, without=others)
+        event = make_close(session, author, summary)
         try:
-            report = commit_event(vault, event)
+            report = commit_event(vault, event._replace(only=paths))
         except PendingError:  # The event waits by itself.
             active.drop(facts.id)
             raise
@@ -122,8 +112,7 @@ def find_author(vault: Vault, session: Session) -> Author:
 
 def find_own(pending: Pending, session: Session, author: Author) -> tuple[str, ...]:
     """Return the session's note, and what it wrote that no commit has."""
-    own = [path for path, who in pending.authors.items() if who and is_own(who, author)]
-    return tuple(dict.fromkeys([session.facts.path, *sorted(own)]))
+    return tuple(dict.fromkeys([session.facts.path, *pending.written_by(author)]))
 
 
 def _end(vault: Vault, session: Session, status: Status, summary: str, now: datetime) -> Session:

@@ -8,20 +8,17 @@ a promotion made like this is committed, but puts no policy or skill on record a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import is_note_name
-from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.sessions.close import commit_close
 from vaultmem.services.writing.checkpoint import save_checkpoint
-from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.hand_edits import Edited, make_promotion, read_edited
+from vaultmem.services.writing.commit import CommitReport, commit_said
+from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
+from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 from vaultmem.storage.files import UnsafeFileError, read_file, remove_file
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.journal import Candidates
@@ -49,37 +46,28 @@ def take_transitions(vault: Vault, examined: Examined) -> Iterator[CommitReport]
         RefusedError: something looks like a credential. The other transitions were taken.
     """
     with vault.lock():
-        found = _find_said(vault, examined)
+        said = _find_said(vault, examined)
         request, problem = _read_request(vault)
-        promoted = [str(each.note.path) for each in found if each.is_promoted]
-        closed = [each.note for each in found if each.is_closed]
-        if not (promoted or closed or request):
-            if problem is not None:
-                raise problem
-            return
-        if obstacle := vault.history.obstacle():
+        if (said or request) and (obstacle := vault.history.obstacle()):
             waits = "what was asked for by file" if request else "what was said in the notes"
             raise PendingError(f"{waits} is not committed yet: {obstacle}")
-        steps: list[Callable[[], CommitReport]] = []
-        sessions = tuple(str(note.path) for note in closed)
-        if promoted:
-            # The notes keep it: what is said in others until then belongs to the same event.
-            promotion = make_promotion(promoted, sessions)
-            steps.append(lambda: commit_event(vault, promotion, keeps=False))
-        steps += [partial(_close, vault, note, sessions) for note in closed]
+        if said:
+            report = commit_said(vault)
+            if report.commits:
+                yield report
+            held = {path: why for path, why in report.skipped.items() if path in said}
+            problem = _refuse(held) if held else problem
         if request:
-            # What the others committed was there to be kept when somebody asked for this.
-            steps.append(lambda: _fulfil(vault, request, even_if_clean=bool(promoted or closed)))
-        for step in steps:
             try:
-                yield step()
+                # What the others committed was there to be kept when somebody asked for this.
+                yield _fulfil(vault, request, even_if_clean=bool(said))
             except RefusedError as error:
                 problem = error
         if problem is not None:
             raise problem
 
 
-def _find_said(vault: Vault, examined: Examined) -> list[Edited]:
+def _find_said(vault: Vault, examined: Examined) -> set[str]:
     """Return the notes whose edits say something; remember which are candidates."""
     commit = vault.history.head().commit
     if examined.get("") != commit:
@@ -89,29 +77,23 @@ def _find_said(vault: Vault, examined: Examined) -> list[Edited]:
     head.follow(vault.history, commit)
     changed = [path for path in head.difference()[0] if is_note_name(path)]
     blobs = {path: file.blob for path, file in vault.manifest.files(changed).items()}
-    fresh = [path for path in changed if examined.get(path) != blobs.get(path)]
-    edited = list(read_edited(vault, fresh))
-    said = [each for each in edited if each.is_promoted or each.is_closed]
+    fresh = {path: blob for path, blob in blobs.items() if examined.get(path) != blob}
+    edited = list(read_edited_now(vault, fresh))
+    said = find_saying(vault, edited)
     candidates = Candidates(vault.state)
     with vault.state.transaction():
         for each in edited:
-            if each not in said:
-                path = str(each.note.path)
+            path = str(each.note.path)
+            if path not in said:
                 examined[path] = each.note.blob
                 candidates.put(path, each.is_candidate)
         candidates.keep(changed)
     return said
 
 
-def _close(vault: Vault, note: Note, sessions: tuple[str, ...]) -> CommitReport:
-    """Commit a session's note and all that the session wrote, under its agent's name.
-
-    `sessions` are the notes of all sessions that are to be closed.
-    """
-    session = parse_session(note)
-    lines = (line.strip() for line in note.body.splitlines())
-    said = session.summary or next(filter(None, lines), "")
-    return commit_close(vault, session, said, sessions)
+def _refuse(held: Mapping[str, str]) -> RefusedError:
+    named = "; ".join(f"{path} {why}" for path, why in held.items())
+    return RefusedError(f"not committed: {named}. To get on: {HOW_TO_ALLOW}")
 
 
 def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:

@@ -11,7 +11,16 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import format_message
 from vaultmem.core.json_values import as_named
 from vaultmem.errors import DamagedError, PendingError, naming_faults
-from vaultmem.services.writing.divide import Event, Part, Plan, divide_event, divide_others
+from vaultmem.services.writing.divide import (
+    CLOSE,
+    Event,
+    Part,
+    Plan,
+    divide_event,
+    divide_others,
+    divide_said,
+)
+from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
 from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
 from vaultmem.services.writing.pending import (
     Pending,
@@ -30,9 +39,10 @@ from vaultmem.storage.git.commit_draft import (
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.journal import REMOVED, Author
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
-__all__ = ["CommitReport", "Event", "commit_earlier", "commit_event"]
+__all__ = ["CommitReport", "Event", "commit_earlier", "commit_event", "commit_said"]
 
 _ATTEMPTS = 10
 
@@ -52,32 +62,22 @@ class CommitReport(NamedTuple):
     skipped: Mapping[str, str] = MappingProxyType({})
 
 
-def commit_event(
-    vault: Vault, event: Event, even_if_clean: bool = False, keeps: bool = True
-) -> CommitReport:
+def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
     """Commit what changed since the last commit, each author's part on its own.
 
     All these commits come to be together, or none. A clean tree makes no commit, unless
     `even_if_clean` is set. Events that had to wait are committed first.
 
     Raises:
-        PendingError: git cannot take a commit now; where `keeps` is set, the event is kept and
-            committed later.
+        PendingError: git cannot take a commit now; the event is kept and committed later.
         RefusedError: something looks like a credential; nothing was committed.
     """
     refuse_named(event.author, event.subject, event.body)
     with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
-        made: list[Made] = []
         try:
-            if obstacle := vault.history.obstacle(patience=PATIENCE):
-                raise PendingError(obstacle)
-            for number, stored in vault.journal.pending():
-                made += _commit_one(vault, _restore(stored)).commits
-                vault.journal.drop_pending(number)
+            made = _commit_waiting(vault)
             report = _commit_one(vault, event, even_if_clean or bool(made))
         except PendingError as error:
-            if not keeps:
-                raise
             vault.journal.add_pending(as_named(event))
             raise PendingError(
                 f"not committed: {error}; the notes are safe on disk and `{event.subject}` "
@@ -86,22 +86,56 @@ def commit_event(
         return report._replace(commits=(*made, *report.commits))
 
 
+def commit_said(vault: Vault) -> CommitReport:
+    """Commit what was said by hand (see `hand_edits`), after a person's other edits.
+
+    `skipped` names the notes of it that look like a credential, or whose session wrote one.
+
+    Raises:
+        PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
+            is kept.
+    """
+    with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
+        waited = _commit_waiting(vault)
+        plan, made = _commit_plan(vault, lambda pending: divide_said(vault, pending))
+        return CommitReport((*waited, *made), made[-1][0] if made else "", skipped=plan.skipped)
+
+
+def _commit_waiting(vault: Vault) -> list[Made]:
+    """Commit the events that had to wait.
+
+    Raises:
+        PendingError: they still have to.
+    """
+    if obstacle := vault.history.obstacle(patience=PATIENCE):
+        raise PendingError(obstacle)
+    made: list[Made] = []
+    for number, stored in vault.journal.pending():
+        made += _commit_one(vault, _restore(stored)).commits
+        vault.journal.drop_pending(number)
+    return made
+
+
 def commit_earlier(
     vault: Vault, notes: Mapping[str, str], whose: Whose = Whose.OTHERS
 ) -> list[Made]:
     """Commit these notes (path to blob id) as they are, before vaultmem changes them.
 
-    So the change that follows never takes somebody else's words under its own author, and what
-    is removed can be had back from git. What cannot be committed now (another git is at work, a
-    note with a credential) is left to the next event.
+    So the change that follows never takes somebody else's words under its own author, what is
+    removed can be had back from git, and what was said by hand is on record. What cannot be
+    committed now (another git is at work, a note with a credential) is left to the next event.
     """
-    wanted = {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
-    if not wanted or vault.head() is None or not vault.config.edit_commits:
+    if vault.head() is None:
+        return []
+    wanted = find_saying(vault, read_edited_now(vault, notes))
+    if vault.config.edit_commits:
+        wanted |= {path for path, blob in notes.items() if is_pending(vault, path, blob, whose)}
+    if not wanted:
         return []
 
     def divide(pending: Pending) -> Plan:
         clean = wanted - find_leaks_since(vault, pending.of(wanted), pending.parent).keys()
-        return Plan(divide_others(pending, clean, vault.author))
+        return Plan(divide_others(vault, pending, clean))
 
     with vault.lock():
         if vault.history.obstacle(patience=PATIENCE):
@@ -162,6 +196,9 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
         vault.journal.clear({path: e.blob if e else REMOVED for path, e in entries.items()})
         vault.manifest.put_commit_dates({(p, e.blob): at for p, e in changes if e})
         HeadTree(vault.state).advance(history, parent, commits[-1], entries)
+        for part in parts:
+            if part.event.name == CLOSE:
+                ActiveSessions(vault.state_folder).drop(part.event.author.session)
         if vault.state.get("head") == parent:
             vault.state.put("head", commits[-1])
             vault.state.put("head_time", str(at))
@@ -209,5 +246,6 @@ def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identi
 
 def _restore(stored: dict[str, Any]) -> Event:
     """Return an event as it was kept in the journal, where tuples became lists."""
-    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only", "without")}
-    return Event(**{**stored, **lists, "author": Author(**stored["author"])})
+    known = {name: value for name, value in stored.items() if name in Event._fields}
+    lists = {name: tuple(stored.get(name, ())) for name in ("body", "only")}
+    return Event(**{**known, **lists, "author": Author(**stored["author"])})

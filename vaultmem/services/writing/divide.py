@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError
+from vaultmem.services.writing.hand_edits import find_said
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW, find_leaks_since
 from vaultmem.services.writing.pending import Pending, is_own
 from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.session import Session
+
+#: The event, and the subject, of a session's end.
+CLOSE = "session-close"
+
 
 class Event(NamedTuple):
     """One of the events that become a commit; `subject` is its first line.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
-    Hand edits of others go first, but for those at `without`, which have an event of their own.
+    Hand edits of others go first.
     """
 
     name: str
@@ -28,7 +36,6 @@ class Event(NamedTuple):
     intent: str = ""
     confidence: float | None = None
     only: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
 
 
 class Part(NamedTuple):
@@ -47,29 +54,36 @@ class Plan(NamedTuple):
 
 
 def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
-    """Put what is not the event's own before it."""
+    """Put what is not the event's own before it: what others wrote, and what was said by hand.
+
+    A note that the event names says nothing but the event.
+    """
     event = event._replace(author=_with_session(event, pending))
-    own = _own_paths(vault, event, pending)
-    others = pending.files.keys() - own
-    skipped = dict(pending.skipped)
     leaks = find_leaks_since(vault, pending.files, pending.parent)
+    said = _divide_said(vault, pending, pending.files.keys() - set(event.only), event.only)
+    own = _own_paths(vault, event, pending) - said.paths
+    others = pending.files.keys() - own - said.paths
+    skipped = dict(pending.skipped)
     if event.only:
         others = {path for path in others if _is_hand_edit(vault, pending, path)}
-        others -= set(event.without)
-        skipped |= {
-            path: f"looks like a credential ({leaks[path][0]})" for path in leaks.keys() & others
-        }
-        others -= leaks.keys()
-        leaks = {path: places for path, places in leaks.items() if path in own}
+        held = {path: leaks.pop(path) for path in leaks.keys() - own}
+        skipped |= said.held | _name_held({path: held[path] for path in held.keys() & others})
+        others -= held.keys()
     _refuse_leaks(leaks)
-    kept = {path for path in own & pending.drafts.keys() if _is_of(pending.drafts[path], event)}
-    parts = [
-        *_divide_drafts(pending, (others | own) - kept, event.author),
-        *_divide(pending.of(others), pending.authors, event.author),
-    ]
-    if not own and event.only:
-        return Plan(parts, skipped=skipped)
-    return Plan([*parts, Part(event, pending.of(own))], has_own=True, skipped=skipped)
+    has_own = bool(own) or not event.only
+    last = [*said.parts, Part(event, pending.of(own))] if has_own else said.parts
+    return Plan(_divide_before(pending, others, last, event.author), has_own, skipped)
+
+
+def divide_said(vault: Vault, pending: Pending) -> Plan:
+    """Divide what was said by hand, and before it a person's other edits; all else waits."""
+    said = _divide_said(vault, pending, pending.files.keys())
+    if not said.parts:
+        return Plan([], skipped=said.held)
+    edits = {path for path in pending.files if _is_hand_edit(vault, pending, path)} - said.paths
+    held = _name_held(find_leaks_since(vault, pending.of(edits), pending.parent))
+    parts = _divide_before(pending, edits - held.keys(), said.parts, Author(""))
+    return Plan(parts, skipped={**pending.skipped, **said.held, **held})
 
 
 def name_leaks(vault: Vault, pending: Pending) -> tuple[str, ...]:
@@ -104,20 +118,85 @@ def _with_session(event: Event, pending: Pending) -> Author:
     return event.author._replace(session=sessions.pop())
 
 
-def divide_others(pending: Pending, paths: Set[str], author: Author) -> list[Part]:
-    """Divide these files by who wrote them; `author` is who commits.
-
-    What an agent wrote comes before what a person changed of it by hand.
-    """
+def divide_others(vault: Vault, pending: Pending, paths: Set[str]) -> list[Part]:
+    """Divide these files by who wrote them, and what they say by hand."""
     wanted = paths & pending.files.keys()
-    drafts = _divide_drafts(pending, wanted, author)
-    return drafts + _divide(pending.of(wanted), pending.authors, author)
+    said = _divide_said(vault, pending, wanted)
+    return _divide_before(pending, wanted - said.paths, said.parts, vault.author)
 
 
-def _divide_drafts(pending: Pending, paths: Set[str], author: Author) -> list[Part]:
-    drafts = {path: pending.drafts[path] for path in paths & pending.drafts.keys()}
+class _Said(NamedTuple):
+    """The parts that say what was said by hand, all paths of it, and why some have to wait."""
+
+    parts: list[Part]
+    paths: set[str]
+    held: dict[str, str]
+
+
+def _divide_said(
+    vault: Vault, pending: Pending, paths: Set[str], named: Iterable[str] = ()
+) -> _Said:
+    """Make what these files say by hand parts: one promotion, and the end of each session.
+
+    With a session's end goes what it wrote, but for what is `named` by the event itself.
+    """
+    said = find_said(vault, pending, paths)
+    held = _name_held(find_leaks_since(vault, pending.of(said.promoted), pending.parent))
+    taken = {*said.paths, *named}
+    parts = []
+    if promoted := [path for path in said.promoted if path not in held]:
+        parts.append(Part(_make_promotion(promoted), pending.of(promoted)))
+    for note in said.closed:
+        session = parse_session(note)
+        author = Author(session.facts.agent, session.facts.id)
+        wrote = set(pending.written_by(author)) - taken
+        files = pending.of({str(note.path), *wrote})
+        if leaks := find_leaks_since(vault, files, pending.parent):
+            held[str(note.path)] = next(iter(_name_held(leaks).values()))
+            continue
+        begins = next(filter(None, map(str.strip, note.body.splitlines())), "")
+        parts.append(Part(make_close(session, author, session.summary or begins), files))
+        taken |= wrote
+    return _Said(parts, taken.difference(named), held)
+
+
+def make_close(session: Session, author: Author, summary: str = "") -> Event:
+    """Return the event of a session that has ended; it tells the first line of a summary."""
+    told = (summary or session.summary).strip().partition("\n")[0].strip()
+    agent = f"agent {author.agent}" if author.agent else ""
+    lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}", told)
+    return Event(CLOSE, CLOSE, author, tuple(filter(None, lines)), "checkpoint")
+
+
+def _make_promotion(paths: Iterable[str]) -> Event:
+    lines = tuple(f"{path}: candidate to active" for path in paths)
+    return Event("promote", "promote", Author(""), lines, "refine")
+
+
+def _name_held(leaks: Mapping[str, list[str]]) -> dict[str, str]:
+    """Return why files are left out, by path."""
+    return {path: f"looks like a credential ({places[0]})" for path, places in leaks.items()}
+
+
+def _divide_before(
+    pending: Pending, paths: Set[str], last: Sequence[Part], author: Author
+) -> list[Part]:
+    """Divide these files by who wrote them, and put it before the `last` parts.
+
+    `author` is who commits. What an agent wrote comes before what a person changed of it by hand.
+    """
+    whose = {path: part.event.author for part in last for path in part.files}
+    drafts = {
+        path: draft
+        for path, draft in pending.drafts.items()
+        if path in paths or (path in whose and not is_own(draft[0], whose[path]))
+    }
     files = {path: file for path, (_, file) in drafts.items()}
-    return _divide(files, {path: who for path, (who, _) in drafts.items()}, author)
+    return [
+        *_divide(files, {path: who for path, (who, _) in drafts.items()}, author),
+        *_divide(pending.of(paths), pending.authors, author),
+        *last,
+    ]
 
 
 def _divide(
@@ -140,10 +219,6 @@ def _name_event(written: Author, files: Mapping[str, File], author: Author) -> E
         return Event("write", f"write: {what}", written, intent="observe")
     whom = f"session {written.session}" if written.session else f"agent {written.agent}"
     return Event("recover", f"recover: {whom}", written, intent="observe")
-
-
-def _is_of(draft: tuple[Author, File], event: Event) -> bool:
-    return is_own(draft[0], event.author)
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:

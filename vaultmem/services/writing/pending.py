@@ -56,6 +56,10 @@ class Pending(NamedTuple):
         """Return those of the files that have these paths."""
         return {path: self.files[path] for path in sorted(paths) if path in self.files}
 
+    def written_by(self, author: Author) -> list[str]:
+        """Return the paths of what an author wrote in its session, or in none that was named."""
+        return sorted(path for path, who in self.authors.items() if who and is_own(who, author))
+
 
 def find_pending(vault: Vault) -> Pending:
     """Compare what is on disk with HEAD; only files that may differ are read."""
@@ -97,7 +101,10 @@ def _compare(vault: Vault) -> Pending:
         elif entry.blob != blob:
             files[path] = (entry.mode, data)
     files |= dict.fromkeys(_find_removed(vault, gone))
-    authors = {path: _author_of(vault, head, path, file) for path, file in files.items()}
+    authors = {
+        path: find_writer(vault, path, REMOVED if file is None else blob_id(file[1]))
+        for path, file in files.items()
+    }
     by_hand = {path: file for path, file in files.items() if file and authors[path] is None}
     drafts: dict[str, tuple[Author, File]] = {
         path: (draft.author, (file[0], draft.data))
@@ -177,9 +184,12 @@ def _is_gone(vault: Vault, path: str) -> bool:
         return False
 
 
-def _author_of(vault: Vault, head: HeadTree, path: str, file: File) -> Author | None:
-    """Return who wrote a file: its agent also where somebody moved it before a commit had it."""
-    blob = REMOVED if file is None else blob_id(file[1])
+def find_writer(vault: Vault, path: str, blob: str) -> Author | None:
+    """Return who wrote bytes that no commit has, None for a person by hand.
+
+    It is their agent, too, where somebody moved the file before a commit had it.
+    """
+    head = HeadTree(vault.state)
     if written := vault.journal.find_author(path, blob):
         return written
     moved = (who for old, who in vault.journal.find_moved(blob) if not head.entries([old]))
