@@ -218,6 +218,23 @@ def test_a_note_of_the_future_makes_nothing_else_older(
     assert late.verdict == "warning"
 
 
+def test_the_same_notes_are_ranked_alike_whenever_they_are_asked(
+    fill: Fill, opened: Callable[..., Vault]
+) -> None:
+    notes = {
+        "old.md": "---\ncreated: 2025-01-01\n---\nThe winch needs grease.\n",
+        "new.md": "---\ncreated: 2026-05-01\n---\nThe winch needs paint and some grease.\n",
+    }
+    vault = fill(notes)
+    before = [(hit.record.path, hit.score, hit.recency) for hit in ask(vault, "winch grease")]
+    assert before[0][2] != before[1][2]
+    for days in (1, 30, 400, 4_000):
+        later = opened(vault.root)
+        later.now = lambda days=days: vault.now() + days * 86_400  # type: ignore[misc]
+        found = [(hit.record.path, hit.score, hit.recency) for hit in ask(later, "winch grease")]
+        assert found == before, days
+
+
 def test_recency_can_be_turned_off_and_up_in_the_settings(
     fill: Fill, opened: Callable[..., Vault]
 ) -> None:
