@@ -18,6 +18,7 @@ from vaultmem.storage.views import Source, View
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.services.reading.doubt import Settled
     from vaultmem.storage.git.refs import Target
 
 #: Documents a batch, as they are read from git; what an interruption loses at most.
@@ -134,11 +135,15 @@ def _read_commit(
 ) -> tuple[dict[int, int], dict[int, str]]:
     """Return a commit's documents with when (seconds) a commit last wrote each, and problems."""
     blobs = _list_notes(vault, target.commit, config)
+    counting = _index_unseen(vault, target.commit, blobs, progress)
+    find_date = _date_documents(vault, target, ignored)
+    dates: dict[int, int] = {}
     problems: dict[int, str] = {}
-    documents = _index_unseen(vault, target.commit, blobs, problems, progress)
-    dates = _date_documents(vault, target, ignored)
-    found = {number: dates(path, blobs[path], number) for path, number in documents.items()}
-    return found, problems
+    for path, (document, problem) in counting.items():
+        if document is not None:
+            dates[document] = find_date(path, blobs[path], document)
+            problems[document] = problem
+    return dates, problems
 
 
 def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str, str, int], int]:
@@ -176,42 +181,42 @@ def _is_ignored(path: str, config: Config) -> bool:
 
 
 def _index_unseen(
-    vault: Vault,
-    commit: str,
-    blobs: Mapping[str, str],
-    problems: dict[int, str],
-    progress: Progress | None,
-) -> dict[str, int]:
-    """Return the document that counts for each note, having read those that nobody knew.
-
-    `problems` gets, by document, why a note cannot be taken at its word.
-    """
-    from vaultmem.services.reading.chunk import Job
-    from vaultmem.services.reading.doubt import settle
-    from vaultmem.services.reading.parallel import read_notes
+    vault: Vault, commit: str, blobs: Mapping[str, str], progress: Progress | None
+) -> dict[str, Settled]:
+    """Return what counts at each path of a commit, having read the notes that nobody knew."""
+    from vaultmem.services.reading.doubt import Settled
 
     known = vault.stored_views.documents()
-    documents = {path: known[path, b] for path, b in blobs.items() if (path, b) in known}
-    unseen = [path for path in blobs if path not in documents]
+    places = blobs.items()
+    counting = {path: Settled(known[path, b], "") for path, b in places if (path, b) in known}
+    unseen = [path for path in blobs if path not in counting]
     for start in range(0, len(unseen), _BATCH_SIZE):
         paths = unseen[start : start + _BATCH_SIZE]
-        contents = vault.history.objects.read_all(blobs[path] for path in paths)
-        jobs = [
-            Job(path, size=len(data), data=data)
-            for path, (_, data) in zip(paths, contents, strict=True)
-            if len(data) <= MAX_FILE_BYTES
-        ]
-        batch = Batch(vault)
-        with vault.state.transaction():
-            for some, chunk in read_notes(vault.root, jobs):
-                found = zip(some, batch.add(chunk), strict=True)
-                documents |= {job.path: number for job, number in found if number is not None}
-                for path, counting in settle(vault, commit, batch, some, chunk, {}).items():
-                    if counting.document is not None:
-                        documents[path] = counting.document
-                        problems[counting.document] = counting.problem
-            vault.state.put("index", "")
-        batch.write()
+        counting |= _index_some(vault, commit, {path: blobs[path] for path in paths})
         if progress is not None:
-            progress(min(start + _BATCH_SIZE, len(unseen)), len(unseen))
-    return documents
+            progress(start + len(paths), len(unseen))
+    return counting
+
+
+def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
+    """Read notes of a commit and index them; return what counts at each path."""
+    from vaultmem.services.reading.chunk import Job
+    from vaultmem.services.reading.doubt import Settled, settle
+    from vaultmem.services.reading.parallel import read_notes
+
+    contents = vault.history.objects.read_all(blobs.values())
+    jobs = [
+        Job(path, size=len(data), data=data)
+        for path, (_, data) in zip(blobs, contents, strict=True)
+        if len(data) <= MAX_FILE_BYTES
+    ]
+    counting: dict[str, Settled] = {}
+    batch = Batch(vault)
+    with vault.state.transaction():
+        for some, chunk in read_notes(vault.root, jobs):
+            found = zip(some, batch.add(chunk), strict=True)
+            counting |= {job.path: Settled(number, "") for job, number in found}
+            counting |= settle(vault, commit, batch, some, chunk, {})
+        vault.state.put("index", "")
+    batch.write()
+    return counting
