@@ -173,8 +173,9 @@ class StateDatabase:
             if connection := self._connect():
                 return connection
             path = self._folder / f"state-{os.urandom(8).hex()}.sqlite3"
-            connection = _create(path, self._patience)
+            connection = _connect(path, self._patience)
             try:
+                _lay_out(connection, path)
                 write_atomically(self._pointer, path.name.encode())
             except BaseException:
                 connection.close()
@@ -242,20 +243,12 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=patience, isolation_level=None)
 
 
-def _create(path: Path, patience: float) -> sqlite3.Connection:
-    """Return a connection to a new database."""
-    connection = _connect(path, patience)
-    try:
-        os.chmod(path, 0o600)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        script = f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
-        connection.executescript(script)
-    except BaseException:
-        connection.close()
-        drop_file(path)
-        raise
-    return connection
+def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new database."""
+    os.chmod(path, 0o600)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def _as_text(values: Sequence[Any]) -> list[Any]:
