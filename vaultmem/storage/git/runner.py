@@ -96,8 +96,7 @@ class GitRunner:
                 return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
             locked = _LOCKED.search(os.fsdecode(err))
             if locked is None:
-                told = _first_complaint(err.decode(errors="replace"))
-                told = told or _tell_end(process.returncode)
+                told = _find_complaint(err.decode(errors="replace"), process.returncode)
                 raise FaultError(f"git {name} failed: {told}")
             lock = Path(locked[1] or f"{locked[2]}.lock")
             if not free_lock(lock, self.place):
@@ -142,26 +141,26 @@ def make_repository(root: Path) -> None:
     One that was left half made becomes whole.
     """
     (root / ".git" / "config.lock").unlink(missing_ok=True)
-    command = ["git", "init", "-q", "-b", "main", "--template=", "."]
-    with _clean_environment():
-        status, _, err = _import_git()(str(root)).execute(
-            command, with_extended_output=True, with_exceptions=False, env={"LC_ALL": "C"}
-        )
-    if status:
-        raise FaultError(f"git init failed: {_first_complaint(str(err)) or _tell_end(status)}")
+    if told := _try(root, "init", "-q", "-b", "main", "--template=", "."):
+        raise FaultError(f"git init failed: {told}")
     (root / ".git" / "info").mkdir(exist_ok=True)
 
 
 def find_refusal(work_tree: Path) -> str:
     """Return why git would not work in a folder that it finds by itself, empty if it would."""
+    return _try(work_tree, "rev-parse", "--git-dir")
+
+
+def _try(folder: Path, *arguments: str) -> str:
+    """Run git as anybody would; return why it failed, empty if it did not."""
     with _clean_environment():
-        status, _, err = _import_git()(str(work_tree)).execute(
-            ["git", "rev-parse", "--git-dir"],
+        status, _, err = _import_git()(str(folder)).execute(
+            ["git", *arguments],
             with_extended_output=True,
             with_exceptions=False,
             env={"LC_ALL": "C"},
         )
-    return _first_complaint(str(err)) or f"status {status}" if status else ""
+    return _find_complaint(str(err), status) if status else ""
 
 
 def _import_git() -> type[Git]:
@@ -189,15 +188,12 @@ def _command(arguments: tuple[str, ...]) -> list[str]:
     return ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
 
 
-def _tell_end(status: int) -> str:
-    return f"it was ended by signal {-status}" if status < 0 else f"status {status}"
-
-
-def _first_complaint(message: str) -> str:
-    """Return the line in which git says what is wrong; hints stand around it."""
+def _find_complaint(message: str, status: int) -> str:
+    """Return the line in which git says what is wrong, among hints; else how it ended."""
+    ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
     lines = message.strip().splitlines()
     told = (line for line in lines if line.startswith(("fatal: ", "error: ")))
-    return next(told, lines[0] if lines else "")
+    return next(told, lines[0] if lines else ended)
 
 
 @contextlib.contextmanager
