@@ -111,7 +111,9 @@ def parse_settings(text: str) -> Settings:
     try:
         whole = tomllib.loads(text.removeprefix("\ufeff"))
         return Settings(
-            tuple(map(_make_rule, filter(_is_used, whole.get("rules", ())))),
+            tuple(
+                _make_rule(rule) for rule in whole.get("rules", ()) if not rule.get("skipReport")
+            ),
             tuple(_list_allowlists(whole)),
             frozenset(_texts(whole.get("extend", {}), "disabledRules")),
         )
@@ -174,10 +176,6 @@ def _read_lines(chunk: str) -> dict[str, Any]:
             (literals if value[0] == "[" else literals[0]) if literals else json.loads(value)
         )
     return found
-
-
-def _is_used(given: Mapping[str, Any]) -> bool:
-    return not given.get("skipReport")
 
 
 def _join(ours: Rule | None, theirs: Rule) -> Rule:

@@ -74,15 +74,11 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
     return [_make_ground(vault, hit, notes[hit.record.path], commit, successors) for hit in hits]
 
 
-def _read_note_bytes(vault: Vault, note: Note) -> bytes:
-    return read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
-
-
 def _make_ground(
     vault: Vault, hit: Hit, note: Note, commit: str, successors: dict[str, list[str]]
 ) -> Ground:
     section = note.sections[min(hit.section.ordinal, len(note.sections) - 1)]
-    data = _read_note_bytes(vault, note)
+    data = read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
     blame = blame_bytes(vault, str(note.path), data, find_lines(note, section), commit)
     steps = _order_steps(vault.history, blame.lines)
     older = tuple(GroundLink(name, _resolve(vault, name)) for name in _read_links(note.matter))

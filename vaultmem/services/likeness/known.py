@@ -73,7 +73,7 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
     _fill_index(vault)
     found = find_similar(vault, new.asked)
     for each in found:
-        if says_same(vault, each.likeness) and may_absorb_similar(vault, each, new):
+        if says_same(vault, each.likeness) and may_absorb(vault, each.note, each.likeness, new):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR])
     return Known(None, tuple(found[:_NEAR]))
 
@@ -145,13 +145,11 @@ def add_saying(note: Note, section: Section, likeness: Likeness, said: Saying) -
     return confirm_note(note, section, likeness.added, said)
 
 
-def may_absorb_similar(vault: Vault, similar: SimilarNote, new: NewMemory) -> bool:
-    """Tell whether a note may take a memory in: same kind, context and authority, state open."""
-    return may_absorb(vault, similar.note, similar.likeness, new)
-
-
 def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> bool:
-    """Tell whether a note may take in what it says, or nearly says, already."""
+    """Tell whether a note may take in what it says, or nearly says, already.
+
+    It has the same kind, context and authority, and its state is open.
+    """
     path, adds = str(note.path), bool(likeness.added)
     if note.state not in _OPEN_STATES or note.problem or note.encoding:
         return False
