@@ -190,45 +190,36 @@ def plan_priming(
     A note that somebody edited, or wrote there by hand, is kept; `overwrite` takes the source's
     word over an edit, never over a note written by hand.
     """
-    added: list[str] = []
-    changed: list[str] = []
-    removed: list[str] = []
-    unchanged: list[str] = []
     kept: dict[str, str] = {}
     texts: dict[str, str | None] = {}
     for new in wanted:
         old = existing.get(new.path)
         if old is None:
-            added.append(new.path)
             texts[new.path] = _write_note(new, pin)
-            continue
-        before = primed_digest(old)
-        if not before:
+        elif not (before := primed_digest(old)):
             kept[new.path] = "written by hand"
         elif before == new.digest and not (overwrite and is_edited(old)):
             text = _pinned(old.text) if pin and not old.pinned else old.text
-            (unchanged if text == old.text else changed).append(new.path)
             if text != old.text:
                 texts[new.path] = text
         elif is_edited(old) and not overwrite:
             kept[new.path] = "edited here, and changed in the source"
         else:
-            changed.append(new.path)
             texts[new.path] = _update_note(old, new, pin)
     for path in existing.keys() - {new.path for new in wanted}:
-        if not primed_digest(existing[path]):
-            continue
-        if is_edited(existing[path]) and not overwrite:
-            kept[path] = "edited here, and gone from the source"
-        else:
-            removed.append(path)
-            texts[path] = None
-    removed.sort()
+        if primed_digest(existing[path]):
+            if is_edited(existing[path]) and not overwrite:
+                kept[path] = "edited here, and gone from the source"
+            else:
+                texts[path] = None
+    settled = texts.keys() | kept.keys()
     return PrimePlan(
-        added=tuple(added),
-        changed=tuple(changed),
-        removed=tuple(removed),
-        unchanged=tuple(unchanged),
+        added=tuple(path for path in texts if path not in existing),
+        changed=tuple(
+            path for path, text in texts.items() if path in existing and text is not None
+        ),
+        removed=tuple(sorted(path for path, text in texts.items() if text is None)),
+        unchanged=tuple(new.path for new in wanted if new.path not in settled),
         kept=dict(sorted(kept.items())),
         texts=texts,
     )
