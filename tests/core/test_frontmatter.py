@@ -172,7 +172,7 @@ def test_rule_that_opens_no_mapping_is_text(text: str) -> None:
         assert note.matter.properties == ()
         assert note.body == start + text
         shown = "\n".join(f"# {s.heading}\n{note.section_text(s)}" for s in note.sections)
-        assert all(line.strip() in shown for line in text.split("\n"))
+        assert all(line.strip() in shown for line in text.split("\n") if "%%" not in line)
 
 
 @pytest.mark.parametrize("eol", ["\n", "\r\n"])

@@ -159,8 +159,8 @@ def test_pinned_section_is_not_repeated_as_a_relevant_one() -> None:
     assert [item.pinned for item in made.items] == [True]
 
 
-def test_pinned_section_of_nothing_but_comments_is_left_out() -> None:
-    made = build([make_hit("<!-- write here -->\n"), make_hit("<!--\n-->")], [], 500)
+def test_pinned_section_without_text_is_left_out() -> None:
+    made = build([make_hit(""), make_hit("")], [], 500)
     assert made.items == made.unshown == ()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.pack import has_words
 from vaultmem.core.packs.pack_text import PackItem, render_item
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import BusyError
@@ -35,7 +34,7 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     for hit in pinned_sections(vault, trusted):
         record = hit.record
         before = found.get(record.document, PinnedNote(record, 0, 0))
-        if not has_words(hit.text):
+        if not hit.text:
             found.setdefault(record.document, before)
             continue
         item = PackItem(hit, hit.text, True, record.document in trusted, False)

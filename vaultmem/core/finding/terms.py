@@ -30,7 +30,7 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
 
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import note_context
@@ -26,6 +27,7 @@ class AnalysedNote(NamedTuple):
     """
 
     record: NoteRecord
+    visible: str
     sections: tuple[Section, ...]
     texts: list[SectionTexts]
     facts: NoteFacts
@@ -57,7 +59,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         source=note.source,
         agent=note.agent,
         session=note.session,
-        tokens=count_tokens(note.text),
+        tokens=count_tokens(drop_unseen(note.visible)),
         body_digest=digest_body(note),
         warnings=note.warnings,
         changed=0.0,
@@ -65,6 +67,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
     )
     return AnalysedNote(
         record=record,
+        visible=note.visible,
         sections=note.sections,
         texts=_list_texts(note, record.context),
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
@@ -89,7 +92,7 @@ def _list_texts(note: Note, context: str) -> list[SectionTexts]:
     found: list[SectionTexts] = []
     for section in note.sections:
         title = [note.title, *section.parents, section.heading]
-        body = note.text[section.start : section.end]
+        body = note.section_text(section)
         if section.ordinal == 0:
             title.extend(note.aliases)
             body = "\n".join([body, note.extra, *note.refs])

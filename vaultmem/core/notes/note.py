@@ -12,6 +12,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
+from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import PINNED_FILES
@@ -64,6 +65,7 @@ _INLINE_CODE = re.compile(r"`[^`\n]*`")
 class Note(NamedTuple):
     """A note as read: (path, blob) is its identity, `text` its whole decoded content.
 
+    `visible` is the text as `core.notes.hidden` has it; sections and fences are found in that.
     `warnings` say what could not be read fully; `created` and `updated` are ISO 8601 texts as
     written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
     are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
@@ -74,6 +76,7 @@ class Note(NamedTuple):
     path: PurePosixPath
     blob: str
     text: str
+    visible: str
     title: str
     aliases: tuple[str, ...]
     tags: tuple[str, ...]
@@ -100,9 +103,14 @@ class Note(NamedTuple):
         """The text behind the frontmatter."""
         return self.text[self.matter.body :]
 
+    @property
+    def visible_body(self) -> str:
+        """What people see of the text behind the frontmatter."""
+        return drop_unseen(self.visible[self.matter.body :])
+
     def section_text(self, section: Section) -> str:
-        """Return a section's own text, without its heading."""
-        return self.text[section.start : section.end].strip()
+        """Return what people see of a section's own text, without its heading."""
+        return drop_unseen(self.visible[section.start : section.end]).strip()
 
     def find_section(self, heading: str) -> Section | None:
         """Return the section under this heading, case and spacing aside, or None."""
@@ -138,8 +146,9 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     if "\0" in text:
         raise UnreadableNoteError("it contains NUL bytes, so it is not text")
     matter = read_frontmatter(text)
-    headings, fences = find_blocks(text, matter.body)
-    sections, first_heading = split_sections(text, matter.body, headings)
+    visible, unclosed = hide_unseen(text, matter.body)
+    headings, fences = find_blocks(visible, matter.body)
+    sections, first_heading = split_sections(visible, matter.body, headings)
     reader = PropertyReader(matter)
     tags = reader.texts("tags", "tag")
     extra = reader.unknown_text(KNOWN_PROPERTIES)
@@ -149,9 +158,10 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         path=path,
         blob=blob_id(data),
         text=text,
+        visible=visible,
         title=reader.text("title") or first_heading or path.stem,
         aliases=reader.texts("aliases", "alias"),
-        tags=_all_tags(tags, blank_fences(text, fences), matter.body),
+        tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
         state=_restrict(state, text, matter, problem),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
@@ -166,7 +176,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         matter=matter,
         sections=sections,
         fences=fences,
-        warnings=_all_warnings(problem, encoding, matter, reader),
+        warnings=_all_warnings((problem, unclosed), encoding, matter, reader),
         encoding=encoding,
         problem=problem,
     )
@@ -210,7 +220,7 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
 
 
 def _all_warnings(
-    problem: str, encoding: str, matter: Frontmatter, reader: PropertyReader
+    said: tuple[str, ...], encoding: str, matter: Frontmatter, reader: PropertyReader
 ) -> tuple[str, ...]:
     told = describe_encoding(encoding) if encoding else ""
-    return (*filter(None, (problem, told)), *matter.warnings, *reader.warnings)
+    return (*filter(None, (*said, told)), *matter.warnings, *reader.warnings)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from vaultmem.core.notes.hidden import GONE
+
 # Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is not text.
 _BLOCK = (
     r"(?P<line>\ufeff? {0,3}(?:(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)"
@@ -51,7 +53,8 @@ def split_sections(
     """Return the sections of the text from offset `body`, and the first heading ("" if none).
 
     A heading without text of its own makes no section: its words live on in `parents`.
-    There is always at least one section. `headings` are those of the text, if they are known.
+    There is always at least one section. `headings` are those of the text, if they are known. In a
+    visible text (`core.notes.hidden`), what is not seen is no text.
     """
     if headings is None:
         headings = find_blocks(text, body).headings
@@ -69,7 +72,7 @@ def split_sections(
         parents = above[-1][1] if above else ()
         line, counted = line + text.count("\n", counted, begin), begin
         own = text[start:end]
-        if own and not own.isspace():
+        if own and not own.replace(GONE, " ").isspace():
             sections.append(Section(len(sections), heading, parents, start, end, line))
         if heading:
             above.append((level, (*parents, heading)))
@@ -108,7 +111,7 @@ def find_blocks(text: str, body: int) -> Blocks:
 
 def _strip_heading(text: str) -> str:
     """Return a heading without the `##` that may close it."""
-    text = text.strip()
+    text = text.replace(GONE, "").strip()
     if not text.endswith("#"):
         return text
     bare = text.rstrip("#")

@@ -33,8 +33,6 @@ _MIN_LABEL, _MIN_SHORTENED = 20, 40
 _SAME = 0.9
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-
 
 class Pack(NamedTuple):
     """A pack as text, with what it shows and what it cost in tokens.
@@ -131,11 +129,6 @@ def build_pack(
             items = items[:-1]
 
 
-def has_words(text: str) -> bool:
-    """Tell whether a section is more than comments."""
-    return bool(_COMMENT.sub("", text).strip())
-
-
 class _Room:
     """The tokens that are left, and what was taken so far."""
 
@@ -165,7 +158,7 @@ class _Room:
         unshown: list[Hit] = []
         waiting: list[Hit] = []
         for hit in hits:
-            if not has_words(hit.text) or self._is_repeated(hit):
+            if not hit.text or self._is_repeated(hit):
                 continue
             self._known.setdefault(hit.record.document, hit)
             if not self._take(hit, pinned=True):

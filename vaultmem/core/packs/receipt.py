@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
 from vaultmem.core.json_values import as_named
-from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import (
@@ -107,15 +107,14 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
     Raises:
         VaultError: a section is not in the note any more, as this version reads notes.
     """
-    notes: dict[tuple[str, str], tuple[AnalysedNote, str]] = {}
+    notes: dict[tuple[str, str], AnalysedNote] = {}
 
     def find(shown: ShownSection) -> Hit:
         key = (shown.path, shown.blob)
         if key not in notes:
             data = read_blob(shown.blob)
-            note = analyse_note(PurePosixPath(shown.path), data)
-            notes[key] = (note, decode_text(data).text)
-        return _find_hit(*notes[key], shown)
+            notes[key] = analyse_note(PurePosixPath(shown.path), data)
+        return _find_hit(notes[key], shown)
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
     unshown = [find(shown) for shown in receipt.unshown]
@@ -168,7 +167,7 @@ def _parse_shown(entry: dict[str, Any]) -> ShownSection:
     return ShownSection(**{**entry, "refs": tuple(entry["refs"])})
 
 
-def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
+def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
     section = next((s for s in note.sections if s.ordinal == shown.section), None)
     if section is None or section.heading != shown.heading:
         raise VaultError(
@@ -184,7 +183,7 @@ def _find_hit(note: AnalysedNote, text: str, shown: ShownSection) -> Hit:
         end=section.end,
         line=section.line,
     )
-    body = text[section.start : section.end].strip()
+    body = drop_unseen(note.visible[section.start : section.end]).strip()
     return Hit(
         record=note.record._replace(changed=shown.changed),
         section=found,

@@ -35,7 +35,6 @@ DETAILS = "Details"
 QUESTIONS = "Open questions"
 
 _SECTIONS = (SUMMARY, DECISIONS, DETAILS, QUESTIONS)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ITEM = re.compile(r"[-*+] +(?P<text>.*)|\d{1,4}[.)] +(?P<numbered>.*)")
 _BOX = re.compile(r"\[(?P<mark>[ xX-])\] +")
 
@@ -110,7 +109,7 @@ def parse_session(note: Note) -> Session:
         turns=max((window.turns[1] for window in windows if window.turns), default=0),
         tokens=last.start if last.end is None else last.end,
     )
-    summary = _COMMENT.sub("", section_text(note, SUMMARY)).strip()
+    summary = section_text(note, SUMMARY)
     details = tuple(split_items(section_text(note, DETAILS)))
     return Session(
         facts=facts,
@@ -136,9 +135,9 @@ def section_text(note: Note, heading: str) -> str:
 
 
 def split_items(text: str) -> Iterator[str]:
-    """Yield the list items and paragraphs of a text, each in one line; comments are left out."""
+    """Yield the list items and paragraphs of a text, each in one line."""
     lines: list[str] = []
-    for line in [*_COMMENT.sub("", text).splitlines(), ""]:
+    for line in [*text.splitlines(), ""]:
         bare = line.strip()
         item = _ITEM.fullmatch(line.rstrip()) if line[:1] not in " \t" else None
         if lines and (item or not bare):

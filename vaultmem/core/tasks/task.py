@@ -96,7 +96,7 @@ def parse_task(note: Note) -> Task:
 
 
 def _without_title(note: Note) -> str:
-    lines = note.body.strip().splitlines()
+    lines = note.visible_body.strip().splitlines()
     if lines and lines[0].lstrip("# ").strip() == note.title:
         lines = lines[1:]
     return "\n".join(lines).strip()

@@ -74,7 +74,7 @@ def _counts(record: NoteRecord) -> bool:
 
 
 def _find_like(vault: Vault, note: Note, counts: dict[str, int]) -> Iterator[SimilarNote]:
-    asked = Asked(note.body, note.title, note_context(note.path), str(note.path))
+    asked = Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
     for similar in find_similar(vault, asked, counts=counts):
         if _counts(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
@@ -89,7 +89,7 @@ def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
         notes = [note for path in paths if len(paths) > 1 and (note := _read(vault, path))]
         for ours in notes:
             for theirs in notes:
-                if ours.path != theirs.path and ours.body.strip():
+                if ours.path != theirs.path and ours.visible_body.strip():
                     yield Pair(ours, theirs, Likeness(1.0))
 
 

@@ -105,7 +105,7 @@ def read_asked(vault: Vault, text: str) -> Asked:
     except (NoteNotFoundError, RefusedError):
         return Asked(text)
     section = note.find_section(heading) if heading else None
-    body = note.section_text(section) if section else note.body
+    body = note.section_text(section) if section else note.visible_body
     return Asked(body, note.title, note_context(path), str(path))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.hidden import drop_unseen, has_unseen, hide_unseen
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file, read_known
@@ -35,9 +36,12 @@ def read_text(vault: Vault, path: str, blob: str) -> str | None:
 
 
 def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> str | None:
-    """Return a section's text, None if its note has changed and its bytes were in no commit."""
+    """Return what people see of a section.
+
+    None if its note has changed and its bytes were in no commit.
+    """
     text = read_text(vault, record.path, record.blob)
-    return None if text is None else text[section.start : section.end].strip()
+    return None if text is None else drop_unseen(_see(text)[section.start : section.end]).strip()
 
 
 def read_sections(
@@ -46,6 +50,15 @@ def read_sections(
     """Return sections with their text; a note that changed since the sync is left out."""
     found = ((record, section, read_section(vault, record, section)) for record, section in places)
     return [(record, section, text) for record, section, text in found if text is not None]
+
+
+@lru_cache(maxsize=512)
+def _see(text: str) -> str:
+    if not has_unseen(text):
+        return text
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+
+    return hide_unseen(text, read_frontmatter(text).body).text
 
 
 @lru_cache(maxsize=512)

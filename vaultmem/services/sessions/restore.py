@@ -116,7 +116,7 @@ def _shown_text(note: Note) -> str:
     """Return a note's text, without the heading that repeats its title."""
     if note.state in HIDDEN_STATES:
         return ""
-    lines = note.body.strip().splitlines()
+    lines = note.visible_body.strip().splitlines()
     if lines and lines[0].lstrip("# ").strip() == note.title:
         lines = lines[1:]
     return "\n".join(lines).strip()

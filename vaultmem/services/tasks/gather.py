@@ -115,7 +115,7 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
         prop = note.matter.get("created")
         made = prop.value if prop is not None and isinstance(prop.value, str) else ""
         at = read_timestamp(made) or 0.0
-        text = f"{made[:16]}: {note.body.strip()}"
+        text = f"{made[:16]}: {note.visible_body.strip()}"
         yield Entry(ViewPart.HANDOFFS, 1 if number == 0 else 5, text, path, at)
 
 

@@ -141,7 +141,7 @@ def _absorb_text(drop: Note, at: datetime) -> Edit:
     def change(note: Note) -> str:
         if note.body == drop.body:
             return note.text
-        asked = Asked(drop.body, drop.title)
+        asked = Asked(drop.visible_body, drop.title)
         section, likeness = match_note(note, asked)
         said = Saying(drop.agent, drop.session, at, drop.tags, drop.refs)
         return add_saying(note, section, likeness, said)

@@ -154,7 +154,7 @@ def _divide_said(
         if leaks := find_leaks_since(vault, files, pending.parent):
             held[str(note.path)] = next(iter(_name_held(leaks).values()))
             continue
-        begins = next(filter(None, map(str.strip, note.body.splitlines())), "")
+        begins = next(filter(None, map(str.strip, note.visible_body.splitlines())), "")
         parts.append(Part(make_close(session, author, session.summary or begins), files))
         taken |= wrote
     return _Said(parts, taken.difference(named), held)
