@@ -34,11 +34,12 @@ LINES = {
     "stop_words": WORD,
     "weak_words": WORD,
     "irregular_forms": f"{WORD} {WORD}",
+    "standing": r"[a-z-]+ [^A-Z#]+",
 }
 #: Tables that are not sorted by their bytes.
 ORDERED = {"opposites", "numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"opposites", "synonyms"}
+REPEATED = {"opposites", "standing", "synonyms"}
 LIMITS = {"negation", "exception", "condition", "only", "hedge", "quantifier"}
 LIMITS |= {"obligation", "permission"}
 
@@ -77,7 +78,8 @@ def test_the_page_names_every_table_and_every_trait() -> None:
     page = PAGE.read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_-]+)(?:\.txt)?`", page))
     traits = {trait for line in read_lines("words") for trait in line.split()[1:]}
-    assert set(LINES) | traits <= named
+    sorts = {line.split()[0] for line in read_lines("standing")}
+    assert set(LINES) | traits | sorts <= named
 
 
 def test_what_limits_a_statement_is_a_function_word() -> None:

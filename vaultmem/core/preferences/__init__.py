@@ -1,0 +1,1 @@
+"""Standing wishes: how they are known, and which of them concern a question."""
