@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack import Pack
-    from vaultmem.core.packs.pack_text import PackAccount, PackItem, PackSource, PackStyle
+    from vaultmem.core.packs.pack_text import (
+        PackAccount,
+        PackItem,
+        PackSource,
+        PackStyle,
+    )
     from vaultmem.core.sessions.session import (
         Decision,
         Edge,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.create import Created, create_vault
     from vaultmem.services.notes.memory import Memory
+    from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Outcome, Remembered, remember
     from vaultmem.services.reading.sync import SyncReport, sync_vault
     from vaultmem.services.sessions.begin import Begun, NewSession, start_session
@@ -109,6 +115,7 @@ __all__ = [
     "PackStyle",
     "PendingError",
     "Promotion",
+    "Proposed",
     "RecallQuery",
     "Recovered",
     "RefusedError",
@@ -177,6 +184,7 @@ _HOMES = {
     "services.likeness.known": "Nearby",
     "services.notes.create": "Created create_vault",
     "services.notes.memory": "Memory",
+    "services.notes.propose": "Proposed",
     "services.notes.remember": "Outcome Remembered remember",
     "services.reading.sync": "SyncReport sync_vault",
     "services.sessions.begin": "Begun NewSession start_session",

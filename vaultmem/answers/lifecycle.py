@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def promoted_json(done: Promotion) -> dict[str, Any]:
-    """Return which notes are active now, which of them may instruct, and the commits."""
+    """Return which notes are active now, which of them are on record, and the commits."""
     promoted = [{"path": path, "from": before, "to": "active"} for path, before in done.notes]
     return {"promoted": promoted, "trusted": done.trusted, **report_json(done.report)}
 

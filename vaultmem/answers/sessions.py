@@ -108,7 +108,8 @@ def closed_json(done: Closed) -> dict[str, Any]:
     learned = [
         {"text": each.text, "path": each.path, "in_memory": each.in_memory} for each in done.learned
     ]
-    return {**session_json(done.session), "learned": learned, **report_json(done.report)}
+    told = {"learned": learned, "proposed": done.proposed}
+    return {**session_json(done.session), **told, **report_json(done.report)}
 
 
 def list_json(found: Iterable[SessionFacts], recovered: Iterable[Recovered]) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def promote(
 ) -> None:
     """Make candidate notes active and commit them, and nothing else.
 
-    A policy or skill that you promote may instruct from then on, until its text changes.
+    A policy or skill that you promote may instruct from then on, and a preference goes with the
+    packs that it concerns, until its text changes.
     """
     from vaultmem.services.branching.take import promote_from
     from vaultmem.services.lifecycle.promote import promote_notes
@@ -74,7 +75,7 @@ def promote(
         emit_json(promoted_json(done))
         return
     for path, before in done.notes:
-        trusted = ", may instruct" if path in done.trusted else ""
+        trusted = ", on record" if path in done.trusted else ""
         say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
     _say_outcome(done.report)
 

@@ -41,6 +41,9 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Remembered
 
 
@@ -213,6 +216,18 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
         say_painted(f"  {found}", "yellow", f": {warning}")
 
 
+def say_proposed(proposed: Sequence[Proposed]) -> None:
+    """Name the standing wishes that were found, and the command by which they count."""
+    for each in proposed:
+        topic = f"  (about: {one_line(each.about)})" if each.about else ""
+        say_painted("proposed  ", "yellow", f"{each.path}{topic}")
+        say(f"  > {one_line(each.text)}")
+    if proposed:
+        paths = " ".join(shlex.quote(each.path) for each in proposed)
+        say("  A standing wish; it goes with every pack that it concerns once you say so:")
+        say(f"  vaultmem promote {paths}")
+
+
 def _say_remembered(done: Remembered) -> None:
     from vaultmem.cli.similarity import say_nearby
 
@@ -229,3 +244,4 @@ def _say_remembered(done: Remembered) -> None:
 
         say_painted(HELD, "red")
     say_nearby(done)
+    say_proposed(done.proposed)

@@ -161,6 +161,10 @@ def close(
     say_painted("closed   ", "green", f"{done.session.facts.id}  ({done.session.facts.status})")
     for each in done.learned:
         say(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
+    if done.proposed:
+        from vaultmem.cli.notes import say_proposed
+
+        say_proposed(done.proposed)
     say_report(done.report)
 
 

@@ -88,7 +88,7 @@ def trust(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say that this vault is yours: its active policies and skills may instruct.
+    """Say that this vault is yours: its active policies, skills and preferences count.
 
     A vault that somebody else made is evidence only, until you say this.
     """
@@ -101,7 +101,7 @@ def trust(
         return
     for path in paths:
         say_painted("trusted  ", "green", path)
-    say(f"{len(paths)} active policies and skills stand under Instructions from now on.")
+    say(f"{len(paths)} active policies, skills and preferences are on record from now on.")
 
 
 def _say_problems(problems: list[tuple[str, str]]) -> None:

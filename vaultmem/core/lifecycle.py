@@ -17,6 +17,7 @@ class Kind(StrEnum):
     DECISION = "decision"
     PROCEDURAL_SKILL = "procedural_skill"
     POLICY_RULE = "policy_rule"
+    PREFERENCE = "preference"
     REFLECTION = "reflection"
     EVAL_RESULT = "eval_result"
     ADAPTER_EXAMPLE = "adapter_example"
@@ -37,6 +38,9 @@ class State(StrEnum):
 
 #: Kinds that may become instruction, once active and trusted.
 INSTRUCTION_KINDS = frozenset({Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL})
+
+#: Kinds that are what they say only on the owner's word: active, and their text on record.
+OWNER_KINDS = INSTRUCTION_KINDS | {Kind.PREFERENCE}
 
 #: States that ordinary recall leaves out.
 HIDDEN_STATES = frozenset({State.ARCHIVED, State.DEPRECATED, State.QUARANTINED})
@@ -101,6 +105,11 @@ def parse_state(text: str, *, to_find: bool = False) -> State:
     return State(_member(text, names, "state"))
 
 
+def is_proposal(kind: str, state: str) -> bool:
+    """Tell whether a note is a preference that waits for the owner's word."""
+    return kind == Kind.PREFERENCE and state == State.CANDIDATE
+
+
 def is_more_restricted(state: State, than: State) -> bool:
     """Tell whether a state lets a note do less than another."""
     return _BY_RESTRICTION.index(state) > _BY_RESTRICTION.index(than)
@@ -129,7 +138,8 @@ def check_transition(
 ) -> None:
     """Allow a step of the table above; what is pinned or quarantined only a person moves.
 
-    Whether a policy or skill instructs is not for a machine to say, unless it may promote.
+    Whether a policy or skill instructs, and what the owner prefers, is not for a machine to say,
+    unless it may promote.
 
     Raises:
         RefusedError: the step is none, or not this mover's.
@@ -143,7 +153,7 @@ def check_transition(
         raise RefusedError(f"{path}: pinned, so only a person moves it; unpin it first")
     if before is State.QUARANTINED:
         raise RefusedError(f"{path}: quarantined, so only a person lets it out")
-    if kind in INSTRUCTION_KINDS and State.ACTIVE in {before, after} and not mover.may_instruct:
+    if kind in OWNER_KINDS and State.ACTIVE in {before, after} and not mover.may_instruct:
         raise RefusedError(
             f"{path}: a {kind} is moved by a person, or by an agent under promoters in "
             "vaultmem.yaml"

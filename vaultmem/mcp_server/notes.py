@@ -24,9 +24,11 @@ from vaultmem.mcp_server.schemas import (
 from vaultmem.mcp_server.tool import Answer, Tool, cut_text, read_shown, see_at
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import PurePosixPath
 
     from vaultmem.core.notes.note import Note
+    from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Remembered
     from vaultmem.vault import Vault
 
@@ -63,7 +65,16 @@ def _describe_remembered(done: Remembered) -> list[str]:
             lines.append("If it replaces that, say so: set superseded_by there with update_note.")
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
-    return lines
+    return [*lines, *tell_proposed(done.proposed)]
+
+
+def tell_proposed(proposed: Sequence[Proposed]) -> list[str]:
+    """Say which standing wishes were found, and that only a person's word makes them count."""
+    return [
+        f"Proposed as a preference of the user's: {each.path}: {one_line(each.text)[:200]} "
+        "It counts once they say so: ask, and they run `vaultmem promote`."
+        for each in proposed
+    ]
 
 
 def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -212,6 +223,7 @@ REMEMBER = Tool(
         state="string",
         outcome="string",
         similar=rows(path="string", similarity="number", contradicts="boolean"),
+        proposed=rows(path="string", text="string", about="string"),
     ),
     remember_tool,
     writes=True,

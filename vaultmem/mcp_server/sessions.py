@@ -93,6 +93,10 @@ def _close(vault: Vault, given: dict[str, Any]) -> Answer:
     done = close_session(vault, _named(vault, given), status, summary, learned)
     told = [f"Closed {done.session.facts.id} as {status}."]
     told += [f"{commit[:7]}  {subject}" for commit, subject in done.report.commits]
+    if done.proposed:
+        from vaultmem.mcp_server.notes import tell_proposed
+
+        told += tell_proposed(done.proposed)
     data = {**standing_json(done.session.facts), **report_json(done.report)}
     return Answer("\n".join(told), data)
 

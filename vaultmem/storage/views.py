@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.indexing.rows import decode_sections
+from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import StateDatabase
 
@@ -28,6 +29,12 @@ WHERE f.document IS NOT NULL
 """
 
 _WORK_TREE_TIMES = _WORK_TREE.replace(", f.problem AS problem", "")
+
+#: What `NoteFilter.shows_proposals` is about.
+_PROPOSALS = f"""
+SELECT id FROM documents
+WHERE kind = '{Kind.PREFERENCE.value}' AND state = '{State.CANDIDATE.value}'
+"""
 
 _EVERYTHING = """
 SELECT notes, tokens FROM (SELECT count(*) AS notes, coalesce(sum(tokens), 0) AS tokens
@@ -85,8 +92,10 @@ class View:
         if not note_filter.is_by_state_alone:
             chosen = self.records()
             return [(r.document, r.changed) for r in chosen if note_filter.admits_note(r)]
-        listed = f"SELECT v.document, v.changed {self._joined} ORDER BY d.path, d.blob"
-        alone = f"{_WORK_TREE_TIMES} ORDER BY f.path"
+        kept = "" if note_filter.shows_proposals else f"NOT IN ({_PROPOSALS})"
+        where, also = (f"WHERE d.id {kept}", f"AND f.document {kept}") if kept else ("", "")
+        listed = f"SELECT v.document, v.changed {self._joined} {where} ORDER BY d.path, d.blob"
+        alone = f"{_WORK_TREE_TIMES} {also} ORDER BY f.path"
         return self._state.query(listed if self.sources else alone)
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:

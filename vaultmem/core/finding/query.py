@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import list_compounds, term_sequence
-from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State
+from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.errors import RefusedError
 
@@ -18,6 +18,8 @@ MAX_QUERY_CHARS = 1_000
 class NoteFilter(NamedTuple):
     """Which notes are eligible; an empty filter lets all but hidden states through.
 
+    A preference that waits for the owner's word is no evidence: it has to be asked for by kind or
+    state, and what it was found in says the same.
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
     own date, else the time of its bytes (seconds since the epoch).
     """
@@ -40,12 +42,19 @@ class NoteFilter(NamedTuple):
         return self.states or frozenset(State) - (frozenset() if self.any_state else HIDDEN_STATES)
 
     @property
+    def shows_proposals(self) -> bool:
+        """Tell whether preferences that nobody promoted are eligible."""
+        return self.any_state or bool(self.states or self.kinds)
+
+    @property
     def is_by_state_alone(self) -> bool:
         """Tell whether nothing but a note's state decides."""
         return self == NoteFilter(states=self.states, any_state=self.any_state)
 
     def admits_note(self, record: NoteRecord) -> bool:
         """Tell whether a note is eligible but for its state."""
+        if not self.shows_proposals and is_proposal(record.kind, record.state):
+            return False
         state = next(iter(self.wanted_states), State.ACTIVE)
         if not self.admits(record.kind, state, record.tags, record.context, record.pinned):
             return False
@@ -65,6 +74,8 @@ class NoteFilter(NamedTuple):
     ) -> bool:
         """Tell whether a note with these properties is eligible."""
         if state not in self.wanted_states:
+            return False
+        if not self.shows_proposals and is_proposal(kind, state):
             return False
         if self.kinds and kind not in self.kinds:
             return False

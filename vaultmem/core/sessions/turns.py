@@ -187,6 +187,8 @@ def _read_claude(whole: dict[str, Any]) -> AgentLine:
         return AgentLine((), *facts)
     at = _text(whole, "timestamp")
     role = _text(message, "role") or str(whole["type"])
+    if role == "user" and (whole.get("isSidechain") is True or whole.get("isMeta") is True):
+        role = "agent"  # What an agent asks its helper, or its program says in the user's place.
     content = message.get("content")
     if isinstance(content, str):
         return AgentLine((Turn(role, content, at),) if content.strip() else (), *facts)

@@ -18,6 +18,7 @@ HEADINGS = {
     Kind.DECISION: "Conventions",
     Kind.POLICY_RULE: "Conventions",
     Kind.PROCEDURAL_SKILL: "Conventions",
+    Kind.PREFERENCE: "Conventions",
     Kind.REFLECTION: "Gotchas",
     Kind.EPISODIC_TRACE: "Gotchas",
     Kind.EVAL_RESULT: "Gotchas",

@@ -1,29 +1,29 @@
-"""Say that a vault is one's own, and that its policies and skills may instruct."""
+"""Say that a vault is one's own, and that its policies, skills and preferences count."""
 
 from __future__ import annotations
 
 import os
 import shlex
 
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State
+from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
-_KINDS = ", ".join(f"'{kind.value}'" for kind in INSTRUCTION_KINDS)
-_INSTRUCT = f"d.kind IN ({_KINDS})"
+_KINDS = ", ".join(f"'{kind.value}'" for kind in OWNER_KINDS)
+_OWNED = f"d.kind IN ({_KINDS})"
 
 
-def list_instructions(vault: Vault) -> list[NoteRecord]:
-    """Return the active policies and skills, which may instruct once they are trusted."""
-    return vault.view.records(f"{_INSTRUCT} AND d.state = '{State.ACTIVE.value}'")
+def list_owned(vault: Vault) -> list[NoteRecord]:
+    """Return the active policies, skills and preferences, which count once they are trusted."""
+    return vault.view.records(f"{_OWNED} AND d.state = '{State.ACTIVE.value}'")
 
 
 def trust_vault(vault: Vault) -> list[str]:
-    """Trust the vault with every policy and skill that is active now; return their paths."""
+    """Trust the vault with all that `list_owned` names; return the paths."""
     sync_vault(vault)
-    notes = {record.path: record.body_digest for record in list_instructions(vault)}
+    notes = {record.path: record.body_digest for record in list_owned(vault)}
     vault.trust.record(notes)
     return list(notes)
 
@@ -56,7 +56,7 @@ def tell_trust_elsewhere(vault: Vault) -> str:
     if vault.trust.is_trusted():
         return ""
     for record in vault.trust.elsewhere():
-        if not list_instructions(vault):
+        if not list_owned(vault):
             break
         command = f"`vaultmem trust --from {shlex.quote(record.vault)}`"
         if record.vault == str(vault.root):
@@ -74,6 +74,6 @@ def trusted_documents(vault: Vault) -> frozenset[int]:
         return frozenset()
     return frozenset(
         record.document
-        for record in vault.view.records(_INSTRUCT)
+        for record in vault.view.records(_OWNED)
         if notes.get(record.path) == record.body_digest
     )

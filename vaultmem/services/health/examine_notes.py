@@ -8,7 +8,7 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.finding.trust import (
-    list_instructions,
+    list_owned,
     tell_trust_elsewhere,
     trusted_documents,
 )
@@ -142,12 +142,12 @@ def check_passed_over(vault: Vault) -> Check:
 
 
 def check_trust(vault: Vault) -> Check:
-    """Tell whether policies and skills of this vault may instruct."""
-    records = list_instructions(vault)
+    """Tell whether policies, skills and preferences of this vault are on record."""
+    records = list_owned(vault)
     trusted = trusted_documents(vault)
     others = tuple(record.path for record in records if record.document not in trusted)
     count = len(records) - len(others)
-    told = f"{count:,} of {len(records):,} active policies and skills may instruct"
+    told = f"{count:,} of {len(records):,} active policies, skills and preferences are on record"
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
         if elsewhere := tell_trust_elsewhere(vault):

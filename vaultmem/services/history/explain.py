@@ -24,7 +24,9 @@ from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
 
 #: What a memory holds to be so, or wants done; no episodes and no working notes.
-_KINDS = frozenset([Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL])
+_KINDS = frozenset(
+    [Kind.SEMANTIC_FACT, Kind.DECISION, Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL, Kind.PREFERENCE]
+)
 _STATES = frozenset(State) - {State.QUARANTINED}
 
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.indexing.analysis import digest_body
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, State, check_promotion
+from vaultmem.core.lifecycle import OWNER_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import PendingError, RefusedError, naming_faults
@@ -34,7 +34,7 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """Set the notes' state to active and commit them, and nothing else, as `promote`.
 
     A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
-    skill instruct from now on, until its text changes.
+    skill instruct, and a preference count as the owner's, until its text changes.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
@@ -102,11 +102,11 @@ def make_event(
 
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
-    """Let these policies and skills instruct, if whoever promotes may say so; return which."""
+    """Put policies, skills and preferences on record, if whoever promotes may; return which."""
     allowed = vault.is_person or vault.author.agent in vault.config.promoters
     if not allowed or not vault.trust.is_trusted():
         return ()
-    digests = {str(n.path): digest_body(n) for n in notes if n.kind in INSTRUCTION_KINDS}
+    digests = {str(n.path): digest_body(n) for n in notes if n.kind in OWNER_KINDS}
     if not digests:
         return ()
     with naming_faults("the notes are promoted, but not trusted yet; promote them again"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.compare import (
@@ -158,7 +158,7 @@ def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> 
         return False
     if path.startswith("primed/") or (adds and path in PINNED_FILES):
         return False
-    if note.kind in INSTRUCTION_KINDS and (adds or note.state is not new.state):
+    if note.kind in OWNER_KINDS and (adds or note.state is not new.state):
         return False  # Another text would end its trust; another state is another authority.
     if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
         return False

@@ -1,17 +1,21 @@
-"""A memory on its way to a note: what may be one, its title, and the note's text."""
+"""A memory on its way to a note: what may be one, its title, its name, and the note's text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue, format_property
+from vaultmem.core.paths import check_new_name, fold_name
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
+
+_NAME_ATTEMPTS = 1_000
 
 #: List properties with wikilinks, by name.
 Links = Mapping[str, tuple[str, ...]]
@@ -29,6 +33,7 @@ class Memory(NamedTuple):
     pinned: bool = False
     confidence: float | None = None
     refs: tuple[str, ...] = ()
+    about: str = ""
 
 
 def choose_title(memory: Memory) -> str:
@@ -40,6 +45,16 @@ def choose_title(memory: Memory) -> str:
     if len(words) <= 80:
         return words.rstrip(".") or "Note"
     return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+
+
+def find_free_name(folder: PurePosixPath, slug: str, taken: Container[str]) -> PurePosixPath:
+    """Return the first name that is not taken: `slug`, `slug-2`, `slug-3` ..."""
+    for number in range(1, _NAME_ATTEMPTS):
+        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
+        check_new_name(path)
+        if fold_name(path) not in taken:
+            return path
+    raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
 
 
 def compose_note(
@@ -60,6 +75,7 @@ def compose_note(
         "session": vault.author.session or None,
         "tool_call": vault.author.tool_call or None,
         "refs": memory.refs or None,
+        "about": memory.about or None,
         **{name: items or None for name, items in (links or {}).items()},
     }
     lines = ["---"]

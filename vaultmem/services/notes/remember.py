@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.links.link import link_to
-from vaultmem.core.paths import check_new_name, fold_name, parse_note_path, slugify
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.core.paths import parse_note_path, slugify
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.likeness.known import (
     Known,
     Nearby,
@@ -29,8 +27,11 @@ from vaultmem.services.notes.memory import (
     check_memory,
     choose_title,
     compose_note,
+    find_free_name,
 )
-from vaultmem.services.reading.read_notes import names_in
+from vaultmem.services.notes.propose import Proposed, propose_wishes
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.read_notes import names_in, read_note
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import replace_text, write
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from vaultmem.services.likeness.similar import SimilarNote
 
 __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
-
-_NAME_ATTEMPTS = 1_000
 
 
 class Outcome(StrEnum):
@@ -59,7 +58,8 @@ HELD = "It is quarantined until a person has read it: a quarantined note says ne
 class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
-    `added` are the sentences that a note took in; none where it said all of it already.
+    `added` are the sentences that a note took in; none where it said all of it already. `proposed`
+    are the standing wishes in it that wait for the owner's word.
     """
 
     path: str
@@ -69,6 +69,7 @@ class Remembered(NamedTuple):
     outcome: Outcome = Outcome.CREATED
     added: tuple[str, ...] = ()
     similar: tuple[Nearby, ...] = ()
+    proposed: tuple[Proposed, ...] = ()
 
 
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
@@ -78,8 +79,9 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     note. What a quarantined note nearly says is quarantined too, whatever is asked for. On a branch
     that is not checked out, the write is a commit there.
 
-    Policies and skills that an agent writes start as candidates: they instruct nobody before
-    they were promoted.
+    Policies, skills and preferences that an agent writes start as candidates: they count for
+    nobody before they were promoted. A preference that the person writes counts at once. Standing
+    wishes in another memory are proposed as preferences.
 
     Raises:
         RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
@@ -87,6 +89,10 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     """
     check_encoding(memory)
     title = choose_title(memory)
+    if memory.kind is Kind.PREFERENCE and not memory.about:
+        from vaultmem.core.preferences.standing import find_topic
+
+        memory = memory._replace(about=find_topic(memory.text))
     state = memory.state or _first_state(vault, memory.kind)
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
     check_memory(
@@ -100,10 +106,24 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         if held := refuse_held(change.seen, new.asked):
             return _put_new(change, memory, title, State.QUARANTINED, (held,))
         known = Known(None, ()) if force else find_known(change.seen, new)
-        taken = _absorb(change, known, new)
-        return taken or _put_new(change, memory, title, state, known.near)
+        done = _absorb(change, known, new)
+        done = done or _put_new(change, memory, title, state, known.near)
+        if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
+            return done
+        return done._replace(proposed=propose_wishes(change, memory.text, done.path))
 
-    return write(vault, plan).value
+    done = write(vault, plan).value
+    if memory.kind is Kind.PREFERENCE and done.state == State.ACTIVE:
+        _vouch(vault, done)
+    return done
+
+
+def _vouch(vault: Vault, done: Remembered) -> None:
+    """Put a preference on record, if whoever wrote it may say so."""
+    from vaultmem.services.lifecycle.promote import record_trust
+
+    if not find_branch(vault):
+        record_trust(vault, [read_note(vault, parse_note_path(done.path))])
 
 
 def _put_new(
@@ -113,7 +133,7 @@ def _put_new(
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
     data = compose_note(seen, memory, title, state, _link(near)).encode("utf-8")
-    path = _free_name(folder, slugify(title), names_in(seen, folder))
+    path = find_free_name(folder, slugify(title), names_in(seen, folder))
     change.put(path, data)
     return Remembered(str(path), blob_id(data), title, state, similar=describe_similar(seen, near))
 
@@ -168,14 +188,4 @@ def _link(near: tuple[SimilarNote, ...]) -> Links:
 
 def _first_state(vault: Vault, kind: Kind) -> State:
     by_agent = not vault.is_person
-    return State.CANDIDATE if by_agent and kind in INSTRUCTION_KINDS else State.ACTIVE
-
-
-def _free_name(folder: PurePosixPath, slug: str, taken: Container[str]) -> PurePosixPath:
-    """Return the first name that is not taken: `slug`, `slug-2`, `slug-3` ..."""
-    for number in range(1, _NAME_ATTEMPTS):
-        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
-        check_new_name(path)
-        if fold_name(path) not in taken:
-            return path
-    raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
+    return State.CANDIDATE if by_agent and kind in OWNER_KINDS else State.ACTIVE

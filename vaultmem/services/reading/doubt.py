@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import (
     HIDDEN_STATES,
-    INSTRUCTION_KINDS,
+    OWNER_KINDS,
     State,
     is_more_restricted,
     most_restricted,
@@ -147,7 +147,7 @@ def _may_count(earlier: Note, limit: State) -> bool:
     """Tell whether an earlier text may count: it is not let do more than is known by now."""
     if not is_more_restricted(limit, earlier.state):
         return True
-    return limit not in HIDDEN_STATES and earlier.kind not in INSTRUCTION_KINDS
+    return limit not in HIDDEN_STATES and earlier.kind not in OWNER_KINDS
 
 
 def _read_last(

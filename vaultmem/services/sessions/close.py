@@ -12,11 +12,13 @@ from vaultmem.core.sessions.section_edit import append_to_section, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
 from vaultmem.errors import PendingError, RefusedError
+from vaultmem.services.notes.propose import Proposed
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
-from vaultmem.services.sessions.edit_session import check_text, edit_session
+from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session
 from vaultmem.services.sessions.learn import Learned, learn
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
+from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import make_close
 from vaultmem.services.writing.pending import Pending, find_pending
@@ -26,11 +28,15 @@ from vaultmem.vault import Vault
 
 
 class Closed(NamedTuple):
-    """A session that has ended, its commits, and where what was learned stands."""
+    """A session that has ended, its commits, where what was learned stands, and what is proposed.
+
+    `proposed` are the user's standing wishes that wait for the owner's word.
+    """
 
     session: Session
     report: CommitReport
     learned: tuple[Learned, ...] = ()
+    proposed: tuple[Proposed, ...] = ()
 
 
 def parse_end(text: str) -> Status:
@@ -68,10 +74,12 @@ def close_session(
         session = get_session(vault, name)
         facts = session.facts
         done: tuple[Learned, ...] = ()
+        proposed: tuple[Proposed, ...] = ()
         if facts.is_open:
             done = tuple(learn(vault, session, text) for text in learned)
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
+            proposed = propose_said(act_in(vault, facts.id, facts.agent or None), facts)
             session = _end(vault, session, status, summary, now or vault.local_time())
         elif facts.status != status:
             raise RefusedError(
@@ -79,7 +87,7 @@ def close_session(
                 f"`vaultmem session resume {facts.id}` opens it again"
             )
         report = commit_close(vault, session, summary)
-    return Closed(session, report, done)
+    return Closed(session, report, done, proposed)
 
 
 def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitReport:

@@ -16,6 +16,7 @@ from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import add_turns
+from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.folder import one_transaction
 from vaultmem.vault import Vault
 
@@ -147,10 +148,13 @@ def import_transcript(vault: Vault, file: Path) -> Imported:
     found = identify_transcript(file)
     writer = act_in(vault, "", found.agent)
     try:
-        get_session(writer, found.session)
+        session = get_session(writer, found.session)
     except NoteNotFoundError:
         return _import_new(writer, found, file)
-    return import_turns(writer, found.session, file)
+    taken = import_turns(writer, found.session, file)
+    if not session.facts.is_open:  # Else its end does it.
+        propose_said(act_in(vault, found.session, found.agent), session.facts)
+    return taken
 
 
 def _import_new(writer: Vault, found: AgentLine, file: Path) -> Imported:

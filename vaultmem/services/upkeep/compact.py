@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
@@ -105,8 +105,8 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     """Return why a note stays as it is, "" if it need not."""
     if record.pinned:
         return "pinned"
-    if Kind(record.kind) in INSTRUCTION_KINDS:
-        return "a policy or skill"
+    if Kind(record.kind) in OWNER_KINDS:
+        return "a policy, skill or preference"
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
     if record.encoding:

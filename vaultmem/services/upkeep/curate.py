@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
@@ -130,7 +130,7 @@ def _find_idle(
         state, use = State(record.state), uses[record.path]
         action, limit = steps[state]
         days = use.idle_days(now)
-        if days < limit or (Kind(record.kind) in INSTRUCTION_KINDS and state != State.CANDIDATE):
+        if days < limit or (Kind(record.kind) in OWNER_KINDS and state != State.CANDIDATE):
             continue
         waited = "never promoted, and " if state is State.CANDIDATE else ""
         reason = f"{waited}not asked for in {int(days)} days"

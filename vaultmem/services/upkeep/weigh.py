@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.secrets.scan import find_secrets
@@ -122,7 +122,7 @@ def _may_count(record: NoteRecord) -> bool:
 
 def _find_obstacle(record: NoteRecord) -> str:
     """Return why a machine cannot promote a note, "" if it can."""
-    if Kind(record.kind) in INSTRUCTION_KINDS and record.state != State.ACTIVE:
+    if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
         return "not UTF-8, so it is never rewritten"

@@ -1,0 +1,90 @@
+"""Propose standing wishes as preferences: candidates that wait for the owner's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.links.link import link_to
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.paths import fold_name, parse_note_path, slugify
+from vaultmem.core.preferences.standing import Speaker, Standing, find_standing
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.notes.memory import Memory, choose_title, compose_note, find_free_name
+from vaultmem.services.reading.read_notes import names_in, read_note
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.leaks import look_for_leaks
+from vaultmem.vault import Vault
+
+#: Where proposals are kept.
+FOLDER = parse_note_path("notes/preferences")
+
+#: Proposals from one memory or one session, at most.
+_MOST = 20
+
+
+class Proposed(NamedTuple):
+    """A standing wish that was proposed: its note, its words, and what it is about."""
+
+    path: str
+    text: str
+    about: str
+
+
+def propose_wishes(change: Change, text: str, source: str) -> tuple[Proposed, ...]:
+    """Propose the standing wishes in a memory of the note `source`.
+
+    Of what an agent wrote, only those that report what the user prefers.
+    """
+    speaker = Speaker.OWNER if change.seen.is_person else Speaker.AGENT
+    return propose_standing(change, find_standing(text, speaker), source)
+
+
+def propose_standing(
+    change: Change, wishes: Iterable[Standing], source: str
+) -> tuple[Proposed, ...]:
+    """Add a candidate for each wish that no preference says yet, whatever became of that one."""
+    wishes = list(wishes)[:_MOST]
+    if not wishes:
+        return ()
+    seen = change.seen
+    known = list(_read_preferences(seen))
+    taken = set(names_in(seen, FOLDER))
+    proposed = []
+    for wish in wishes:
+        if _is_barred(seen, wish, known):
+            continue
+        note = _make_candidate(seen, wish, source, taken)
+        change.put(note.path, note.text.encode("utf-8"))
+        taken.add(fold_name(note.path))
+        known.append(note)
+        proposed.append(Proposed(str(note.path), wish.text, wish.about))
+    return tuple(proposed)
+
+
+def _make_candidate(vault: Vault, wish: Standing, source: str, taken: set[str]) -> Note:
+    memory = Memory(wish.text, kind=Kind.PREFERENCE, refs=(link_to(source),), about=wish.about)
+    title = choose_title(memory)
+    text = compose_note(vault, memory, title, State.CANDIDATE)
+    return parse_note(find_free_name(FOLDER, slugify(title), taken), text.encode("utf-8"))
+
+
+def _read_preferences(vault: Vault) -> Iterable[Note]:
+    for record in vault.view.records(f"d.kind = '{Kind.PREFERENCE.value}'"):
+        try:
+            yield read_note(vault, PurePosixPath(record.path))
+        except (NoteNotFoundError, RefusedError):
+            continue
+
+
+def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
+    """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
+    from vaultmem.services.likeness.known import find_held
+    from vaultmem.services.likeness.similar import Asked, match_note, says_same
+
+    asked = Asked(wish.text)
+    if any(says_same(vault, match_note(note, asked)[1]) for note in known):
+        return True
+    return bool(find_held(vault, asked) or look_for_leaks(vault, str(FOLDER), wish.text))
