@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import (
         PackAccount,
         PackItem,
+        PackPart,
         PackSource,
         PackStyle,
     )
@@ -111,6 +112,7 @@ __all__ = [
     "PackAccount",
     "PackAnswer",
     "PackItem",
+    "PackPart",
     "PackSource",
     "PackStyle",
     "PendingError",
@@ -165,7 +167,7 @@ _HOMES = {
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
     "core.packs.pack": "Pack",
-    "core.packs.pack_text": "PackAccount PackItem PackSource PackStyle",
+    "core.packs.pack_text": "PackAccount PackItem PackPart PackSource PackStyle",
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
     ),

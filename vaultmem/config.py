@@ -31,6 +31,7 @@ class Config(NamedTuple):
     author: str = "{agent} <agent@localhost>"
     budget: int = 2000
     pinned_share: float = 0.5
+    preference_share: float = 0.15
     results: int = 10
     recency: float = 0.1
     context: str = "inbox"

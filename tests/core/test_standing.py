@@ -1,4 +1,4 @@
-"""Standing wishes: which sentences are some, whose and what they are about."""
+"""Standing wishes: which sentences are some, whose, what they are about, and whom they concern."""
 
 from __future__ import annotations
 
@@ -89,3 +89,20 @@ def test_a_wish_is_found_among_other_sentences_and_once() -> None:
 def test_a_topic_is_what_is_left_of_the_condition() -> None:
     assert find_topic("When you write about **Kafka topics**, never use `we`.") == "Kafka topics"
     assert find_topic("Always answer in Spanish.") == ""
+
+
+def test_a_question_gets_what_concerns_it_first_and_what_concerns_everything() -> None:
+    texts = {"errors": "API errors", "trips": "trips to Rome", "short": "", "tables": ""}
+    known = [
+        Preference(make_hit("Say so.", name, f"notes/{name}.md", number), about)
+        for number, (name, about) in enumerate(texts.items(), 1)
+    ]
+
+    def choose(question: str, *found: int) -> list[str]:
+        hits = [known[number].hit for number in found]
+        return [hit.record.title for hit in choose_preferences(known, question, hits)]
+
+    assert choose("Why does the API return an error?") == ["errors", "short", "tables"]
+    assert choose("Compare the two", 3) == ["tables", "short"]
+    assert choose("Where to eat?", 1) == ["trips", "short", "tables"]
+    assert choose("") == ["short", "tables", "errors", "trips"]

@@ -98,7 +98,7 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "heading": item.hit.section.heading or None,
         "blob": item.hit.record.blob,
         "refs": item.hit.refs,
-        "group": "instructions" if item.is_instruction else "evidence",
+        "group": item.part.value,
         "pinned": item.pinned,
         "shortened": item.shortened,
         "caution": item.caution or None,

@@ -131,8 +131,9 @@ RECALL = Tool(
 CONTEXT_PACK = Tool(
     "context_pack",
     "Context pack",
-    "Render what matters for a task within a token budget: trusted policies as instructions, then "
-    "labelled evidence that was pinned or fits the question. Start a task with this.",
+    "Render what matters for a task within a token budget: trusted policies as instructions, what "
+    "the user prefers, then labelled evidence that was pinned or fits the question. Start a task "
+    "with this.",
     arguments(
         query=text("What the context is for; without it, what is pinned and recent.", 1_000),
         budget=whole("Tokens at most; the vault's own default if not given.", 100, 20_000),

@@ -23,18 +23,20 @@ class Authority(IntEnum):
     PINNED_POLICY = 1
     EVAL_RESULT = 2
     VALIDATED_SKILL = 3
-    TRUSTED_FACT = 4
-    DECISION = 5
-    OTHER_FACT = 6
-    EPISODIC_TRACE = 7
-    REFLECTION = 8
-    OUTSIDE = 9
+    PREFERENCE = 4
+    TRUSTED_FACT = 5
+    DECISION = 6
+    OTHER_FACT = 7
+    EPISODIC_TRACE = 8
+    REFLECTION = 9
+    OUTSIDE = 10
 
 
 _NAMES = {
     Authority.PINNED_POLICY: "pinned policy",
     Authority.EVAL_RESULT: "validated eval result",
     Authority.VALIDATED_SKILL: "trusted policy or skill",
+    Authority.PREFERENCE: "preference of the owner's",
     Authority.TRUSTED_FACT: "current fact from a person",
     Authority.DECISION: "decision",
     Authority.OTHER_FACT: "other fact",
@@ -64,6 +66,8 @@ def rank_authority(hit: Hit, trusted: bool) -> Authority:
             return Authority.OTHER_FACT
         is_pinned_policy = record.kind == Kind.POLICY_RULE and record.pinned
         return Authority.PINNED_POLICY if is_pinned_policy else Authority.VALIDATED_SKILL
+    if record.kind == Kind.PREFERENCE:
+        return Authority.PREFERENCE if trusted else Authority.OTHER_FACT
     if record.kind == Kind.EVAL_RESULT:
         return Authority.EVAL_RESULT if record.source in _RUNTIMES else Authority.OTHER_FACT
     if record.kind == Kind.SEMANTIC_FACT:
@@ -215,7 +219,7 @@ def arrange_items(
             for document in (relation.first, relation.second)
         ]
         first, second = pair
-        if first is None or second is None or first.is_instruction != second.is_instruction:
+        if first is None or second is None or first.part is not second.part:
             continue
         if not is_first_stronger(first.hit, second.hit, relation.why, trusted):
             first, second = second, first

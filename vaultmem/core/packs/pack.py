@@ -14,6 +14,7 @@ from vaultmem.core.packs.conflicts import MAX_RIVALS, Contradiction, arrange_ite
 from vaultmem.core.packs.pack_text import (
     PackAccount,
     PackItem,
+    PackPart,
     PackSource,
     PackStyle,
     render_foot,
@@ -51,6 +52,13 @@ class Pack(NamedTuple):
     pinned_tokens: int = 0
 
 
+class Wishes(NamedTuple):
+    """What the owner prefers, first what concerns the question most, and its share of a pack."""
+
+    hits: Sequence[Hit] = ()
+    share: float = 0.0
+
+
 class Remarks(NamedTuple):
     """What is known besides the notes' own words.
 
@@ -72,6 +80,7 @@ def build_pack(
     flat_tokens: int,
     remarks: Remarks | None = None,
     style: PackStyle = PackStyle.MARKDOWN,
+    wishes: Wishes = Wishes(),  # noqa: B008 - immutable.
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
@@ -99,6 +108,7 @@ def build_pack(
     )
     unshown, unnamed = room.take_pinned(pinned)
     room.left += budget - frame - for_pinned
+    room.take_wishes(wishes.hits, int(budget * wishes.share))
     room.take_relevant(relevant)
     items = room.items
     while True:
@@ -171,6 +181,15 @@ class _Room:
             unshown.append(hit)
         return unshown, len(waiting) - len(unshown)
 
+    def take_wishes(self, hits: Iterable[Hit], most: int) -> None:
+        """Take what the owner prefers, whole, while it fits into `most` tokens."""
+        kept = max(self.left - most, 0)
+        self.left -= kept
+        for hit in hits:
+            if not self._is_repeated(hit):
+                self._take(hit, pinned=False)
+        self.left += kept
+
     def take_relevant(self, hits: Iterable[Hit]) -> None:
         """Take what is relevant in the order of rank."""
         shown = {(i.hit.record.document, i.hit.section.ordinal) for i in self.items}
@@ -191,7 +210,8 @@ class _Room:
         item = PackItem(
             hit=hit, text=shown, pinned=pinned, trusted=trusted, shortened=is_cut, caution=caution
         )
-        if pinned or item.is_instruction:  # What an instruction outweighs says so itself.
+        # What an instruction or a preference outweighs says so itself.
+        if pinned or item.part is not PackPart.EVIDENCE:
             return item
         told = [self._describe(each) for each in self._open_relations(hit)]
         return item._replace(conflict=" ".join(told))

@@ -19,7 +19,8 @@ from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.services.finding.recall import Scorer, name_refs, recall
+from vaultmem.services.finding.preferences import find_wishes, list_sections
+from vaultmem.services.finding.recall import Scorer, recall
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -207,6 +208,7 @@ def make_pack(
         flat_tokens,
         remarks,
         style,
+        find_wishes(vault, text, relevant, trusted),
     )
 
 
@@ -235,7 +237,7 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
     records.sort(
         key=lambda record: (record.document not in trusted, _pin_rank(record.path), record.path)
     )
-    return _all_sections(vault, records)
+    return list_sections(vault, records)
 
 
 def _pin_rank(path: str) -> int:
@@ -249,20 +251,4 @@ def _recent_sections(vault: Vault) -> list[Hit]:
         for record in vault.view.recent(_CANDIDATES * 4)
         if visible.admits(record.kind, record.state, record.tags, record.context, False)
     ]
-    return _all_sections(vault, records[:_CANDIDATES])[:_CANDIDATES]
-
-
-def _all_sections(vault: Vault, records: list[NoteRecord]) -> list[Hit]:
-    sections = vault.view.sections_of({record.document for record in records})
-    ordered: dict[int, list[int]] = {}
-    for document, ordinal in sorted(sections):
-        ordered.setdefault(document, []).append(ordinal)
-    places = [
-        (record, sections[record.document, ordinal])
-        for record in records
-        for ordinal in ordered.get(record.document, [])
-    ]
-    return [
-        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
-        for record, section, text in read_sections(vault, places)
-    ]
+    return list_sections(vault, records[:_CANDIDATES])[:_CANDIDATES]
