@@ -30,6 +30,8 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "terms": answer.terms,
         "did_you_mean": answer.suggestions,
         "semantic": answer.meaning,
+        "sureness": answer.sureness,
+        "elsewhere": answer.elsewhere or None,
         "hits": [hit_json(hit) for hit in answer.hits],
     }
 

@@ -172,7 +172,7 @@ def recall_(
     as_json: JsonOption = False,
 ) -> None:
     """Find the sections that answer a question, best first, each with the reason why."""
-    from vaultmem.services.finding.ask import Ask, ask, show_texts
+    from vaultmem.services.finding.ask import Ask, ask, show_texts, tell_how_sure
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
@@ -194,8 +194,8 @@ def recall_(
     if as_json:
         emit_json(answer_json(answer))
         return
-    if not answer.hits:
-        say("Nothing in this vault answers that.")
+    for line in tell_how_sure(answer):
+        say_painted(line, "yellow")
     for number, hit in enumerate(answer.hits, 1):
         _say_hit(number, hit, explain)
     _say_suggestions(answer.suggestions)

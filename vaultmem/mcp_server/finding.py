@@ -29,7 +29,7 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with sections, best first, each labelled and quoted."""
-    from vaultmem.services.finding.ask import Ask, ask
+    from vaultmem.services.finding.ask import Ask, ask, tell_how_sure
 
     asked = Ask(
         given["query"],
@@ -37,15 +37,18 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         given.get("offset", 0),
         _filter(given),
         given.get("at", ""),
+        suggests=True,
     )
     answer = ask(vault, asked, show_page)
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
     following = asked.offset + len(answer.shown) if is_cut else None
-    lines = [line for _, line in answer.shown] or ["Nothing in this vault answers that."]
+    lines = [*tell_how_sure(answer), *(line for _, line in answer.shown)]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
     data = {
         "query": answer.question,
+        "sureness": answer.sureness,
+        "elsewhere": answer.elsewhere or None,
         "hits": [leave_out_text(hit_json(hit)) for hit, _ in answer.shown],
         "next_offset": following,
     }

@@ -27,7 +27,8 @@ class Hit(NamedTuple):
 
     score = (sum of the matches + closeness + passage + neighbours + recency) * state_weight, see
     `core.finding.ranking`; where vectors were asked too (`semantic` is their score), it is their
-    blend with the words' relevance.
+    blend with the words' relevance. `coverage` and `strength` are its words' and its relevance's
+    share of what the question could weigh, see `core.finding.sureness`.
     """
 
     record: NoteRecord
@@ -44,6 +45,8 @@ class Hit(NamedTuple):
     recency: float = 0.0
     semantic: float = 0.0
     replaces: tuple[str, ...] = ()
+    coverage: float = 0.0
+    strength: float = 0.0
 
     @property
     def address(self) -> str:

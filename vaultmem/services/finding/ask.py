@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
@@ -27,7 +28,8 @@ class Ask(NamedTuple):
     `limit` is how many sections at most, 0 for `results` of vaultmem.yaml; the best `offset` are
     passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
-    the best link to is found as well; with `suggests`, misspelt words are looked up. Who does not
+    the best link to is found as well; with `suggests`, misspelt words are looked up, and where the
+    answer is not sure, archived notes and other branches. Who does not
     wait (`waits`) is answered with the vectors that there are. What nobody is shown is not counted
     (`counts`).
     """
@@ -58,8 +60,9 @@ class Answer(NamedTuple):
     """The sections that answer, best first, and what is to be said of them.
 
     `has_more` tells whether others come behind these, `suggestions` which words may have been
-    meant. `meaning` is None where words alone decided; `words_alone` says why, if it was not
-    asked for so. `shown` are the hits that somebody was shown, each with what was shown of it.
+    meant, `elsewhere` which note that was not asked answers. `meaning` is None where words alone
+    decided; `words_alone` says why, if it was not asked for so. `shown` are the hits that somebody
+    was shown, each with what was shown of it.
     """
 
     question: str
@@ -69,7 +72,13 @@ class Answer(NamedTuple):
     suggestions: dict[str, str]
     meaning: ByMeaning | None
     words_alone: str
+    elsewhere: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
+
+    @property
+    def sureness(self) -> Sureness:
+        """How sure the answer is."""
+        return judge_hits(self.hits)
 
 
 #: What a front end shows of an answer: hits, each with its text. None if it says nothing at all.
@@ -116,8 +125,15 @@ def _find(
         suggestions=_suggest(seen, asked, query),
         meaning=meaning,
         words_alone=words_alone,
+        elsewhere=_look_elsewhere(seen, asked, query, hits),
     )
     return seen, query, answer
+
+
+def tell_how_sure(answer: Answer) -> list[str]:
+    """Return what is to be said of an answer that is not sure, a line each."""
+    told = [tell_sureness(answer.sureness if answer.hits else None)]
+    return [line for line in (*told, answer.elsewhere and f"{answer.elsewhere}.") if line]
 
 
 def look(
@@ -171,6 +187,14 @@ def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> li
     from vaultmem.services.finding.links import expand_hits
 
     return expand_hits(vault, query, hits)
+
+
+def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, hits: Sequence[Hit]) -> str:
+    if not asked.suggests or judge_hits(hits) is Sureness.STRONG:
+        return ""
+    from vaultmem.services.finding.elsewhere import find_elsewhere
+
+    return find_elsewhere(vault, query)
 
 
 def _suggest(vault: Vault, asked: Ask, query: RecallQuery) -> dict[str, str]:

@@ -210,6 +210,7 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
     """Return the best sections with their texts."""
     hits: list[Hit] = []
     is_union = len(vault.view.sources) > 1
+    asked = sum(share.idf for share in ranked.shares.values()) or 1.0
     start = 0
     while len(hits) < limit and start < len(ranked.ranking.rows):
         some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
@@ -230,8 +231,16 @@ def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> 
                 continue
             refs = name_refs(vault, record) if is_union else ()
             found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
-            hits.append(Hit(*found))
+            hits.append(_measure_strength(Hit(*found), ranked.shares, asked))
     return hits
+
+
+def _measure_strength(hit: Hit, shares: Mapping[str, Share], asked: float) -> Hit:
+    """Return a hit with what it has of what was `asked`, the idf of all terms."""
+    words = sum(match.score for match in hit.matches)
+    covered = sum(shares[match.term].idf for match in hit.matches)
+    relevance = words + hit.closeness + hit.passage + hit.neighbours
+    return hit._replace(coverage=covered / asked, strength=relevance / asked)
 
 
 def find_places(

@@ -1,0 +1,90 @@
+"""How sure an answer is, and where else there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from branching import commit_on
+
+from vaultmem.core.finding.query import parse_query
+from vaultmem.core.finding.sureness import Sureness, judge_hits
+from vaultmem.services.finding.ask import Answer, Ask, ask, tell_how_sure
+from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.vault import Vault
+
+ARCHIVED = "---\nstate: archived\n---\nThe espresso machine is descaled every first Monday.\n"
+NOTES = {
+    "refunds.md": "Refunds over 50 euros need a second signature.\n",
+    "zebra.md": "Anna likes the zebra poster.\n",
+    "old.md": ARCHIVED,
+    "secret.md": ARCHIVED.replace("archived", "quarantined").replace("espresso", "bread"),
+    **{f"n{n}.md": f"Gangway {n} was painted at pier {n} by crew {n}.\n" for n in range(12)},
+}
+
+
+@pytest.fixture
+def vault(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+    root = make_vault(NOTES)
+    made = opened(root)
+    sync_vault(made)
+    return made
+
+
+def judge(vault: Vault, question: str) -> Sureness:
+    return judge_hits(recall(vault, parse_query(question)))
+
+
+def answer(vault: Vault, question: str, **more: object) -> Answer:
+    return ask(vault, Ask(question, suggests=True, **more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("question", "sureness"),
+    [
+        ("who signs refunds over 50 euros", Sureness.STRONG),
+        ("refunds", Sureness.STRONG),
+        ("when were refunds last audited by the external accountants", Sureness.WEAK),
+        ("zebra enclosure", Sureness.WEAK),  # One of two words is no answer, however rare.
+        (
+            "which striped zebra lives longest in a dry savanna of southern Kenya with many lions",
+            Sureness.NONE,
+        ),
+        ("quantum chromodynamics", Sureness.NONE),
+    ],
+)
+def test_an_answer_says_how_sure_it_is(vault: Vault, question: str, sureness: Sureness) -> None:
+    assert judge(vault, question) is sureness
+
+
+def test_how_sure_does_not_hang_on_what_else_the_vault_holds(vault: Vault) -> None:
+    asked = "who signs refunds over 50 euros"
+    (before, *_) = recall(vault, parse_query(asked))
+    for n in range(200):
+        (vault.root / f"more{n}.md").write_text(f"Barge {n} lies at berth {n}.\n")
+    sync_vault(vault)
+    (after, *_) = recall(vault, parse_query(asked))
+    assert after.coverage == pytest.approx(before.coverage, abs=0.15)
+    assert after.strength == pytest.approx(before.strength, rel=0.3)
+
+
+def test_an_archived_note_that_answers_is_named(vault: Vault) -> None:
+    found = answer(vault, "when is the espresso machine descaled")
+    assert tell_how_sure(found)[-1] == "old.md may answer that; it is archived."
+    assert not answer(vault, "when is the espresso machine descaled", at="HEAD").elsewhere
+
+
+def test_a_quarantined_note_is_never_named(vault: Vault) -> None:
+    assert "secret.md" not in answer(vault, "when is the bread machine descaled").elsewhere
+
+
+def test_another_branch_that_answers_is_named(vault: Vault) -> None:
+    commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
+    found = answer(vault, "when does the ferry to Naxos leave")
+    assert tell_how_sure(found) == [
+        "Nothing in this vault answers that.",
+        "notes/ferry.md on branch trip may answer that.",
+    ]
+    assert not answer(vault, "who signs refunds over 50 euros").elsewhere

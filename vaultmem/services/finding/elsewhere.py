@@ -1,0 +1,67 @@
+"""Where the folder's active notes are not sure of an answer: whether others have one."""
+
+from __future__ import annotations
+
+import contextlib
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.sureness import Sureness, judge_hits
+from vaultmem.core.lifecycle import State
+from vaultmem.errors import VaultError
+from vaultmem.services.finding.recall import recall
+from vaultmem.storage.git.refs import Branch
+from vaultmem.vault import Vault
+
+#: Branches that are looked at, those of the newest commits.
+_BRANCHES = 5
+
+_LAID_ASIDE = frozenset({State.ARCHIVED, State.DEPRECATED})
+
+
+def find_elsewhere(vault: Vault, query: RecallQuery) -> str:
+    """Tell in a line which archived note or which other branch answers; "" if none surely does.
+
+    Quarantined notes are never named. Nobody waits for another process here.
+    """
+    if vault.view.sources or vault.ref or query.filter.states:
+        return ""
+    hit = _find_laid_aside(vault, query)
+    if hit is not None:
+        return f"{hit.address} may answer that; it is {hit.record.state}"
+    with contextlib.suppress(VaultError):
+        hit = _find_on_branches(vault, query)
+    if hit is None:
+        return ""
+    return f"{hit.address} on branch {hit.refs[0]} may answer that"
+
+
+def _find_laid_aside(vault: Vault, query: RecallQuery) -> Hit | None:
+    states = query.filter.wanted_states | _LAID_ASIDE
+    found = recall(vault, query._replace(limit=3, filter=query.filter._replace(states=states)))
+    return _choose_sure([hit for hit in found if hit.record.state in _LAID_ASIDE])
+
+
+def _find_on_branches(vault: Vault, query: RecallQuery) -> Hit | None:
+    names = [branch.name for branch in _list_others(vault)]
+    if not names:
+        return None
+    from vaultmem.services.reading.look import look_at
+
+    seen = look_at(vault, include=names)
+    own = seen.view.sources[0].name
+    found = recall(seen, query._replace(limit=3))
+    return _choose_sure([hit for hit in found if own not in hit.refs])
+
+
+def _list_others(vault: Vault) -> list[Branch]:
+    """Return the branches that are not checked out, those of the newest commits first."""
+    head = vault.head()
+    if head is None:
+        return []
+    others = [b for b in vault.history.refs.branches() if b.commit != head.commit]
+    return sorted(others, key=lambda branch: (-branch.at, branch.name))[:_BRANCHES]
+
+
+def _choose_sure(hits: list[Hit]) -> Hit | None:
+    return next((hit for hit in hits if judge_hits([hit]) is Sureness.STRONG), None)
