@@ -106,7 +106,8 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     if record.pinned:
         return "pinned"
     if Kind(record.kind) in OWNER_KINDS:
-        return "a policy, skill or preference"
+        is_wish = Kind(record.kind) is Kind.PREFERENCE
+        return "a preference" if is_wish else "a policy or skill"
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
     if record.encoding:
