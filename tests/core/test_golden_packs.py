@@ -14,6 +14,7 @@ from vaultmem.core.packs.caution import find_caution
 from vaultmem.core.packs.conflicts import Contradiction
 from vaultmem.core.packs.pack import Pack, Remarks, build_pack
 from vaultmem.core.packs.pack_text import PackSource, PackStyle
+from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -147,6 +148,20 @@ def check_before_use() -> Pack:
     return pack(relevant=[old, moved], remarks=Remarks(cautions))
 
 
+def preferences() -> Pack:
+    kinds = {"kept": {}, "proposed": {"state": "candidate"}, "forged": {}}
+    wishes = [
+        make_hit(f"Say {name}.", name, f"notes/{name}.md", document, kind="preference", **more)
+        for document, (name, more) in enumerate(kinds.items())
+    ]
+    rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
+    fact = make_hit("It opens at eight.", "Hours", "notes/h.md", 4)
+    return build_pack(
+        *([], [fact, *wishes, rule], frozenset({0, 1, 3}), SOURCE, 600, 0.5, 45_210),
+        wishes=Wishes([wishes[0]], 0.15),
+    )
+
+
 def plain_text() -> Pack:
     hits, remarks = opponents()
     memory_hit = memory("Deploys happen on Tuesdays.")
@@ -168,6 +183,7 @@ SITUATIONS: list[Callable[[], Pack]] = [
     conflict,
     conflict_where_one_side_fits,
     check_before_use,
+    preferences,
     plain_text,
 ]
 

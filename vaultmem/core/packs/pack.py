@@ -22,6 +22,7 @@ from vaultmem.core.packs.pack_text import (
     render_link,
     render_pack,
 )
+from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
@@ -50,13 +51,6 @@ class Pack(NamedTuple):
     source: PackSource
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
-
-
-class Wishes(NamedTuple):
-    """What the owner prefers, first what concerns the question most, and its share of a pack."""
-
-    hits: Sequence[Hit] = ()
-    share: float = 0.0
 
 
 class Remarks(NamedTuple):

@@ -19,6 +19,13 @@ class Preference(NamedTuple):
     about: str
 
 
+class Wishes(NamedTuple):
+    """What the owner prefers, first what concerns the question most, and its share of a pack."""
+
+    hits: Sequence[Hit] = ()
+    share: float = 0.0
+
+
 def choose_preferences(
     known: Sequence[Preference], question: str, found: Sequence[Hit]
 ) -> list[Hit]:

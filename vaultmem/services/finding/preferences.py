@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.pack import Wishes
+from vaultmem.core.preferences.concern import Preference, Wishes, choose_preferences
 from vaultmem.services.finding.recall import name_refs
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.vault import Vault
@@ -20,15 +20,12 @@ def find_wishes(
 
     `relevant` is what recall found for it, `trusted` the documents whose promotion is on record.
     """
+    kept = vault.view.records_of(trusted).values() if trusted else ()
     records = [
-        record
-        for record in vault.view.records_of(trusted).values()
-        if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
+        record for record in kept if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
     ]
     if not records:
         return Wishes()
-    from vaultmem.core.preferences.concern import Preference, choose_preferences
-
     records.sort(key=lambda record: (-record.changed, record.path))
     topics = {record.document: read_topic(vault, record) for record in records}
     known = [Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)]

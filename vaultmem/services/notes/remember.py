@@ -113,7 +113,10 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         return done._replace(proposed=propose_wishes(change, memory.text, done.path))
 
     done = write(vault, plan).value
-    if memory.kind is Kind.PREFERENCE and done.state == State.ACTIVE:
+    if memory.kind is Kind.PREFERENCE and (done.outcome, done.state) == (
+        Outcome.CREATED,  # What another note says besides, nobody has vouched for.
+        State.ACTIVE,
+    ):
         _vouch(vault, done)
     return done
 
