@@ -97,6 +97,28 @@ def test_section_that_does_not_fit_is_cut_at_a_sentence(packed: MakePack) -> Non
     assert "| shortened]" in pack.text
 
 
+ROTATION = "Bob: The staging database password rotation happens every second Tuesday at noon."
+
+
+@pytest.mark.parametrize("budget", [500, 1000])
+def test_long_section_is_cut_where_it_matched(packed: MakePack, budget: int) -> None:
+    talk = [f"{'BA'[n % 2]}ob{n}: Small talk number {n} about the weather." for n in range(59)]
+    text = "\n".join([*(f"{line} It may rain, or it may not." for line in talk), ROTATION])
+    question = "when does the staging database password rotate"
+    pack = packed({"notes/long.md": text}, question, budget=budget)
+    assert f"> {ROTATION}" in pack.text
+    assert "(line 59 of 60)" in pack.text
+
+
+def test_long_sections_leave_room_for_one_another(packed: MakePack) -> None:
+    def long(name: str) -> str:
+        return "\n".join(f"- The {name} gangway has plank {n} of {name}{n}." for n in range(90))
+
+    pack = packed({f"notes/{name}.md": long(name) for name in ("north", "south")}, budget=600)
+    assert sorted(shown(pack))[-2:] == ["notes/north.md", "notes/south.md"]
+    assert all(item.shortened for item in pack.items)
+
+
 def test_near_identical_sections_are_told_once(packed: MakePack) -> None:
     words = "The gangway of the northern pier closes at nine in the evening on all working days"
     pack = packed({"notes/a.md": f"{words}.\n", "notes/b.md": f"{words}!\n"})

@@ -126,6 +126,20 @@ def test_changed_receipt_is_refused(vault: Vault) -> None:
             replay_receipt(vault, receipt.id)
 
 
+def test_receipt_of_a_section_that_was_cut_at_its_head_is_read(vault: Vault) -> None:
+    _, receipt = keep(vault, "gangway late", 300)
+    file = next(iter(vault.receipts.files()))
+    text = file.read_text(encoding="utf-8")
+    content = json.loads(text)
+    for each in (*content["shown"], *content["unshown"]):
+        each["characters"] = -1 if each.pop("parts") is None else 40
+    file.write_text(json.dumps(content), encoding="utf-8")
+    (read,) = list_receipts(vault)
+    assert [each.parts for each in read.shown if each.parts] == [((0, 40),)]
+    assert [each.parts for each in receipt.shown if each.parts] != [((0, 40),)]
+    file.write_text(text, encoding="utf-8")
+
+
 def test_receipt_is_found_by_the_start_of_its_id(vault: Vault) -> None:
     pack, receipt = keep(vault, "gangway")
     assert replay_receipt(vault, receipt.id[:18]).text == pack.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -22,6 +21,8 @@ from vaultmem.core.packs.pack_text import (
     render_link,
     render_pack,
 )
+from vaultmem.core.packs.passages import choose_passages, render_passages, widen_item
+from vaultmem.core.packs.units import Span
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
@@ -33,7 +34,9 @@ _MIN_LABEL, _MIN_SHORTENED = 20, 40
 
 #: Sections that share more than this of their distinct terms are shown once.
 _SAME = 0.9
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
+#: What a section that does not fit takes of the budget at most, so that another one fits.
+_SHORTENED_SHARE = 0.5
 
 
 class Pack(NamedTuple):
@@ -79,10 +82,10 @@ def build_pack(
     """Build a pack of at most `budget` tokens.
 
     Pinned sections may take `pinned_share` of it; those that do not fit are named by link, and
-    counted where the links do not fit either. A relevant section that does not fit is shortened
-    at a sentence, or left for a shorter one. Sections that contradict each other stand together,
-    what counts more first. `trusted` are the documents whose promotion is on record;
-    `flat_tokens` is the whole vault.
+    counted where the links do not fit either. A relevant section that does not fit is shown
+    by the passages that answer best, or left for a shorter one. Sections that contradict each
+    other stand together, what counts more first. `trusted` are the documents whose promotion is
+    on record; `flat_tokens` is the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
@@ -103,7 +106,7 @@ def build_pack(
     unshown, unnamed = room.take_pinned(pinned)
     room.left += budget - frame - for_pinned
     room.take_wishes(wishes.hits, int(budget * wishes.share))
-    room.take_relevant(relevant)
+    room.take_relevant(relevant, int(budget * _SHORTENED_SHARE))
     items = room.items
     while True:
         count = sum(item.hit.record.document >= 0 and item.pinned for item in items)
@@ -184,8 +187,8 @@ class _Room:
                 self._take(hit, pinned=False)
         self.left += kept
 
-    def take_relevant(self, hits: Iterable[Hit]) -> None:
-        """Take what is relevant in the order of rank."""
+    def take_relevant(self, hits: Iterable[Hit], most: int) -> None:
+        """Take what is relevant in the order of rank; what is shortened costs at most `most`."""
         shown = {(i.hit.record.document, i.hit.section.ordinal) for i in self.items}
         for hit in hits:
             if self.left < 30:
@@ -194,16 +197,15 @@ class _Room:
             if key in shown or not hit.text.strip():
                 continue
             if not self._take(hit, pinned=False):
-                self._take_shortened(hit)
+                self._take_shortened(hit, most)
+        self._widen_shortened()
 
-    def _make_item(self, hit: Hit, pinned: bool, text: str | None, is_cut: bool) -> PackItem:
+    def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:
         """Return a section as it would be shown, with what is to be said of it."""
         caution = self.remarks.cautions.get((hit.record.document, hit.section.ordinal), "")
         trusted = hit.record.document in self.trusted
-        shown = hit.text if text is None else text
-        item = PackItem(
-            hit=hit, text=shown, pinned=pinned, trusted=trusted, shortened=is_cut, caution=caution
-        )
+        shown = hit.text if parts is None else render_passages(hit.text, parts)
+        item = PackItem(hit, shown, pinned, trusted, parts is not None, caution, parts=parts or ())
         # What an instruction or a preference outweighs says so itself.
         if pinned or item.part is not PackPart.EVIDENCE:
             return item
@@ -225,9 +227,9 @@ class _Room:
         first, second = self._known[relation.first], self._known[relation.second]
         return tell_conflict(relation, first, second, self.trusted)
 
-    def _take(self, hit: Hit, pinned: bool, text: str | None = None) -> bool:
+    def _take(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> bool:
         """Take a section, unless another one says the same; tell whether it would fit."""
-        item = self._make_item(hit, pinned, text, is_cut=text is not None)
+        item = self._make_item(hit, pinned, parts)
         cost = count_tokens(render_item(item, self.style)) + 2
         self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
@@ -241,23 +243,26 @@ class _Room:
         self._seen.append((hit.record.document, _terms(hit.text)))
         return True
 
-    def _take_shortened(self, hit: Hit) -> None:
-        """Take the sentences that fit, if they are worth their label."""
+    def _take_shortened(self, hit: Hit, most: int) -> None:
+        """Take the passages that answer best, if they are worth their label."""
         if self.left < _MIN_LABEL + _MIN_SHORTENED:
             return
-        bare = count_tokens(render_item(self._make_item(hit, False, "", True), self.style)) + 2
-        room = self.left - bare
-        if room < _MIN_SHORTENED:
-            return
-        heads = []
-        for match in _SENTENCE.finditer(hit.text):
-            head = hit.text[: match.start()]
-            if count_tokens(head) + 2 * head.count("\n") > room:
+        bare = count_tokens(render_item(self._make_item(hit, False, ()), self.style)) + 2
+        room = min(self.left, most) - bare
+        for _ in range(3):  # The label and the text may cost more together.
+            if room < _MIN_SHORTENED:
                 break
-            heads.append(head)
-        for kept in reversed(heads[-3:]):  # The label and the text may cost more together.
-            if count_tokens(kept) >= 20 and self._take(hit, pinned=False, text=kept):
+            parts = choose_passages(hit.text, hit.matches, room)
+            if not parts or self._take(hit, pinned=False, parts=parts):
                 break
+            room -= room // 8
+
+    def _widen_shortened(self) -> None:
+        """Show more of what was shortened where something is left."""
+        for place, item in enumerate(self.items):
+            if item.shortened and self.left >= _MIN_SHORTENED:
+                self.items[place], cost = widen_item(item, self.left)
+                self.left -= cost
 
     def _is_repeated(self, hit: Hit) -> bool:
         terms = _terms(hit.text)

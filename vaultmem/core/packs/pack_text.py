@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, OWNER_KINDS, Kind, State
+from vaultmem.core.packs.units import Span
 from vaultmem.core.safe_text import clean_text, one_line
 
 
@@ -46,7 +47,8 @@ class PackItem(NamedTuple):
     """A section in a pack; `text` is what is shown of it, `shortened` that it is not all.
 
     `caution` says why it must be checked before use, `conflict` is the sentence before it about a
-    section that contradicts it; both may be empty.
+    section that contradicts it; both may be empty. `parts` are the passages of the section that a
+    shortened one shows.
     """
 
     hit: Hit
@@ -56,6 +58,7 @@ class PackItem(NamedTuple):
     shortened: bool
     caution: str = ""
     conflict: str = ""
+    parts: tuple[Span, ...] = ()
 
     @property
     def is_instruction(self) -> bool:

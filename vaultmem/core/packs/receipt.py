@@ -21,6 +21,8 @@ from vaultmem.core.packs.pack_text import (
     PackStyle,
     render_pack,
 )
+from vaultmem.core.packs.passages import render_passages
+from vaultmem.core.packs.units import Span
 from vaultmem.errors import VaultError
 
 FORMAT = 1
@@ -30,7 +32,7 @@ class ShownSection(NamedTuple):
     """A section of a pack: the note's path and blob, the section's number and heading.
 
     `changed` is the date that its label shows where the note names none (seconds since the
-    epoch), `characters` how much of its text was shown, -1 for all of it.
+    epoch), `parts` where in its text the passages begin and end that were shown, None for all.
     """
 
     path: str
@@ -41,7 +43,7 @@ class ShownSection(NamedTuple):
     refs: tuple[str, ...] = ()
     pinned: bool = False
     trusted: bool = False
-    characters: int = -1
+    parts: tuple[Span, ...] | None = None
     caution: str = ""
     conflict: str = ""
 
@@ -81,7 +83,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the sections that a pack shows, in its order."""
     return tuple(
         _describe(item.hit, item.pinned, item.trusted)._replace(
-            characters=len(item.text) if item.shortened else -1,
+            parts=item.parts if item.shortened else None,
             caution=item.caution,
             conflict=item.conflict,
         )
@@ -164,7 +166,10 @@ def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSec
 
 
 def _parse_shown(entry: dict[str, Any]) -> ShownSection:
-    return ShownSection(**{**entry, "refs": tuple(entry["refs"])})
+    parts = entry.pop("parts", None)
+    head = entry.pop("characters", -1)  # Once, sections were shortened at their head alone.
+    spans = ((0, head),) if head >= 0 else parts and tuple(map(tuple, parts))
+    return ShownSection(**{**entry, "refs": tuple(entry["refs"]), "parts": spans})
 
 
 def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
@@ -197,14 +202,14 @@ def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
 
 
 def _show(hit: Hit, shown: ShownSection) -> PackItem:
-    shortened = shown.characters >= 0
-    text = hit.text[: shown.characters] if shortened else hit.text
+    text = hit.text if shown.parts is None else render_passages(hit.text, shown.parts)
     return PackItem(
         hit=hit,
         text=text,
         pinned=shown.pinned,
         trusted=shown.trusted,
-        shortened=shortened,
+        shortened=shown.parts is not None,
+        parts=shown.parts or (),
         caution=shown.caution,
         conflict=shown.conflict,
     )

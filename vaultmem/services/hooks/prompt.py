@@ -6,6 +6,7 @@ import vaultmem.core.finding.ranking  # noqa: F401 - loads numpy before it is ne
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_text import PackItem, PackStyle, render_item
+from vaultmem.core.packs.passages import choose_passages, render_passages
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.vault import Vault
@@ -14,8 +15,8 @@ from vaultmem.vault import Vault
 _BUDGET = 600
 _SECTIONS = 4
 
-#: Characters of a section that are added to a prompt.
-_LENGTH = 700
+#: Tokens of a section that are added to a prompt.
+_LENGTH = 180
 
 #: Of a long prompt, what is asked (characters).
 _QUESTION = 600
@@ -40,17 +41,12 @@ def _show_some(answer: Answer) -> list[tuple[Hit, str]] | None:
 
 
 def _render(hit: Hit) -> str:
-    text = _shorten(hit.text)
-    item = PackItem(hit, text, False, False, text != hit.text, hit.record.caution)
+    """Show a section, or the passages of a long one that answer best."""
+    text, is_long = hit.text, count_tokens(hit.text) > _LENGTH
+    if is_long:
+        text = render_passages(text, choose_passages(text, hit.matches, _LENGTH))
+    item = PackItem(hit, text, False, False, is_long, hit.record.caution)
     return render_item(item, PackStyle.TEXT)
-
-
-def _shorten(text: str) -> str:
-    """Return the first lines or sentences of a long section."""
-    if len(text) <= _LENGTH:
-        return text
-    end = max(text.rfind(mark, 0, _LENGTH) for mark in ("\n", ". ", "。"))
-    return text[: end + 1 if end > _LENGTH // 3 else _LENGTH]
 
 
 def _fit(rows: list[tuple[Hit, str]]) -> list[tuple[Hit, str]]:
