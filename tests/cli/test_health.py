@@ -133,7 +133,7 @@ def test_status_is_aligned_and_its_json_complete(make_vault: Make, run_cli: RunC
     assert set(found) == {
         *("vault", "settings_problem", "git", "agent", "session", "ref", "watcher", "notes"),
         *("tokens", "kinds", "states", "index", "waiting", "problems", "passed_over"),
-        *("trust_problem", "in_doubt"),
+        *("trust_problem", "in_doubt", "proposed"),
     }
     assert found["git"]["commit"] == commit
     assert found["git"]["uncommitted"][0]["notes"] == ["notes/tide.md"]

@@ -244,6 +244,7 @@ def test_an_imported_transcript_proposes_what_its_user_said(vault: Vault, tmp_pa
         more.write(line("user", "I prefer short answers."))
     import_transcript(vault, file)
     assert list_proposed(vault) == ["I prefer short answers", "Never push without asking me"]
+    assert "proposed  2 standing wishes" in run_here("status", cwd=vault.root).out
 
 
 def test_an_agents_words_to_its_helper_are_not_the_users() -> None:

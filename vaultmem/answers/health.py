@@ -63,6 +63,7 @@ def status_json(vault: Vault, found: VaultStatus) -> dict[str, Any]:
         "tokens": found.tokens,
         "kinds": found.kinds,
         "states": found.states,
+        "proposed": found.proposed,
         "index": {
             "in_sync": found.is_in_sync,
             "problem": found.sync_problem or None,

@@ -189,6 +189,9 @@ def _say_notes(found: VaultStatus) -> None:
     for name, counts in (("kinds", found.kinds), ("states", found.states)):
         if counts:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
+    if found.proposed:
+        told = "standing wishes; `vaultmem list --kind preference --state candidate`"
+        _say_fact("  proposed", f"{found.proposed:,} {told}")
     if found.settings_problem:
         _say_fact("index", "as it was; nothing is looked at before the settings are correct")
         return

@@ -31,10 +31,8 @@ WHERE f.document IS NOT NULL
 _WORK_TREE_TIMES = _WORK_TREE.replace(", f.problem AS problem", "")
 
 #: What `NoteFilter.shows_proposals` is about.
-_PROPOSALS = f"""
-SELECT id FROM documents
-WHERE kind = '{Kind.PREFERENCE.value}' AND state = '{State.CANDIDATE.value}'
-"""
+PROPOSED = f"d.kind = '{Kind.PREFERENCE.value}' AND d.state = '{State.CANDIDATE.value}'"
+_PROPOSALS = f"SELECT d.id FROM documents d WHERE {PROPOSED}"
 
 _EVERYTHING = """
 SELECT notes, tokens FROM (SELECT count(*) AS notes, coalesce(sum(tokens), 0) AS tokens

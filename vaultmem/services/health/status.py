@@ -21,6 +21,7 @@ from vaultmem.storage.git.health import is_git_installed
 from vaultmem.storage.git.log import Commit
 from vaultmem.storage.journal import Author
 from vaultmem.storage.scan import find_passed_over
+from vaultmem.storage.views import PROPOSED
 from vaultmem.vault import Vault
 
 _EVENTS = 5
@@ -57,7 +58,8 @@ class VaultStatus(NamedTuple):
     """How a vault is; `git` is None where there is none.
 
     `in_doubt` are the notes that cannot be taken at their word, with the reason; `sync` is what had
-    changed since the last look, `passed_over` counts files by the reason why they are no notes.
+    changed since the last look, `proposed` counts preferences that wait for the owner's word,
+    `passed_over` counts files by the reason why they are no notes.
     `settings_problem` says why vaultmem.yaml cannot be read, `sync_problem` why the index could not
     be brought up to date, `trust_problem` where else the repository is trusted.
     """
@@ -71,6 +73,7 @@ class VaultStatus(NamedTuple):
     tokens: int
     kinds: dict[str, int]
     states: dict[str, int]
+    proposed: int
     sync: SyncReport
     is_in_sync: bool
     git: GitStatus | None
@@ -102,6 +105,7 @@ def read_status(
         tokens=tokens,
         kinds=vault.manifest.count_notes("kind"),
         states=vault.manifest.count_notes("state"),
+        proposed=len(vault.view.paths(PROPOSED)),
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
         git=_read_git(vault, looks),
