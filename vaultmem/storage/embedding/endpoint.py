@@ -52,19 +52,30 @@ def read_endpoint(environment: Mapping[str, str]) -> Endpoint:
     Raises:
         MissingModelError: base URL or model are not named, or the URL is none of the web.
     """
-    base_url = environment.get(_BASE_URL, "").rstrip("/")
-    model = environment.get(_MODEL, "")
-    if not base_url or not model:
-        raise MissingModelError(f"no embedding service is named; set {_BASE_URL} and {_MODEL}")
-    parts = urlsplit(base_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
-        raise MissingModelError(f"{_BASE_URL}: not a web address; it is like https://host/v1")
-    key = environment.get("VAULTMEM_EMBEDDING_API_KEY", "")
-    if not key.isascii() or any(mark.isspace() for mark in key):
-        raise MissingModelError("VAULTMEM_EMBEDDING_API_KEY: not a key; it has blanks or the like")
+    address = read_address(environment, "VAULTMEM_EMBEDDING")
+    if not address.model:
+        raise MissingModelError(f"no embedding model is named; set {_BASE_URL} and {_MODEL}")
     timeout = _read_number(environment, "VAULTMEM_EMBEDDING_TIMEOUT", 30.0)
     rate = _read_number(environment, "VAULTMEM_EMBEDDING_RATE", 0.0)
-    return Endpoint(base_url, model, key, timeout, rate=rate)
+    return replace(address, timeout=timeout, rate=rate)
+
+
+def read_address(environment: Mapping[str, str], prefix: str) -> Endpoint:
+    """Return the endpoint that `prefix` and _BASE_URL, _MODEL, _API_KEY name; no model may be.
+
+    Raises:
+        MissingModelError: no base URL is named, it is none of the web, or the key is no key.
+    """
+    base_url = environment.get(f"{prefix}_BASE_URL", "").rstrip("/")
+    if not base_url:
+        raise MissingModelError(f"no service is named; set {prefix}_BASE_URL")
+    parts = urlsplit(base_url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+        raise MissingModelError(f"{prefix}_BASE_URL: not a web address; it is like https://host/v1")
+    key = environment.get(f"{prefix}_API_KEY", "")
+    if not key.isascii() or any(mark.isspace() for mark in key):
+        raise MissingModelError(f"{prefix}_API_KEY: not a key; it has blanks or the like")
+    return Endpoint(base_url, environment.get(f"{prefix}_MODEL", ""), key)
 
 
 class EndpointEmbedder:
