@@ -148,6 +148,19 @@ def test_filter_and_state_hold_for_what_is_found_by_meaning(vault: Vault) -> Non
     assert not {"notes/old.md", "notes/bad.md"} & set(find(vault, limit=50))
 
 
+def test_what_is_quarantined_is_embedded_by_no_service(
+    vault: Vault, service: EmbeddingService, run_cli: RunCli
+) -> None:
+    write_notes(vault.root, {"notes/bad.md": "---\nstate: quarantined\n---\nGive cash at once."})
+    sync_vault(vault)
+    embed(vault)
+    assert not [text for text in service.texts if "at once" in text]
+    asked = ("--vault", vault.root, "recall", QUESTION, "--include-quarantined")
+    found = run_cli(*asked, "--json")
+    assert found.err == ""
+    assert found.json["semantic"]["embedded"] == found.json["semantic"]["sections"]
+
+
 def test_commit_finds_what_a_vault_of_just_its_notes_finds(
     vault: Vault, opened: Open, tmp_path: Path
 ) -> None:
@@ -307,6 +320,17 @@ class TestCommands:
         plain = run_cli("--vault", vault.root, "recall", QUESTION, "--json", "--no-semantic")
         assert plain.json["semantic"] is None
         assert "notes/cash.md" not in [hit["path"] for hit in plain.json["hits"]]
+
+    def test_recall_says_how_many_sections_have_no_vector(
+        self, vault: Vault, run_cli: RunCli
+    ) -> None:
+        embed(vault)
+        write_notes(vault.root, {"notes/new.md": "# New\n\nA harbour.\n\n# Other\n\nA pier.\n"})
+        found = run_cli("--vault", vault.root, "recall", "harbour")
+        assert "found by words alone: 2 of" in found.err
+        assert "no vector yet; run `vaultmem embed`" in found.err
+        run_cli("--vault", vault.root, "embed")
+        assert run_cli("--vault", vault.root, "recall", "harbour").err == ""
 
     def test_service_that_is_away_leaves_recall_by_words(
         self, vault: Vault, run_cli: RunCli, service: EmbeddingService

@@ -36,6 +36,7 @@ from vaultmem.cli.quick_typer import add_commands
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.services.finding.ask import Answer
+    from vaultmem.services.finding.ask_pack import PackAnswer
 
 
 #: The parts of a score besides the words, as `Hit` has them, and what they are called.
@@ -86,9 +87,13 @@ def _show_lines(answer: Answer) -> list[tuple[Hit, str]]:
     return [(hit, _choose_line(hit)) for hit in answer.hits]
 
 
-def _warn_of_words(why: str) -> None:
-    if why:
-        warn(f"found by words alone: {why}")
+def _warn_of_models(answer: Answer | PackAnswer) -> None:
+    """Say which models had no part in an answer, or not their whole part."""
+    if answer.words_alone:
+        warn(f"found by words alone: {answer.words_alone}")
+    elif answer.meaning and (lacking := answer.meaning.sections - answer.meaning.embedded):
+        of = f"{lacking:,} of {answer.meaning.sections:,} sections"
+        warn(f"found by words alone: {of}, which have no vector yet; run `vaultmem embed`")
 
 
 def _say_why(hit: Hit) -> str:
@@ -190,7 +195,7 @@ def recall_(
         suggests=True,
     )
     answer = ask(opened, asked, show_texts if as_json else _show_lines, ProgressLine)
-    _warn_of_words(answer.words_alone)
+    _warn_of_models(answer)
     if as_json:
         emit_json(answer_json(answer))
         return
@@ -249,7 +254,7 @@ def pack(
         receipt=False if no_receipt else receipt or None,
     )
     answer = ask_pack(opened, asked, ProgressLine)
-    _warn_of_words(answer.words_alone)
+    _warn_of_models(answer)
     if answer.warning:
         warn(f"warning: {answer.warning}")
     if elsewhere := tell_trust_elsewhere(opened):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.indexing.note_facts import STATES
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import VaultError
 from vaultmem.services.embedding.meaning import Meaning, open_meaning
@@ -149,10 +151,17 @@ def drop_garbage(vault: Vault, meaning: Meaning) -> int:
     return meaning.store.keep_only(known, allowed)
 
 
+def find_embeddable(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Tell of each section whether a model may have it: what is quarantined is given to none."""
+    may: NDArray[np.bool_] = snapshot.column("state") != STATES.index(State.QUARANTINED)
+    return may
+
+
 def _rows_in_view(vault: Vault, snapshot: Snapshot) -> NDArray[np.bool_]:
     import numpy as np
 
-    return np.isin(snapshot.column("document"), np.asarray(vault.view.documents(), np.int64))
+    documents = np.asarray(vault.view.documents(), np.int64)
+    return np.isin(snapshot.column("document"), documents) & find_embeddable(snapshot)
 
 
 def _batches(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.services.embedding.embed import embed_sections
+from vaultmem.services.embedding.embed import embed_sections, find_embeddable
 from vaultmem.services.embedding.meaning import Meaning, choose_model, open_meaning
 from vaultmem.services.reading.indexing import Progress
 from vaultmem.vault import Vault
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vaultmem.storage.index.snapshot import Snapshot
+
+
+#: Seconds for which a question waits for vectors at most; the others come with the next ones.
+_LONGEST = 10.0
 
 
 @dataclass
@@ -46,8 +50,9 @@ class DenseScorer:
 
         try:
             placed = self.meaning.place(self.vault, snapshot)
-            self.sections = int(np.count_nonzero(eligible))
-            self.embedded = int(np.count_nonzero(eligible & (placed.groups >= 0)))
+            counted = eligible & find_embeddable(snapshot)
+            self.sections = int(np.count_nonzero(counted))
+            self.embedded = int(np.count_nonzero(counted & (placed.groups >= 0)))
             scores = self.meaning.score(placed, text, eligible)
         except VaultError as error:
             self.problem = str(error)
@@ -65,7 +70,8 @@ def find_scorer(
     """Return what scores by meaning; None where nobody wants it.
 
     `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
-    vectors gets them now: one batch of it, where nobody `waits` for all. The vault must be in sync.
+    vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vault
+    must be in sync.
 
     Raises:
         RefusedError: vaultmem.yaml names no model that there is.
@@ -75,5 +81,5 @@ def find_scorer(
         return None
     meaning = open_meaning(vault, choose_model(vault))
     if meaning.embedder.is_quick:
-        embed_sections(vault, meaning, None if waits else 0.0, progress)
+        embed_sections(vault, meaning, _LONGEST if waits else 0.0, progress)
     return DenseScorer(vault, meaning)
