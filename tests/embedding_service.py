@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 DIMENSIONS = 64
 
@@ -55,7 +55,16 @@ class EmbeddingService:
             **more,
         }
 
-    def __enter__(self) -> EmbeddingService:
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        """Return status and answer to a request."""
+        assert path == "/v1/embeddings"
+        rows = [
+            {"object": "embedding", "index": index, "embedding": embed_words(text)}
+            for index, text in enumerate(body["input"])
+        ]
+        return 200, {"object": "list", "data": rows[::-1]}
+
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -74,12 +83,8 @@ def _make_handler(service: EmbeddingService) -> type[BaseHTTPRequestHandler]:
                 self._answer(*service.failures.pop(0))
                 return
             service.before_answer()
-            assert self.path == "/v1/embeddings"
-            rows = [
-                {"object": "embedding", "index": index, "embedding": embed_words(text)}
-                for index, text in enumerate(body["input"])
-            ]
-            self._answer(200, {}, json.dumps({"object": "list", "data": rows[::-1]}).encode())
+            status, answer = service.answer(self.path, body)
+            self._answer(status, {}, json.dumps(answer).encode())
 
         def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
             try:

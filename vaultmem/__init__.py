@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import Scorer, recall
+    from vaultmem.services.finding.rerank import Reranked, Reranker
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
@@ -123,6 +124,8 @@ __all__ = [
     "RefusedError",
     "Relation",
     "Remembered",
+    "Reranked",
+    "Reranker",
     "Scorer",
     "SectionRecord",
     "Session",
@@ -180,6 +183,7 @@ _HOMES = {
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
     "services.finding.pack": "make_pack",
     "services.finding.recall": "Scorer recall",
+    "services.finding.rerank": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",
     "services.lifecycle.transition": "Move Transition change_state",

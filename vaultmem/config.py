@@ -46,6 +46,8 @@ class Config(NamedTuple):
     transcript_mb: int = 32
     code_repository: str = ""
     semantic: str = "off"
+    rerank: str = "off"
+    rerank_seconds: int = 2
     stale_after: int = 60
     archive_after: int = 120
     summary_after: int = 30

@@ -276,7 +276,8 @@ def open_vault(
     person's packs receipts too. `tokenizer` names an encoding in which this process then counts
     tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
     `environment` is where agents name their session ($CLAUDE_SESSION_ID) and models are named
-    ($VAULTMEM_EMBEDDING_*, $VAULTMEM_LLM_*), in these names: nowhere, unless it is given.
+    ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
+    unless it is given.
 
     Raises:
         NoVaultError: there is no vault there.

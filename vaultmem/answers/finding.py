@@ -30,6 +30,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "terms": answer.terms,
         "did_you_mean": answer.suggestions,
         "semantic": answer.meaning,
+        "rerank": answer.reranked,
         "sureness": answer.sureness,
         "elsewhere": answer.elsewhere or None,
         "hits": [hit_json(hit) for hit in answer.hits],
@@ -66,15 +67,17 @@ def hit_json(hit: Hit) -> dict[str, Any]:
                 for m in hit.matches
             ],
             **{name: round(getattr(hit, name), 6) for name in _PARTS},
+            "rerank": None if hit.rerank is None else round(hit.rerank, 6),
             "state_weight": round(hit.state_weight, 6),
         },
     }
 
 
 def pack_answer_json(answer: PackAnswer) -> dict[str, Any]:
-    """Return a pack, its receipt, and what scored by meaning."""
+    """Return a pack, its receipt, what scored by meaning, and what put the best in order."""
     made = pack_json(answer.pack)
-    return {**made, "receipt": answer.receipt or None, "semantic": answer.meaning}
+    found = {"semantic": answer.meaning, "rerank": answer.reranked}
+    return {**made, "receipt": answer.receipt or None, **found}
 
 
 def pack_json(made: Pack) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def _warn_of_models(answer: Answer | PackAnswer) -> None:
     elif answer.meaning and (lacking := answer.meaning.sections - answer.meaning.embedded):
         of = f"{lacking:,} of {answer.meaning.sections:,} sections"
         warn(f"found by words alone: {of}, which have no vector yet; run `vaultmem embed`")
+    if answer.reranked and answer.reranked.problem:
+        warn(f"not reranked: {answer.reranked.problem}")
 
 
 def _say_why(hit: Hit) -> str:
@@ -114,7 +116,9 @@ def _explain(hit: Hit) -> None:
     if hit.semantic:
         say(f"      {hit.semantic:7.3f}  in meaning; words and meaning are blended")
     say(f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}")
-    say(f"      {hit.score:7.3f}  score")
+    if hit.rerank is not None:
+        say(f"      {hit.rerank:7.3f}  by the reranker, in whose order the best sections stand")
+    say(f"      {hit.score:7.3f}  score{' of this place' * (hit.rerank is not None)}")
 
 
 ExpandLinksOption = Annotated[

@@ -29,6 +29,9 @@ class Hit(NamedTuple):
     `core.finding.ranking`; where vectors were asked too (`semantic` is their score), it is their
     blend with the words' relevance. `coverage` and `strength` are its words' and its relevance's
     share of what the question could weigh, see `core.finding.sureness`.
+
+    Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
+    place which the section has now.
     """
 
     record: NoteRecord
@@ -47,6 +50,7 @@ class Hit(NamedTuple):
     replaces: tuple[str, ...] = ()
     coverage: float = 0.0
     strength: float = 0.0
+    rerank: float | None = None
 
     @property
     def address(self) -> str:

@@ -11,6 +11,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.rerank import ModelReranker, Reranked
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -29,8 +30,8 @@ class Ask(NamedTuple):
     passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
     the best link to is found as well; with `suggests`, misspelt words are looked up, and where the
-    answer is not sure, archived notes and other branches. Who does not
-    wait (`waits`) is answered with the vectors that there are. What nobody is shown is not counted
+    answer is not sure, archived notes and other branches. Who does not wait (`waits`) is answered
+    with the vectors that there are, and without a reranker. What nobody is shown is not counted
     (`counts`).
     """
 
@@ -56,13 +57,33 @@ class ByMeaning(NamedTuple):
     sections: int
 
 
+class Models(NamedTuple):
+    """What scores a question besides its words; `problem` is why meaning could not be had."""
+
+    dense: DenseScorer | None = None
+    problem: str = ""
+    reranker: ModelReranker | None = None
+
+    def describe(self) -> tuple[ByMeaning | None, str, Reranked | None]:
+        """Return, after a question, what scored by meaning, why none did, and what reranked."""
+        reranked = self.reranker.done if self.reranker else None
+        dense = self.dense
+        if dense is None or dense.problem:
+            return None, dense.problem if dense else self.problem, reranked
+        name = dense.meaning.embedder.name
+        meaning = ByMeaning(name, dense.weight, dense.embedded, dense.sections)
+        none = "no section has a vector yet; run `vaultmem embed`"
+        return meaning, "" if dense.embedded else none, reranked
+
+
 class Answer(NamedTuple):
     """The sections that answer, best first, and what is to be said of them.
 
     `has_more` tells whether others come behind these, `suggestions` which words may have been
     meant, `elsewhere` which note that was not asked answers. `meaning` is None where words alone
-    decided; `words_alone` says why, if it was not asked for so. `shown` are the hits that somebody
-    was shown, each with what was shown of it.
+    decided; `words_alone` says why, if it was not asked for so. `reranked` says what put the best
+    in order, None where nothing was to. `shown` are the hits that somebody was shown, each with
+    what was shown of it.
     """
 
     question: str
@@ -72,6 +93,7 @@ class Answer(NamedTuple):
     suggestions: dict[str, str]
     meaning: ByMeaning | None
     words_alone: str
+    reranked: Reranked | None
     elsewhere: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
 
@@ -114,9 +136,9 @@ def _find(
     seen = look(vault, asked.at, asked.refs, progress)
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
-    scorer, problem = open_scorer(seen, asked.semantic, asked.waits, progress)
-    hits = recall(seen, query, scorer, beyond=1)
-    meaning, words_alone = describe_scorer(scorer, problem)
+    models = open_models(seen, asked.semantic, asked.waits, progress)
+    hits = recall(seen, query, models.dense, beyond=1, reranker=models.reranker)
+    meaning, words_alone, reranked = models.describe()
     answer = Answer(
         question=asked.question,
         terms=query.terms,
@@ -125,6 +147,7 @@ def _find(
         suggestions=_suggest(seen, asked, query),
         meaning=meaning,
         words_alone=words_alone,
+        reranked=reranked,
         elsewhere=_look_elsewhere(seen, asked, query, hits),
     )
     return seen, query, answer
@@ -168,17 +191,13 @@ def open_scorer(
         return None, str(error)
 
 
-def describe_scorer(scorer: DenseScorer | None, problem: str = "") -> tuple[ByMeaning | None, str]:
-    """Return what scored by meaning, and why it did not, after it was asked.
-
-    `problem` is why it could not be had.
-    """
-    if scorer is None or scorer.problem:
-        return None, problem if scorer is None else scorer.problem
-    none = "no section has a vector yet; run `vaultmem embed`"
-    name = scorer.meaning.embedder.name
-    meaning = ByMeaning(name, scorer.weight, scorer.embedded, scorer.sections)
-    return meaning, "" if scorer.embedded else none
+def open_models(
+    vault: Vault, semantic: bool | None, waits: bool, progress: TellProgress | None = None
+) -> Models:
+    """Return what scores a question besides its words; a reranker only where somebody waits."""
+    scorer, problem = open_scorer(vault, semantic, waits, progress)
+    is_wanted = waits and vault.config.rerank != "off"
+    return Models(scorer, problem, ModelReranker(vault) if is_wanted else None)
 
 
 def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_text import PackStyle, warn_of_pinned
 from vaultmem.services.finding.ask import (
     ByMeaning,
+    Models,
     TellProgress,
-    describe_scorer,
     look,
-    open_scorer,
+    open_models,
 )
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
+from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    from vaultmem.services.embedding.score import DenseScorer
 
 
 class AskPack(NamedTuple):
@@ -53,6 +51,7 @@ class PackAnswer(NamedTuple):
     receipt: str
     meaning: ByMeaning | None
     words_alone: str
+    reranked: Reranked | None
     warning: str
 
 
@@ -63,38 +62,42 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
         NoteNotFoundError: a ref does not exist.
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
-    seen, made, scorer, problem = _make(vault, asked, progress)
+    seen, made, models = _make(vault, asked, progress)
     text = asked.question
-    meaning, words_alone = describe_scorer(scorer, problem)
+    meaning, words_alone, reranked = models.describe()
     if asked.counts:
         count_pack(seen, text, made)
     keeps = seen.keeps_receipts if asked.receipt is None else asked.receipt
     receipt = keep_receipt(seen, made, text).id if keeps else ""
     warning = warn_of_pinned(made.pinned_tokens, seen.config.budget)
-    return PackAnswer(text, made, receipt, meaning, words_alone, warning)
+    return PackAnswer(text, made, receipt, meaning, words_alone, reranked, warning)
 
 
 @heals
 def _make(
     vault: Vault, asked: AskPack, progress: TellProgress | None
-) -> tuple[Vault, Pack, DenseScorer | None, str]:
-    """Return what was looked at, the pack, what scored by meaning, and why it could not be had."""
+) -> tuple[Vault, Pack, Models]:
+    """Return what was looked at, the pack, and what scored besides the words."""
     seen = look(vault, asked.at, asked.refs, progress)
     text = asked.question
-    scorer, problem = None, ""
+    models = Models()
     if text.strip():
-        scorer, problem = open_scorer(seen, asked.semantic, asked.waits, progress)
+        models = open_models(seen, asked.semantic, asked.waits, progress)
     made = make_pack(
         seen,
         text,
         asked.budget,
         style=asked.style,
         expand_links=asked.expand_links,
-        dense=scorer,
+        dense=models.dense,
+        reranker=models.reranker,
     )
-    return seen, made, scorer, problem
+    return seen, made, models
 
 
-def make_unseen(vault: Vault, question: str = "", budget: int | None = None) -> Pack:
+def make_unseen(
+    vault: Vault, question: str = "", budget: int | None = None, *, waits: bool = True
+) -> Pack:
     """Return a pack that nobody is shown now: it is not counted, and has no receipt."""
-    return ask_pack(vault, AskPack(question, budget, receipt=False, counts=False)).pack
+    asked = AskPack(question, budget, waits=waits, receipt=False, counts=False)
+    return ask_pack(vault, asked).pack

@@ -21,6 +21,7 @@ from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.preferences import find_wishes, list_sections
 from vaultmem.services.finding.recall import Scorer, recall
+from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -176,12 +177,13 @@ def make_pack(
     style: PackStyle = PackStyle.MARKDOWN,
     expand_links: bool = False,
     dense: Scorer | None = None,
+    reranker: Reranker | None = None,
 ) -> Pack:
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 
     With `expand_links`, what the best sections link to is found as well; with `dense`, what means
-    the same. What is on disk is taken in first, once for each `open_vault`. The same notes, commit,
-    question and budget give the same bytes.
+    the same; `reranker` puts the best in its order. What is on disk is taken in first, once for
+    each `open_vault`. The same notes, commit, question and budget give the same bytes.
 
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
@@ -190,7 +192,10 @@ def make_pack(
     trusted = trusted_documents(vault)
     pinned = pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)
-    relevant = recall(vault, query, dense) if text.strip() else _recent_sections(vault)
+    is_asked = bool(text.strip())
+    relevant = (
+        recall(vault, query, dense, reranker=reranker) if is_asked else _recent_sections(vault)
+    )
     if expand_links:
         from vaultmem.services.finding.links import expand_hits
 

@@ -11,6 +11,7 @@ from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import FIELDS, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_section
@@ -80,7 +81,11 @@ class Ranked(NamedTuple):
 
 @heals
 def recall(
-    vault: Vault, query: RecallQuery, dense: Scorer | None = None, beyond: int = 0
+    vault: Vault,
+    query: RecallQuery,
+    dense: Scorer | None = None,
+    beyond: int = 0,
+    reranker: Reranker | None = None,
 ) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
@@ -91,8 +96,13 @@ def recall(
     snapshot = vault.index.snapshot()
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return []
+    wanted = query.limit + beyond
+    if reranker is not None:
+        query = query._replace(limit=max(query.limit, reranker.sections))
     ranked = rank_sections(vault, snapshot, query, dense)
-    hits = _make_hits(vault, snapshot, ranked, query.limit + beyond)
+    hits = _make_hits(vault, snapshot, ranked, max(query.limit, wanted))
+    if reranker is not None:
+        hits = reranker(query, hits)[:wanted]
     kept = ranked.eligible.kept
     if "replaced" not in kept:
         kept["replaced"] = list_replaced(vault)

@@ -79,7 +79,8 @@ def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
 
 
 def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
-    return _write_pack(vault, line.path, make_unseen(seen, line.query, line.budget).text)
+    text = make_unseen(seen, line.query, line.budget, waits=False).text
+    return _write_pack(vault, line.path, text)
 
 
 def _write_pack(vault: Vault, name: str, text: str) -> bool:

@@ -1,0 +1,1 @@
+"""How well texts answer a question, read side by side: one model a file, all behind one port."""
