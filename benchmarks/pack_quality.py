@@ -31,8 +31,9 @@ import numpy as np
 from baselines import Fts5
 from growing import grow
 from measure import isolate
-from recall_quality import _interval, _read_lines, _summarise
+from recall_quality import _interval, _read_lines
 
+from vaultmem.core.finding.measures import measure_share, summarise
 from vaultmem.core.token_count import count_tokens
 
 BUDGETS = (500, 1_000, 2_000)
@@ -105,16 +106,15 @@ def measure_task(folder: Path, scratch: Path, given: argparse.Namespace) -> dict
                 values[name].append([n for each in packs for n in judge(each, query, task)])
     return {
         "questions": len(queries),
-        "engines": {name: _summarise(np.array(rows)) for name, rows in values.items()},
+        "engines": {name: summarise(np.array(rows)) for name, rows in values.items()},
     }
 
 
 def judge(shown: Shown, query: Question, task: Task) -> list[float]:
     """Return the shares of a question's notes that are shown, and shown in every word."""
-    wanted = query["relevant"]
-    notes = sum(task.holder[name] in shown.notes for name in wanted)
-    words = sum(task.words[name] in shown.words for name in wanted)
-    return [notes / len(wanted), words / len(wanted)]
+    notes = [task.holder[name] for name in query["relevant"]]
+    words = [task.words[name] for name in query["relevant"]]
+    return [measure_share(notes, shown.notes), measure_share(words, shown.words)]
 
 
 def read_task(folder: Path, order: Mapping[str, int]) -> Task:

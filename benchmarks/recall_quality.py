@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import tempfile
 import time
@@ -31,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from baselines import Fts5, PlainWhoosh, list_notes
 from measure import isolate
+
+from vaultmem.core.finding.measures import Figure, measure_ndcg, measure_recall, summarise
 
 if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer
@@ -80,9 +81,9 @@ def measure_task(task: Path, scratch: Path, given: argparse.Namespace) -> dict[s
                 values[name].append(judge(ranked, query["relevant"]))
     return {
         "questions": len(queries),
-        "engines": {name: _summarise(np.array(rows)) for name, rows in values.items()},
+        "engines": {name: summarise(np.array(rows)) for name, rows in values.items()},
         "difference": {
-            name: _summarise(np.array(values["vaultmem"]) - np.array(rows))
+            name: summarise(np.array(values["vaultmem"]) - np.array(rows))
             for name, rows in values.items()
             if name != "vaultmem"
         },
@@ -92,10 +93,8 @@ def measure_task(task: Path, scratch: Path, given: argparse.Namespace) -> dict[s
 
 def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
     """Return recall@10 and nDCG@10 of a ranking, each wanted note as good as another."""
-    gains = [note in relevant for note in list(dict.fromkeys(ranked))[:10]]
-    ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant))))
-    found = sum(1 / math.log2(place + 2) for place, gain in enumerate(gains) if gain)
-    return [sum(gains) / len(relevant), found / ideal]
+    notes = list(dict.fromkeys(ranked))
+    return [measure_recall(notes, relevant, 10), measure_ndcg(notes, relevant, 10)]
 
 
 def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
@@ -171,19 +170,9 @@ def print_task(name: str, result: dict[str, Any]) -> None:
         print(f"{'- ' + engine:14}{_interval(recall_, '+'):>24}{_interval(ndcg, '+'):>24}")
 
 
-def _interval(values: list[float], sign: str = "") -> str:
+def _interval(values: Figure, sign: str = "") -> str:
     mean, low, high = (f"{value:{sign}.3f}" for value in values)
     return f"{mean} [{low} {high}]"
-
-
-def _summarise(values: np.ndarray) -> list[list[float]]:
-    """Return mean and the ends of its interval (2,000 resamples, fixed seed) of each measure."""
-    chance = np.random.default_rng(0)
-    picked = (chance.integers(0, len(values), len(values)) for _ in range(2_000))
-    means = np.array([values[each].mean(0) for each in picked])
-    low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    rows = zip(values.mean(0), low, high, strict=True)
-    return [[round(float(value), 4) for value in row] for row in rows]
 
 
 def _words(text: str) -> list[str]:
