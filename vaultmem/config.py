@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,6 +139,24 @@ def parse_config(text: str) -> Config:
             )
     given = {name: value for name, value in values.items() if value is not None}
     return _with_contexts(Config(**given))  # type: ignore[arg-type]
+
+
+def override(config: Config, settings: Iterable[str]) -> Config:
+    """Return settings with others in their place, each written as KEY=VALUE.
+
+    Raises:
+        RefusedError: vaultmem.yaml could not say that.
+    """
+    for setting in settings:
+        name, _, value = map(str.strip, setting.partition("="))
+        if not (name.isidentifier() and value) or len(setting.splitlines()) > 1:
+            raise RefusedError(f'"{setting}": not a setting; write it as KEY=VALUE')
+        try:
+            given = parse_config(f"{name}: {value}\n")
+        except VaultError as error:
+            raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
+        config = config._replace(**{name: given._asdict()[name]})
+    return config
 
 
 def _with_contexts(config: Config) -> Config:

@@ -29,6 +29,7 @@ NOTES = {
 }
 
 FILES = {
+    "questions.jsonl": '{"question": "when does the ferry leave", "notes": ["ferry"]}\n',
     "document.md": "# Tides\n\n## Spring\n\nHigh.\n",
     "session.jsonl": '{"type": "user", "sessionId": "a", "message": {"content": "hello"}}\n',
 }
@@ -49,6 +50,7 @@ list
 recall ferry hous
 recall zeppelin
 pack ferry
+eval ../questions.jsonl --against HEAD
 links
 links notes/quay.md
 backlinks notes/pier.md
@@ -138,6 +140,7 @@ ELSEWHERE = {"trust", "embed", "bisect", "receipts", "replay", "task expand"}
 #: What takes months, a model or another process: tests of these commands have it.
 RARE = {
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
+    "eval": {"added"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
     "recall": {"model", "weight", "embedded", "sections"},
     "session start": {"path", "status", "left", "commit", "problem"},

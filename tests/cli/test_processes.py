@@ -39,7 +39,7 @@ COMMANDS = [
     ("agents", ["hook", "--help"]),
 ]
 COMMITTING = {"committing", "lifecycle"}
-ELSEWHERE = {"embedding", "sessions", "watching", "merge_driver"}
+ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "merge_driver"}
 
 
 def test_every_module_is_started_somewhere() -> None:

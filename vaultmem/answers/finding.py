@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.finding.measures import Figure
     from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_text import PackItem
     from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
+    from vaultmem.services.finding.evaluate import Evaluation
     from vaultmem.services.finding.judge import Bisected
+    from vaultmem.services.finding.question_file import AddedQuestion
     from vaultmem.services.finding.receipts import Replay
     from vaultmem.services.history.diff import ShownCommit
 
@@ -126,6 +129,49 @@ def bisected_json(done: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str,
 def judged_json(reasons: Sequence[str]) -> dict[str, Any]:
     """Return whether a pack is as expected, and if not why."""
     return {"as_expected": not reasons, "reasons": reasons}
+
+
+def evaluation_json(made: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation measured, and how each question was answered."""
+    budgets = made.asked.budgets
+    return {
+        "depth": made.asked.depth,
+        "budgets": budgets,
+        "left_out": made.left_out or None,
+        "runs": [
+            {
+                "at": run.at or None,
+                "commit": run.commit or None,
+                "settings": run.settings,
+                "words_alone": run.words_alone or None,
+                **_figures_json(run.figures),
+            }
+            for run in made.runs
+        ],
+        "difference": _figures_json(made.difference) if made.difference else None,
+        "questions": [
+            {
+                "line": question.line,
+                "question": question.text,
+                "at": question.at or None,
+                "notes": question.notes,
+                "says": question.says,
+                "answers": [run.judged[number] for run in made.runs],
+            }
+            for number, question in enumerate(made.questions)
+        ],
+    }
+
+
+def _figures_json(figures: Sequence[Figure]) -> dict[str, Any]:
+    recall, ndcg, *packs = figures
+    return {"recall": recall, "ndcg": ndcg, "packs": packs}
+
+
+def added_question_json(done: AddedQuestion) -> dict[str, Any]:
+    """Return a question that was taken from a receipt, and whether it is new in its file."""
+    question = done.question
+    return {"question": question.text, "notes": question.notes, "added": done.is_new}
 
 
 def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:

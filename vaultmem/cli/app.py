@@ -21,6 +21,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "notes": ("remember", "get", "list", "edit"),
     "changing": ("forget", "pin", "unpin", "tag"),
     "finding": ("recall", "pack"),
+    "evaluating": ("eval",),
     "committing": ("checkpoint", "promote"),
     "history": ("log", "show", "diff", "history"),
     "provenance": ("blame", "why", "restore"),

@@ -56,11 +56,17 @@ class Source(NamedTuple):
 
 
 class View:
-    """The documents of one source, or the union of several; read by SQL, never held as a list."""
+    """The documents of one source, or the union of several; read by SQL, never held as a list.
 
-    def __init__(self, state: StateDatabase, sources: Sequence[Source] = ()) -> None:
+    The note at the path `without` is left out.
+    """
+
+    def __init__(
+        self, state: StateDatabase, sources: Sequence[Source] = (), without: str = ""
+    ) -> None:
         self._state = state
         self.sources = tuple(sources)
+        self.without = without
 
     @property
     def is_work_tree(self) -> bool:
@@ -75,7 +81,7 @@ class View:
     def key(self) -> tuple[object, ...]:
         """Return a value that differs whenever the view holds other documents."""
         stamp = self._state.get("view") if self.has_work_tree else ""
-        return (stamp, *(source.number for source in self.sources))
+        return (stamp, self.without, *(source.number for source in self.sources))
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents."""
@@ -94,7 +100,7 @@ class View:
         where, also = (f"WHERE d.id {kept}", f"AND f.document {kept}") if kept else ("", "")
         listed = f"SELECT v.document, v.changed {self._joined} {where} ORDER BY d.path, d.blob"
         alone = f"{_WORK_TREE_TIMES} {also} ORDER BY f.path"
-        return self._state.query(listed if self.sources else alone)
+        return self._state.query(listed if self.sources or self.without else alone)
 
     def paths(self, where: str = "", values: Sequence[Any] = ()) -> dict[int, str]:
         """Return the paths of documents by number."""
@@ -173,7 +179,8 @@ class View:
         """Return the number of notes and the tokens of all of them."""
         joined = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
         # Most often every document is of a file: then no join is needed.
-        found = [] if self.sources else self._keep("everything", _EVERYTHING)
+        is_all = not (self.sources or self.without)
+        found = self._keep("everything", _EVERYTHING) if is_all else []
         notes, tokens = (found or self._keep("totals", joined))[0]
         return int(notes), int(tokens)
 
@@ -196,6 +203,14 @@ class View:
 
     @cached_property
     def _relation(self) -> str:
+        if not self.without:
+            return self._union
+        path = self.without.replace("'", "''")
+        alone = f"SELECT id FROM documents WHERE path = '{path}'"
+        return f"SELECT * FROM ({self._union}) WHERE document NOT IN ({alone})"
+
+    @property
+    def _union(self) -> str:
         parts = [_relation(source) for source in self.sources] or [_WORK_TREE]
         if len(parts) == 1:
             return parts[0]

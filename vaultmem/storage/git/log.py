@@ -118,6 +118,16 @@ def walk_changes(history: History, commit: str) -> Iterator[tuple[Commit, list[F
     yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
 
 
+def walk_renames(history: History, commits: str) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new path of each file that a commit renamed, newest first.
+
+    `commits` is one, with all before it, or `OLD..NEW`.
+    """
+    where = ("--", history.prefix) if history.prefix else ("--",)
+    for _, changes in _walk(history, *RAW, "-M", "--diff-filter=R", commits, *where):
+        yield from ((each.previous, each.path) for each in changes if each.previous)
+
+
 def follow_path(history: History, commit: str, path: str) -> list[tuple[Commit, FileChange]]:
     """Return the commits that changed a file, newest first, through renames.
 

@@ -1,0 +1,244 @@
+"""Evaluate how well a vault answers questions of one's own, now and beside another commit.
+
+Questions are asked as anybody asks them, but nothing is counted and no receipt is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.config import override
+from vaultmem.core.finding.measures import Figure, measure_ndcg, measure_recall, summarise
+from vaultmem.core.finding.questions import Question, parse_questions, refuse_lines
+from vaultmem.core.packs.expectation import Expectation, judge_pack
+from vaultmem.core.paths import is_note_name
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.finding.ask import Answer, Ask, TellProgress, ask, look
+from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.question_file import read_file
+from vaultmem.services.finding.wanted import WantedNotes
+from vaultmem.storage.views import View
+from vaultmem.vault import Vault
+
+#: The settings that an answer depends on; budgets and results are an evaluation's own.
+SETTINGS = ("pinned_share", "recency", "semantic")
+
+
+class AskEvaluation(NamedTuple):
+    """What is measured: the first `depth` notes, and packs of these budgets (tokens).
+
+    `against` is a branch, tag, commit or date, and `settings` are as `override` takes them: with
+    either, everything is asked once more there.
+    """
+
+    depth: int = 10
+    budgets: tuple[int, ...] = (500, 1_000, 2_000)
+    against: str = ""
+    settings: tuple[str, ...] = ()
+
+
+class Judged(NamedTuple):
+    """How a question was answered: the notes found, best first, and the shares of its evidence.
+
+    `places` are where its notes stand among them, 0 for nowhere; `states` are theirs, "" where a
+    note is not there. `sureness` is what recall said of its answer.
+    """
+
+    found: tuple[str, ...]
+    places: tuple[int, ...]
+    states: tuple[str, ...]
+    sureness: str
+    recall: float
+    ndcg: float
+    packs: tuple[float, ...]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """All that is measured: recall, nDCG, and a share for each budget."""
+        return (self.recall, self.ndcg, *self.packs)
+
+
+class Run(NamedTuple):
+    """All questions asked in one way: at a commit, or "", with settings; figures as `values`.
+
+    `words_alone` says why words alone decided, if it was not asked for so.
+    """
+
+    at: str
+    commit: str
+    settings: tuple[str, ...]
+    judged: list[Judged]
+    figures: list[Figure]
+    words_alone: str
+
+
+class Evaluation(NamedTuple):
+    """The questions with the addresses of their notes, what came of them, and what differs.
+
+    `difference` is that of the second run and the first, empty without a second. `left_out` is the
+    path of the file of questions where it is a note of the vault, and so would be found itself.
+    """
+
+    questions: list[Question]
+    asked: AskEvaluation
+    runs: list[Run]
+    difference: list[Figure]
+    left_out: str
+
+
+def evaluate(
+    vault: Vault, file: Path, asked: AskEvaluation, progress: TellProgress | None = None
+) -> Evaluation:
+    """Ask all questions of a file, and judge the answers by the notes that they name.
+
+    Raises:
+        NoteNotFoundError: there is no such file, ref or note.
+        RefusedError: the file, a setting or a budget is not as it has to be.
+        VaultError: the settings ask for a model that cannot be had.
+    """
+    import numpy as np
+
+    given = parse_questions(read_file(file), file.name)
+    _check(vault, asked)
+    own = _find_inside(vault, file)
+    views = _Views(vault, own, progress)
+    questions = _resolve(views, given, file.name)
+    many = len(questions) * (2 if asked.against or asked.settings else 1)
+    tell = progress and progress("asking questions")
+    done = [_run(views, questions, asked._replace(against="", settings=()), tell, 0, many)]
+    if asked.against or asked.settings:
+        done.append(_run(views, questions, asked, tell, len(questions), many))
+    values = [np.array([each.values for each in run.judged]) for run in done]
+    runs = [run._replace(figures=summarise(v)) for run, v in zip(done, values, strict=True)]
+    difference = summarise(values[1] - values[0]) if len(values) > 1 else []
+    is_note = own and bool(look(vault).view.records("d.path = ?", [own]))
+    return Evaluation(questions, asked, runs, difference, own if is_note else "")
+
+
+class _Views:
+    """The vault as it is looked at for each ref or date, without the file of questions."""
+
+    def __init__(self, vault: Vault, without: str, progress: TellProgress | None) -> None:
+        self._vault, self._without, self._progress = vault, without, progress
+        self._seen: dict[str, Vault] = {}
+        self._notes: dict[str, WantedNotes] = {}
+
+    def see(self, at: str) -> Vault:
+        """Return the vault at a ref or date, "" for where it is."""
+        if at not in self._seen:
+            seen = look(self._vault, at, (), self._progress)
+            view = View(seen.state, seen.view.sources, self._without)
+            self._seen[at] = seen.seen_through(view, seen.config)
+        return self._seen[at]
+
+    def notes(self, at: str) -> WantedNotes:
+        """Return the notes there."""
+        if at not in self._notes:
+            self._notes[at] = WantedNotes(self.see(at), self.notes("") if at else None)
+        return self._notes[at]
+
+
+def _resolve(views: _Views, questions: Sequence[Question], name: str) -> list[Question]:
+    """Return the questions with the addresses of their notes."""
+    mistakes: dict[int, str] = {}
+    found = []
+    for question in questions:
+        try:
+            addresses = views.notes(question.at).find_all(question)
+            found.append(question._replace(notes=addresses))
+        except (NoteNotFoundError, RefusedError) as error:
+            mistakes[question.line] = str(error)
+    try:
+        refuse_lines(name, mistakes)
+    except RefusedError as error:
+        raise NoteNotFoundError(str(error)) from None
+    return found
+
+
+def _run(
+    views: _Views,
+    questions: Sequence[Question],
+    asked: AskEvaluation,
+    tell: Callable[[int, int], None] | None,
+    before: int,
+    many: int,
+) -> Run:
+    """Ask all questions in one way; `before` of `many` were asked already."""
+    judged, problem = [], ""
+    for number, question in enumerate(questions, before + 1):
+        at = question.at or asked.against
+        seen = views.see(at)
+        seen = seen.seen_through(seen.view, override(seen.config, asked.settings))
+        wanted = question.notes
+        if at != question.at:
+            wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
+        try:
+            answer = ask(seen, Ask(question.text, asked.depth, counts=False))
+        except RefusedError as error:
+            raise RefusedError(f"line {question.line}: {error}") from None
+        problem = problem or _tell_lack(answer)
+        if problem and any(each.startswith("semantic") for each in asked.settings):
+            raise VaultError(f"{', '.join(asked.settings)}: {problem}")
+        states = tuple(views.notes(at).state_of(each) for each in wanted)
+        judged.append(_judge(seen, question._replace(notes=wanted), answer, asked, states))
+        if tell is not None:
+            tell(number, many)
+    sources = views.see(asked.against).view.sources
+    commit = sources[0].commit if sources else ""
+    return Run(asked.against, commit, asked.settings, judged, [], problem)
+
+
+def _judge(
+    seen: Vault,
+    question: Question,
+    answer: Answer,
+    asked: AskEvaluation,
+    states: tuple[str, ...],
+) -> Judged:
+    found = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[: asked.depth]
+    paths = [address.partition("#")[0] for address in question.notes]
+    places = tuple(found.index(path) + 1 if path in found else 0 for path in paths)
+    wanted = list(dict.fromkeys(paths))
+    shares = []
+    for budget in asked.budgets:
+        pack = ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False)).pack
+        missing = judge_pack(pack, _expect(question))
+        shares.append(1 - len(missing) / len(question.says or question.notes))
+    recall = measure_recall(found, wanted, asked.depth)
+    ndcg = measure_ndcg(found, wanted, asked.depth)
+    return Judged(found, places, states, answer.sureness.value, recall, ndcg, tuple(shares))
+
+
+def _expect(question: Question) -> Expectation:
+    """Return what is evidence: the words that it has to say, else that its notes are shown."""
+    finds = () if question.says else question.notes
+    return Expectation(question.text, finds=finds, says=question.says)
+
+
+def _tell_lack(answer: Answer) -> str:
+    """Return why an answer is not by meaning as much as it was to be."""
+    meaning = answer.meaning
+    if meaning is not None and 0 < meaning.embedded < meaning.sections:
+        lacking = meaning.sections - meaning.embedded
+        return f"{lacking:,} of {meaning.sections:,} sections have no vector; run `vaultmem embed`"
+    return answer.words_alone
+
+
+def _check(vault: Vault, asked: AskEvaluation) -> None:
+    """Refuse what vaultmem.yaml cannot have, and what changes no answer."""
+    override(vault.config, asked.settings)
+    if asked.depth < 1:
+        raise RefusedError(f"{asked.depth} results cannot be judged; take 1 or more")
+    for setting in asked.settings:
+        if setting.partition("=")[0].strip() not in SETTINGS:
+            names = ", ".join(SETTINGS)
+            raise RefusedError(f'"{setting}": no answer here depends on that; set one of {names}')
+
+
+def _find_inside(vault: Vault, file: Path) -> str:
+    """Return the path that a file has in the vault if it can be a note there, else ""."""
+    resolved, root = file.resolve(), vault.root.resolve()
+    path = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
+    return path if is_note_name(path) else ""
