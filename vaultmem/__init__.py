@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack import Pack
-    from vaultmem.core.packs.pack_text import (
-        PackAccount,
+    from vaultmem.core.packs.pack_item import (
         PackItem,
+        PackLabels,
         PackPart,
         PackSource,
         PackStyle,
     )
+    from vaultmem.core.packs.pack_text import PackAccount
     from vaultmem.core.sessions.session import (
         Decision,
         Edge,
@@ -113,6 +114,7 @@ __all__ = [
     "PackAccount",
     "PackAnswer",
     "PackItem",
+    "PackLabels",
     "PackPart",
     "PackSource",
     "PackStyle",
@@ -170,7 +172,8 @@ _HOMES = {
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
     "core.packs.pack": "Pack",
-    "core.packs.pack_text": "PackAccount PackItem PackPart PackSource PackStyle",
+    "core.packs.pack_item": "PackItem PackLabels PackPart PackSource PackStyle",
+    "core.packs.pack_text": "PackAccount",
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
     ),

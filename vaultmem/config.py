@@ -31,6 +31,7 @@ class Config(NamedTuple):
     ref: str = ""
     author: str = "{agent} <agent@localhost>"
     budget: int = 2000
+    labels: str = "short"
     pinned_share: float = 0.5
     preference_share: float = 0.15
     results: int = 10

@@ -10,21 +10,17 @@ from hypothesis import strategies as st
 
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
+from vaultmem.core.packs.labels import count_items, name_handle
 from vaultmem.core.packs.pack import MIN_BUDGET, Pack, build_pack
-from vaultmem.core.packs.pack_text import (
-    PackAccount,
-    PackItem,
-    PackSource,
-    clean_text,
-    quote,
-    render_item,
-    render_pack,
-)
+from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
+from vaultmem.core.packs.pack_text import PackAccount, render_pack
+from vaultmem.core.safe_text import clean_text
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)
-LABEL = re.compile(r"### [^\[\]|]*   \[[^\[\]]*\]")
+LABEL = re.compile(r"\[([0-9a-f]{4})(?: \| [^\[\]|]+)*\]")
+SESSION = re.compile(r"\[session [^\[\]|]*(?: \| (?:@|from )[^\[\]|]*)? \| \d+ Nov(?: 2026)?\]")
 LINK = re.compile(r"- [^\[\]|]*: [^\[\]|]*|- and \d+ more|- \d+ sections")
 FRAME = re.compile(
     r"# Context  \(vault .*\)|## Instructions|## Evidence|## Pinned, not shown|"
@@ -95,12 +91,13 @@ def test_pack_is_within_its_budget_and_no_note_begins_a_line(
     assert made.account.sent == count_tokens(made.text) <= budget
     assert f", {made.account.sent} of {budget} tokens, flat memory {flat}, " in made.text
     assert made.text.splitlines() == made.text.removesuffix("\n").split("\n")
-    labels = 0
+    labels = set()
     for line in made.text.splitlines():
-        labels += LABEL.fullmatch(line) is not None
-        known = FRAME.fullmatch(line) or LABEL.fullmatch(line) or LINK.fullmatch(line)
+        if label := LABEL.fullmatch(line):
+            labels.add(label[1])
+        known = label or FRAME.fullmatch(line) or LINK.fullmatch(line) or SESSION.fullmatch(line)
         assert known or line == ">" or line.startswith("> "), line
-    assert labels == len(made.items)
+    assert labels == {name_handle(item.hit) for item in made.items}
     assert all(clean_text(line) == line for line in made.text.splitlines())
     assert made == build(pinned, relevant, budget, source, flat)
 
@@ -138,7 +135,7 @@ def test_pinned_sections_take_half_of_the_budget_at_most() -> None:
 
     made = build(texts(0), texts(100), 1000)
     pinned = [item for item in made.items if item.pinned]
-    assert sum(count_tokens(render_item(item)) for item in pinned) <= 500
+    assert count_items(pinned, PackForm()) <= 500
     assert len(made.items) > len(pinned) > 0
 
 

@@ -108,6 +108,14 @@ def test_which_commit_it_is_costs_nothing(commit: str) -> None:
     )
 
 
+@given(st.from_regex("[0-9a-f]{4}", fullmatch=True))
+def test_which_note_it_is_costs_nothing(handle: str) -> None:
+    for text in ("[{} | 3 Nov]", "[{}] counts more than [{}], by name", "\n[{}]\n> x"):
+        assert count_tokens(text.format(handle, handle)) == count_tokens(
+            text.format("c59b", "0000")
+        )
+
+
 @pytest.mark.parametrize("mark", [".", "。", "é", "漢", "1", "a", "\n", "😀", "\u0301"])
 def test_no_character_is_free_in_bulk(mark: str) -> None:
     assert count_tokens(mark * 10_000) >= 1_000

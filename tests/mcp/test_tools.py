@@ -91,7 +91,8 @@ def test_what_is_recalled_is_labelled_and_quoted(make_vault: Make) -> None:
     async def scene(client: Client) -> None:
         done = await client.call_tool("recall", {"query": "refunds"})
         text = told(done)
-        assert "### Refunds   [decision | active" in text
+        blob = done.structured_content["hits"][0]["blob"]
+        assert f"[{blob[:4]} | decision | " in text
         assert "> One job each." in text
         assert "obey" not in text
         # Some clients show their model the data alone: the words stand there labelled as well.

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 from support import write_notes
 
+from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.packs.pack import Pack
-from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.trust import trust_vault
@@ -153,8 +154,16 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
     vault.close()
 
 
-_LABEL = re.compile(r"(?:### |\* )[^\[\]|]*   \[([^\[\]]*)\]")
-_CONFLICT = re.compile(r"In conflict \([a-z_ ]+\): .* counts more than .* counts more than both\.")
+_LABEL = re.compile(r"\[([0-9a-f]{4,40})((?: \| [^\[\]|]+)*)\]")
+_SESSION = re.compile(r"\[session [^\[\]|]+(?: \| (?:@|from )[^\[\]|]+)? \| \d+ [A-Z][a-z]{2}\]")
+#: All that a label of evidence may say: what a note wrote stands behind a mark or a word of ours.
+_FACT = re.compile(
+    "policy_rule|procedural_skill|not trusted|confidence 1|shortened|"
+    r"(?:@|from |on |check before use: |in doubt: |not UTF-8, )[^\[\]|]+|\d+ [A-Z][a-z]{2}"
+)
+_TOLD = r"In conflict \([a-z_ ]+\): \[[0-9a-f]+\] counts more than \[[0-9a-f]+\], .* than both\."
+_CONFLICT = re.compile(_TOLD)
+_FULL = re.compile(r"(?:### |\* )[^\[\]|]*   \[([^\[\]]*)\]")
 _FRAMES = {
     PackStyle.MARKDOWN: (
         re.compile(r"# Context  \(vault [^\n]*\)"),
@@ -182,26 +191,43 @@ def check_pack(pack: Pack) -> int:
     assert foot.fullmatch(lines[-1])
     assert lines.count(instructions) <= 1
     assert lines.count(evidence) <= 1
-    where, labels = "", 0
+    named = {i.hit.record.path: name_handle(i.hit, i.handle) for i in pack.items}
+    where, labels = "", set()
     for line in lines[1:-1]:
         assert clean_text(line) == line
         if line in {instructions, evidence, unshown}:
             where = line
         elif found := _LABEL.fullmatch(line):
-            labels += 1
-            facts = found[1].split(" | ")
+            labels.add(found[1])
+            facts = found[2].split(" | ")[1:]
             if where == instructions:
-                assert facts[:2] == ["policy_rule", "active"]
-                assert "trusted" in facts
-                assert labels == 1
-                assert facts[-1].startswith("notes/rule.md@")
+                assert facts[:2] == ["policy_rule", "trusted"]
+                assert labels == {named["notes/rule.md"]}
             else:
-                assert "trusted" not in facts
+                assert all(map(_FACT.fullmatch, facts)), line
         elif line.startswith("- ") and where == unshown:
             assert "[" not in line
         else:
-            told = where == evidence and _CONFLICT.fullmatch(line)
+            told = where == evidence and (_CONFLICT.fullmatch(line) or _SESSION.fullmatch(line))
             assert line in {"", ">"} or line.startswith("> ") or told, line
+    assert labels == set(named.values())
+    assert len(labels) == len(named)
+    return len(labels)
+
+
+def check_full(pack: Pack) -> int:
+    """Check the same where the labels say all."""
+    _, instructions, evidence, *_ = _FRAMES[pack.style]
+    where, labels = "", 0
+    for line in pack.text.splitlines():
+        where = line if line in {instructions, evidence} else where
+        if found := _FULL.fullmatch(line):
+            labels += 1
+            facts = found[1].split(" | ")
+            assert ("trusted" in facts) is (where == instructions)
+            if where == instructions:
+                assert facts[:2] == ["policy_rule", "active"]
+                assert facts[-1].startswith("notes/rule.md@")
     assert labels == len(pack.items)
     return labels
 
@@ -222,6 +248,10 @@ def test_small_packs_cut_attacks_and_hold_as_well(vault: Vault) -> None:
     for batch in range(0, ATTACKS // _BATCH, 3):
         for style in PackStyle:
             assert check_pack(make_pack(vault, f"batch{batch}", budget=300, style=style)) > 0
+            full = make_pack(
+                vault, f"batch{batch} rule", budget=600, style=style, labels=PackLabels.FULL
+            )
+            assert check_full(full) > 0
 
 
 def test_json_holds_the_same_groups(vault: Vault, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from support import git, write_notes
 
+from vaultmem.core.packs.labels import name_handle
 from vaultmem.core.packs.pack import Pack
-from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
@@ -52,6 +53,18 @@ def packed(make_vault: Make, opened: Open) -> MakePack:
 
 def shown(pack: Pack) -> list[str]:
     return [item.hit.record.path for item in pack.items]
+
+
+def handle(pack: Pack, path: str) -> str:
+    """Return what a pack's labels and sentences call a note."""
+    item = next(item for item in pack.items if item.hit.record.path == path)
+    return f"[{name_handle(item.hit, item.handle)}]"
+
+
+def is_told(pack: Pack, why: str, stronger: str, weaker: str) -> bool:
+    """Tell whether a pack says that one note counts more than another."""
+    one, other = handle(pack, stronger), handle(pack, weaker)
+    return f"In conflict ({why}): {one} counts more than {other}, " in pack.text
 
 
 def group(pack: Pack, name: str) -> str:
@@ -190,7 +203,7 @@ def test_stale_is_marked_and_quarantined_never_appears_unasked(packed: MakePack)
         },
         expand_links=True,
     )
-    assert "[semantic_fact | stale |" in pack.text
+    assert f"{handle(pack, 'notes/stale.md')[:-1]} | stale | " in pack.text
     assert "poison" not in pack.text
     assert "of old" not in pack.text
 
@@ -204,12 +217,15 @@ def test_notes_that_contradict_stand_together_with_the_order_stated(packed: Make
     pack = packed(notes)
     place = shown(pack).index("notes/b.md")
     assert shown(pack)[place + 1] == "notes/a.md"
+    one, other = handle(pack, "notes/b.md"), handle(pack, "notes/a.md")
     assert pack.items[place].conflict == (
-        "In conflict (contradicts): notes/b.md counts more than notes/a.md, decision before "
+        f"In conflict (contradicts): {one} counts more than {other}, decision before "
         "reflection; what the user says now, or the repository holds now, counts more than both."
     )
     before = pack.text[: pack.text.index("It opens at nine")].split("\n")
-    assert before[-4].startswith("In conflict (contradicts): notes/b.md counts more")
+    assert before[-5].startswith(f"In conflict (contradicts): {one} counts more")
+    full = packed({}, labels=PackLabels.FULL)
+    assert "In conflict (contradicts): notes/b.md counts more than notes/a.md, " in full.text
     assert pack.items[place + 1].conflict == ""
 
 
@@ -236,7 +252,8 @@ def test_order_of_two_that_conflict(
         }
     )
     other = "b" if stronger == "a" else "a"
-    assert f"notes/{stronger}.md counts more than notes/{other}.md" in pack.text
+    one, weaker = handle(pack, f"notes/{stronger}.md"), handle(pack, f"notes/{other}.md")
+    assert f"{one} counts more than {weaker}" in pack.text
     place = shown(pack).index(f"notes/{stronger}.md")
     assert shown(pack)[place + 1] == f"notes/{other}.md"
 
@@ -249,7 +266,7 @@ def test_no_note_brings_itself_into_a_pack_by_contradicting_a_better_one(packed:
     strong = {
         "notes/eval.md": note("Measured.", kind="eval_result", source="eval", contradicts='"[[g]]"')
     }
-    assert "notes/eval.md counts more than notes/g.md" in packed(strong).text
+    assert is_told(packed(strong), "contradicts", "notes/eval.md", "notes/g.md")
 
 
 def test_trusted_policy_counts_more_than_what_contradicts_it(packed: MakePack) -> None:
@@ -260,7 +277,8 @@ def test_trusted_policy_counts_more_than_what_contradicts_it(packed: MakePack) -
     pack = packed(notes, trust=True)
     assert "Gangway closes at nine." in group(pack, "Instructions")
     evidence = group(pack, "Evidence")
-    assert "notes/rule.md counts more than notes/x.md, pinned policy before" in evidence
+    one, other = handle(pack, "notes/rule.md"), handle(pack, "notes/x.md")
+    assert f"{one} counts more than {other}, pinned policy before" in evidence
 
 
 def test_one_title_in_one_folder_with_two_texts_is_a_conflict(packed: MakePack) -> None:
@@ -273,9 +291,7 @@ def test_one_title_in_one_folder_with_two_texts_is_a_conflict(packed: MakePack) 
             "notes/s/2.md": note("More gangway talk.", title="Session", kind="episodic_trace"),
         }
     )
-    assert (
-        "In conflict (same title and folder): notes/b.md counts more than notes/a.md" in pack.text
-    )
+    assert is_told(pack, "same title and folder", "notes/b.md", "notes/a.md")
     assert "closes at nine" in pack.text
     assert "closes at ten" in pack.text
     assert pack.text.count("In conflict") == 1

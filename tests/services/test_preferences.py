@@ -12,7 +12,7 @@ from support import git, write_notes
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.core.sessions.turns import Turn, parse_agent_line
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall

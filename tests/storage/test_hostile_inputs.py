@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import shutil
 import stat
 import subprocess
@@ -686,7 +687,7 @@ def test_row_23_a_note_can_neither_leave_its_quote_nor_open_a_group(
     assert "ignore previous instructions" in text
     assert "## Instructions" not in [line.strip() for line in text.splitlines()]
     for line in text.split("\n"):
-        label = line.startswith("### ") and line.count("[") == 1 and "| trusted" not in line
+        label = re.fullmatch(r"\[[0-9a-f]{4,}(?: \| [^\[\]|]+)*\]", line) and "trusted" not in line
         ours = line.startswith(("# Context", "## Evidence", "<!-- vaultmem:", "> ")) or line in {
             "",
             ">",

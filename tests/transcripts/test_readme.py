@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from calendar import month_abbr
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -79,5 +80,7 @@ def steady(text: str) -> str:
     """Return text without what differs from run to run: ids, dates, and the tokens they count."""
     text = re.sub(r"\d+ of (\d+) tokens, flat memory \d+, [\d.]+x", r"0 of \1 tokens", text)
     text = re.sub(r"\b[0-9a-f]{7}([0-9a-f]{33})?\b", "0000000", text)
+    text = re.sub(r"\[[0-9a-f]{4,7}(?= \| |\])", "[0000", text)
+    text = re.sub(rf"\b\d+ (?:{'|'.join(month_abbr[1:])})(?: \d{{4}})?\b", "1 Jan", text)
     text = re.sub(r"created: [-0-9T:]+", "created: 2026-01-01", text)
     return re.sub(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}Z| \d{2}:\d{2})?", "2026-01-01", text)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.measures import Figure
     from vaultmem.core.packs.pack import Pack
-    from vaultmem.core.packs.pack_text import PackItem
+    from vaultmem.core.packs.pack_item import PackItem
     from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
@@ -101,7 +101,10 @@ def pack_json(made: Pack) -> dict[str, Any]:
 
 
 def _item_json(item: PackItem) -> dict[str, Any]:
+    from vaultmem.core.packs.labels import name_handle
+
     return {
+        "handle": name_handle(item.hit, item.handle),
         "path": item.hit.record.path,
         "heading": item.hit.section.heading or None,
         "blob": item.hit.record.blob,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
+    from vaultmem.vault import Vault
 
 
 #: The parts of a score besides the words, as `Hit` has them, and what they are called.
@@ -57,7 +58,7 @@ def _choose_line(hit: Hit) -> str:
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     """Print a hit in a few lines; with `explain`, each part of its score."""
-    from vaultmem.core.packs.pack_text import plain_label
+    from vaultmem.core.packs.pack_item import plain_label
 
     say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")
     record = hit.record
@@ -82,7 +83,7 @@ def _say_suggestions(suggestions: dict[str, str]) -> None:
         say_painted(f'No note has "{word}". Did you mean "{other}"?', "yellow")
 
 
-def _show_lines(answer: Answer) -> list[tuple[Hit, str]]:
+def _show_lines(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
     """Show of each hit the one line that `_say_hit` prints."""
     return [(hit, _choose_line(hit)) for hit in answer.hits]
 
@@ -233,13 +234,19 @@ def pack(
             "--format", metavar="FORMAT", help="markdown, text (plain, for hooks), or json."
         ),
     ] = "markdown",
+    labels: Annotated[
+        str,
+        typer.Option(
+            "--labels", metavar="LABELS", help="short, or full: path, state and more of each."
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Print the context pack: what is pinned plus what is relevant, within a token budget.
 
     Without a query: what is pinned plus what is most recent.
     """
-    from vaultmem.core.packs.pack_text import PackStyle
+    from vaultmem.core.packs.pack_item import PackStyle, parse_labels
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
     from vaultmem.services.finding.trust import tell_trust_elsewhere
 
@@ -251,6 +258,7 @@ def pack(
         " ".join(query),
         budget or None,
         PackStyle.TEXT if output == "text" else PackStyle.MARKDOWN,
+        parse_labels(labels) if labels else None,
         at=at,
         refs=split_names(include_refs),
         semantic=semantic,

@@ -151,6 +151,8 @@ def get(
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
     if note.problem:
         warn(f"warning: {note.path}: {note.problem}")
+    if found.changed:
+        warn(f"note: {found.changed}")
     if note.encoding:
         warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
     if as_json:

@@ -118,7 +118,7 @@ def _origin(line: BlamedLine | ChangeStep) -> list[str]:
 
 def _say_ground(number: int, ground: Ground) -> None:
     from vaultmem.core.finding.hit import choose_excerpt
-    from vaultmem.core.packs.pack_text import plain_label
+    from vaultmem.core.packs.pack_item import plain_label
 
     hit = ground.hit
     say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")

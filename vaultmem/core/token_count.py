@@ -12,8 +12,9 @@ of a token:
 - a Chinese character costs 82, a katakana 95, a hiragana 70, a Korean syllable 90, a mark of
   these scripts 20; they are told apart by the first bytes of their UTF-8,
 - a line break costs 100, a blank line nothing more, an indent 50; other spaces cost nothing,
-- an `@` and the seven digits of a shortened git id cost 530, whichever they are: so what a pack
-  shows does not hang on which ids its commits happen to have.
+- an `@` and the seven digits of a shortened git id cost 530, a `[` and the digits that begin a
+  label 55 and 60 for each, whichever they are: so what a pack shows does not hang on which ids
+  its commits and notes happen to have.
 
 The sum is rounded up. `set_tokenizer` puts an exact tokenizer in its place.
 """
@@ -48,6 +49,10 @@ def estimate_tokens(text: str) -> int:
     if b"@" in data:
         data, ids = _ID.subn(b" ", data)
         cost += 530 * ids
+    if b"[" in data:
+        handles = _HANDLE.findall(data)
+        data = _HANDLE.sub(b"[", data)
+        cost += 60 * sum(map(len, handles))
     cost += _price_words_and_marks(data)
     numbers = data.translate(_ONLY_DIGITS).split()
     cost += 140 * sum((len(digits) + 2) // 3 for digits in numbers)
@@ -96,6 +101,7 @@ def _all_but(members: Iterable[int]) -> bytes:
 
 
 _ID = re.compile(rb"@[0-9a-f]{7}\b")
+_HANDLE = re.compile(rb"\[([0-9a-f]{4,40})(?=\]| \|)")
 #: First bytes of U+00C0 to U+027F.
 _ACCENTED = _all_but(range(0xC3, 0xCA))
 #: U+0080 to U+00BF, U+2000 to U+2BFF, and U+1F000 to U+1FFFF, where emoji are.

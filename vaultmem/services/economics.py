@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.pack_text import PackItem, render_item
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.packs.labels import count_items
+from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
+from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.errors import BusyError
-from vaultmem.services.finding.pack import pinned_sections
+from vaultmem.services.finding.pack import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
+from vaultmem.services.reading.handles import name_notes
 from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
@@ -30,17 +32,20 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
     Hidden notes (archived, deprecated, quarantined) are in no pack and left out.
     """
     trusted = trusted_documents(vault)
-    found: dict[int, PinnedNote] = {}
-    for hit in pinned_sections(vault, trusted):
-        record = hit.record
-        before = found.get(record.document, PinnedNote(record, 0, 0))
-        if not hit.text:
-            found.setdefault(record.document, before)
-            continue
-        item = PackItem(hit, hit.text, True, record.document in trusted, False)
-        tokens = before.tokens + count_tokens(render_item(item)) + 2
-        found[record.document] = PinnedNote(record, before.sections + 1, tokens)
-    return list(found.values())
+    hits = pinned_sections(vault, trusted)
+    handles = name_notes(vault, hits)
+    form = choose_form(pack_source(vault), PackStyle.MARKDOWN, parse_labels(vault.config.labels))
+    found: dict[int, list[PackItem]] = {}
+    for hit in hits:
+        number = hit.record.document
+        item = PackItem(hit, hit.text, True, number in trusted, False, handle=handles[number])
+        found.setdefault(number, []).append(item)
+    notes = []
+    for items in found.values():
+        shown = [item for item in items if item.text]
+        tokens = count_items(shown, form) if shown else 0
+        notes.append(PinnedNote(items[0].hit.record, len(shown), tokens))
+    return notes
 
 
 #: Names that are listed of the most recalled notes, of failed questions and so on.

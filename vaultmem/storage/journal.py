@@ -80,6 +80,11 @@ class Journal:
         )
         return [Draft(Author(*who), blob, data) for *who, blob, data in rows]
 
+    def find_written(self, beginning: str) -> list[str]:
+        """Return the paths to which vaultmem wrote bytes whose blob id begins like this."""
+        sql = "SELECT DISTINCT path FROM journal WHERE blob >= ? AND blob < ?"
+        return [path for (path,) in self._state.query(sql, (beginning, f"{beginning}g"))]
+
     def find_moved(self, blob: str) -> list[tuple[str, Author]]:
         """Return which agents wrote these bytes to paths where no file is now; the last first."""
         rows = self._state.query(

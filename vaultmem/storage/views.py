@@ -112,6 +112,20 @@ class View:
         sql = f"SELECT d.path, d.blob {self._joined} ORDER BY d.id DESC"
         return dict(self._state.query(sql))
 
+    def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
+        """Return path and blob of the notes whose blob ids begin with one of these.
+
+        All of them are of the same length.
+        """
+        wanted = list(beginnings)
+        if not wanted:
+            return []
+        length, marks = len(wanted[0]), ", ".join("?" * len(wanted))
+        # Documents first: their blobs are in an index, and few are alike.
+        sql = f"""SELECT d.path, d.blob FROM documents d CROSS JOIN ({self._relation}) v
+            ON v.document = d.id WHERE substr(d.blob, 1, {length:d}) IN ({marks})"""
+        return self._state.query(sql, wanted)
+
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
         """Return the notes in the order of their paths."""
         clause = f"WHERE {where}" if where else ""

@@ -12,7 +12,7 @@ import pytest
 from support import git, write_notes
 
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.packs.pack_text import PackSource
+from vaultmem.core.packs.pack_item import PackSource
 from vaultmem.core.sessions.restore import (
     DecisionNote,
     EarlierSession,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
-from vaultmem.core.packs.pack_text import PackItem
+from vaultmem.core.packs.pack_item import PackItem
 
 
 class Authority(IntEnum):
@@ -112,6 +113,19 @@ class Contradiction(NamedTuple):
     told_by: int = -1
 
 
+class Remarks(NamedTuple):
+    """What is known besides the notes' own words.
+
+    `cautions` says of a section, by (document, ordinal), why it must be checked before use;
+    `relations` are pairs of documents that contradict each other, `handles` what short labels
+    call a document.
+    """
+
+    cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
+    relations: Sequence[Contradiction] = ()
+    handles: Mapping[int, str] = MappingProxyType({})
+
+
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the pairs of notes that say different things under one title in one folder."""
     groups: dict[tuple[str, str, str], list[Hit]] = {}
@@ -181,8 +195,13 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]
     return key(first) < key(second)
 
 
-def describe_conflict(stronger: Hit, weaker: Hit, why: str, trusted: frozenset[int]) -> str:
-    """Return the sentence that stands before two sections that contradict each other."""
+def describe_conflict(
+    stronger: Hit, weaker: Hit, why: str, trusted: frozenset[int], name: Callable[[Hit], str]
+) -> str:
+    """Return the sentence that stands before two sections that contradict each other.
+
+    `name` is what a note is called.
+    """
     ranks = [rank_authority(h, h.record.document in trusted) for h in (stronger, weaker)]
     if ranks[0] != ranks[1]:
         reason = f"{name_authority(ranks[0])} before {name_authority(ranks[1])}"
@@ -193,20 +212,38 @@ def describe_conflict(stronger: Hit, weaker: Hit, why: str, trusted: frozenset[i
             "the later of two alike" if written_at(stronger) > written_at(weaker) else "by name"
         )
     return (
-        f"In conflict ({why}): {stronger.record.path} counts more than {weaker.record.path}, "
+        f"In conflict ({why}): {name(stronger)} counts more than {name(weaker)}, "
         f"{reason}; what the user says now, or the repository holds now, counts more than both."
     )
 
 
-def tell_conflict(relation: Contradiction, first: Hit, second: Hit, trusted: frozenset[int]) -> str:
+def tell_conflict(
+    relation: Contradiction,
+    first: Hit,
+    second: Hit,
+    trusted: frozenset[int],
+    name: Callable[[Hit], str],
+) -> str:
     """Return the sentence about two sections that contradict each other."""
     if is_first_stronger(first, second, relation.why, trusted):
-        return describe_conflict(first, second, relation.why, trusted)
-    return describe_conflict(second, first, relation.why, trusted)
+        return describe_conflict(first, second, relation.why, trusted, name)
+    return describe_conflict(second, first, relation.why, trusted, name)
+
+
+def list_opponents(relations: Iterable[Contradiction], document: int) -> set[int]:
+    """Return the documents that contradict one."""
+    return {
+        each.second if each.first == document else each.first
+        for each in relations
+        if document in {each.first, each.second}
+    }
 
 
 def arrange_items(
-    items: Sequence[PackItem], relations: Sequence[Contradiction], trusted: frozenset[int]
+    items: Sequence[PackItem],
+    relations: Sequence[Contradiction],
+    trusted: frozenset[int],
+    name: Callable[[Hit], str],
 ) -> list[PackItem]:
     """Return the items with those that contradict each other side by side, the stronger first.
 
@@ -223,7 +260,7 @@ def arrange_items(
             continue
         if not is_first_stronger(first.hit, second.hit, relation.why, trusted):
             first, second = second, first
-        told = tell_conflict(relation, first.hit, second.hit, trusted)
+        told = tell_conflict(relation, first.hit, second.hit, trusted, name)
         if told not in f"{first.conflict} {second.conflict}":
             continue
         movable, fixed = (first, second) if second.pinned and not first.pinned else (second, first)

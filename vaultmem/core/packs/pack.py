@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
-from vaultmem.core.packs.conflicts import MAX_RIVALS, Contradiction, arrange_items, tell_conflict
-from vaultmem.core.packs.pack_text import (
-    PackAccount,
+from vaultmem.core.packs.conflicts import (
+    MAX_RIVALS,
+    Contradiction,
+    Remarks,
+    arrange_items,
+    list_opponents,
+    tell_conflict,
+)
+from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
+from vaultmem.core.packs.pack_item import (
+    PackForm,
     PackItem,
+    PackLabels,
     PackPart,
     PackSource,
     PackStyle,
-    render_foot,
-    render_item,
+)
+from vaultmem.core.packs.pack_text import (
+    PackAccount,
+    choose_form,
     render_link,
     render_pack,
+    settle_pack,
 )
 from vaultmem.core.packs.passages import choose_passages, render_passages, widen_item
 from vaultmem.core.packs.units import Span
@@ -29,8 +40,8 @@ from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
 
-#: Tokens of a label at least, and of the text under it for which a section is shortened.
-_MIN_LABEL, _MIN_SHORTENED = 20, 40
+#: Tokens of the text at least for which a section is shortened.
+_MIN_SHORTENED = 40
 
 #: Sections that share more than this of their distinct terms are shown once.
 _SAME = 0.9
@@ -54,17 +65,7 @@ class Pack(NamedTuple):
     source: PackSource
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
-
-
-class Remarks(NamedTuple):
-    """What is known besides the notes' own words.
-
-    `cautions` says of a section, by (document, ordinal), why it must be checked before use;
-    `relations` are pairs of documents that contradict each other.
-    """
-
-    cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
-    relations: Sequence[Contradiction] = ()
+    labels: PackLabels = PackLabels.SHORT
 
 
 def build_pack(
@@ -78,11 +79,11 @@ def build_pack(
     remarks: Remarks | None = None,
     style: PackStyle = PackStyle.MARKDOWN,
     wishes: Wishes = Wishes(),  # noqa: B008 - immutable.
+    labels: PackLabels = PackLabels.SHORT,
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
-    Pinned sections may take `pinned_share` of it; those that do not fit are named by link, and
-    counted where the links do not fit either. A relevant section that does not fit is shown
+    Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A relevant section that does not fit is shown
     by the passages that answer best, or left for a shorter one. Sections that contradict each
     other stand together, what counts more first. `trusted` are the documents whose promotion is
     on record; `flat_tokens` is the whole vault.
@@ -93,14 +94,15 @@ def build_pack(
     if budget < MIN_BUDGET:
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
     empty = PackAccount(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
-    frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 12
+    form = choose_form(source, style, labels)
+    frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 4
     relevant = list(relevant)
     for_pinned = min(int(budget * pinned_share), budget - frame)
     room = _Room(
         left=for_pinned,
         trusted=trusted,
         remarks=remarks or Remarks(),
-        style=style,
+        form=form,
         known={hit.record.document: hit for hit in reversed(relevant)},
     )
     unshown, unnamed = room.take_pinned(pinned)
@@ -113,8 +115,8 @@ def build_pack(
         account = PackAccount(
             pinned=count, relevant=len(items) - count, sent=0, budget=budget, flat=flat_tokens
         )
-        arranged = arrange_items(items, room.remarks.relations, trusted)
-        text, account = _settle(arranged, unshown, unnamed, source, account, style)
+        arranged = room.arrange(items)
+        text, account = settle_pack(arranged, unshown, unnamed, source, account, form)
         if account.sent <= budget or not (items or unshown):
             return Pack(
                 text=text,
@@ -125,6 +127,7 @@ def build_pack(
                 source=source,
                 style=style,
                 pinned_tokens=room.pinned_tokens,
+                labels=labels,
             )
         if items and not items[-1].pinned:
             items = items[:-1]
@@ -144,16 +147,18 @@ class _Room:
         left: int,
         trusted: frozenset[int],
         remarks: Remarks,
-        style: PackStyle,
+        form: PackForm,
         known: dict[int, Hit],
     ) -> None:
         self.left = left
         self.trusted = trusted
         self.remarks = remarks
-        self.style = style
+        self.form = form
         self.items: list[PackItem] = []
         self.pinned_tokens = 0
         self._known = known
+        self._name = partial(name_note, self.remarks.handles, form.labels)
+        self._opposed = {n for each in self.remarks.relations for n in (each.first, each.second)}
         self._told: set[Contradiction] = set()
         self._seen: list[tuple[int, frozenset[str]]] = []
 
@@ -205,7 +210,9 @@ class _Room:
         caution = self.remarks.cautions.get((hit.record.document, hit.section.ordinal), "")
         trusted = hit.record.document in self.trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
-        item = PackItem(hit, shown, pinned, trusted, parts is not None, caution, parts=parts or ())
+        handle = self.remarks.handles.get(hit.record.document, "")
+        cut = parts is not None
+        item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
         # What an instruction or a preference outweighs says so itself.
         if pinned or item.part is not PackPart.EVIDENCE:
             return item
@@ -225,12 +232,31 @@ class _Room:
 
     def _describe(self, relation: Contradiction) -> str:
         first, second = self._known[relation.first], self._known[relation.second]
-        return tell_conflict(relation, first, second, self.trusted)
+        return tell_conflict(relation, first, second, self.trusted, self._name)
+
+    def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
+        """Return sections in the order of the pack: what belongs together stands side by side."""
+        arranged = arrange_items(items, self.remarks.relations, self.trusted, self._name)
+        if self.form.labels is PackLabels.FULL:
+            return arranged
+        return gather_items(arranged, self._opposed)
+
+    def _price(self, item: PackItem) -> int:
+        """Return what the pack costs more with a section: it may share a label or a heading."""
+        group = self._group_with(item)
+        return count_group([*group, item], self.form) - count_group(group, self.form)
+
+    def _group_with(self, item: PackItem) -> list[PackItem]:
+        """Return the sections taken that share a label or a heading with one."""
+        if self.form.labels is PackLabels.FULL:
+            return []
+        key = group_of(item, self._opposed)
+        return [each for each in self.items if group_of(each, self._opposed) == key]
 
     def _take(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> bool:
         """Take a section, unless another one says the same; tell whether it would fit."""
         item = self._make_item(hit, pinned, parts)
-        cost = count_tokens(render_item(item, self.style)) + 2
+        cost = self._price(item)
         self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
             return False
@@ -245,10 +271,7 @@ class _Room:
 
     def _take_shortened(self, hit: Hit, most: int) -> None:
         """Take the passages that answer best, if they are worth their label."""
-        if self.left < _MIN_LABEL + _MIN_SHORTENED:
-            return
-        bare = count_tokens(render_item(self._make_item(hit, False, ()), self.style)) + 2
-        room = min(self.left, most) - bare
+        room = min(self.left, most) - self._price(self._make_item(hit, False, ()))
         for _ in range(3):  # The label and the text may cost more together.
             if room < _MIN_SHORTENED:
                 break
@@ -267,11 +290,7 @@ class _Room:
     def _is_repeated(self, hit: Hit) -> bool:
         terms = _terms(hit.text)
         document = hit.record.document
-        opposed = {
-            each.second if each.first == document else each.first
-            for each in self.remarks.relations
-            if document in {each.first, each.second}
-        }
+        opposed = list_opponents(self.remarks.relations, document)
         return any(
             terms and other not in opposed and len(terms & seen) > _SAME * len(terms | seen)
             for other, seen in self._seen
@@ -281,23 +300,3 @@ class _Room:
 @lru_cache(maxsize=256)
 def _terms(text: str) -> frozenset[str]:
     return frozenset(count_terms(text))
-
-
-def _settle(
-    items: Sequence[PackItem],
-    unshown: Sequence[Hit],
-    unnamed: int,
-    source: PackSource,
-    account: PackAccount,
-    style: PackStyle,
-) -> tuple[str, PackAccount]:
-    """Render until the account in the text is the text's own."""
-    foot = render_foot(account, style)
-    body = render_pack(items, unshown, unnamed, source, account, style).removesuffix(foot)
-    for _ in range(8):
-        text = body + render_foot(account, style)
-        sent = count_tokens(text)
-        if sent == account.sent:
-            break
-        account = account._replace(sent=sent)
-    return text, account

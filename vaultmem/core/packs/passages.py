@@ -8,7 +8,7 @@ from math import sqrt
 
 from vaultmem.core.finding.hit import Match
 from vaultmem.core.finding.terms import count_terms, list_compounds
-from vaultmem.core.packs.pack_text import PackItem, quote
+from vaultmem.core.packs.pack_item import PackItem, quote
 from vaultmem.core.packs.units import Span, Unit, divide_text
 from vaultmem.core.token_count import count_tokens
 

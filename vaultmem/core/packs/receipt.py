@@ -14,18 +14,14 @@ from vaultmem.core.json_values import as_named
 from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.record import SectionRecord
 from vaultmem.core.packs.pack import Pack
-from vaultmem.core.packs.pack_text import (
-    PackAccount,
-    PackItem,
-    PackSource,
-    PackStyle,
-    render_pack,
-)
+from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
+from vaultmem.core.packs.pack_text import PackAccount, render_pack
 from vaultmem.core.packs.passages import render_passages
 from vaultmem.core.packs.units import Span
 from vaultmem.errors import VaultError
 
-FORMAT = 1
+#: Receipts of format 1 are of packs whose labels were full.
+FORMAT = 2
 
 
 class ShownSection(NamedTuple):
@@ -46,6 +42,7 @@ class ShownSection(NamedTuple):
     parts: tuple[Span, ...] | None = None
     caution: str = ""
     conflict: str = ""
+    handle: str = ""
 
 
 class Receipt(NamedTuple):
@@ -72,6 +69,7 @@ class Receipt(NamedTuple):
     digest: str
     texts: dict[str, str]
     style: PackStyle = PackStyle.MARKDOWN
+    labels: PackLabels = PackLabels.SHORT
 
 
 def digest_text(text: str) -> str:
@@ -86,6 +84,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             parts=item.parts if item.shortened else None,
             caution=item.caution,
             conflict=item.conflict,
+            handle=item.handle,
         )
         for item in pack.items
     )
@@ -120,8 +119,15 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
     unshown = [find(shown) for shown in receipt.unshown]
-    account = receipt.account
-    return render_pack(items, unshown, receipt.unnamed, receipt.source, account, receipt.style)
+    return render_pack(
+        items,
+        unshown,
+        receipt.unnamed,
+        receipt.source,
+        receipt.account,
+        receipt.style,
+        receipt.labels,
+    )
 
 
 def write_receipt(receipt: Receipt) -> str:
@@ -139,14 +145,16 @@ def parse_receipt(text: str) -> Receipt:
     """
     try:
         content: dict[str, Any] = json.loads(text)
-        if content.pop("format") != FORMAT:
+        made_as = content.pop("format")
+        if made_as not in {1, FORMAT}:
             raise VaultError("this receipt is of another format; use the vaultmem that made it")
         for name in ("shown", "unshown"):
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         content["source"] = PackSource(**content["source"])
         content["account"] = PackAccount(**content["account"])
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
-        return Receipt(**content)
+        labels = PackLabels.FULL if made_as == 1 else content.get("labels", PackLabels.SHORT)
+        return Receipt(**{**content, "labels": PackLabels(labels)})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise VaultError(f"this is no receipt ({type(error).__name__}: {error})") from None
 
@@ -212,4 +220,5 @@ def _show(hit: Hit, shown: ShownSection) -> PackItem:
         parts=shown.parts or (),
         caution=shown.caution,
         conflict=shown.conflict,
+        handle=shown.handle,
     )

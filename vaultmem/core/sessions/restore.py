@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.pack_text import PackSource
+    from vaultmem.core.packs.pack_item import PackSource
     from vaultmem.core.sessions.session import ChainLink, Session
     from vaultmem.core.sessions.turns import Turn
 

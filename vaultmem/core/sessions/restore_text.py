@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.packs.pack_text import PackSource, quote
+from vaultmem.core.packs.pack_item import PackSource, quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.restore import MIN_BUDGET, Group, Piece, choose_texts
 from vaultmem.core.sessions.restore_pieces import make_pieces, name_session

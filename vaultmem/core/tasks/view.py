@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from vaultmem.core.packs.pack_text import quote
+from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError

@@ -103,11 +103,12 @@ class Answer(NamedTuple):
         return judge_hits(self.hits)
 
 
-#: What a front end shows of an answer: hits, each with its text. None if it says nothing at all.
-Show = Callable[[Answer], Sequence[tuple[Hit, str]] | None]
+#: What a front end shows of an answer of the vault as it was looked at: hits, each with its text.
+#: None if it says nothing at all.
+Show = Callable[[Vault, Answer], Sequence[tuple[Hit, str]] | None]
 
 
-def show_texts(answer: Answer) -> list[tuple[Hit, str]]:
+def show_texts(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
     """Show the whole text of every hit."""
     return [(hit, hit.text) for hit in answer.hits]
 
@@ -122,7 +123,7 @@ def ask(
         RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
     """
     seen, query, answer = _find(vault, asked, progress)
-    shown = show(answer)
+    shown = show(seen, answer)
     if asked.counts and shown is not None:
         count_recall(seen, query.text, [hit for hit, _ in shown], [text for _, text in shown])
     return answer._replace(shown=shown or ())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.packs.pack import Pack
-from vaultmem.core.packs.pack_text import PackStyle, warn_of_pinned
+from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.core.packs.pack_text import warn_of_pinned
 from vaultmem.services.finding.ask import (
     ByMeaning,
     Models,
@@ -31,6 +32,7 @@ class AskPack(NamedTuple):
     question: str = ""
     budget: int | None = None
     style: PackStyle = PackStyle.MARKDOWN
+    labels: PackLabels | None = None
     at: str = ""
     refs: tuple[str, ...] = ()
     semantic: bool | None = None
@@ -88,6 +90,7 @@ def _make(
         text,
         asked.budget,
         style=asked.style,
+        labels=asked.labels,
         expand_links=asked.expand_links,
         dense=models.dense,
         reranker=models.reranker,

@@ -12,11 +12,12 @@ from vaultmem.core.packs.caution import find_caution, is_environment_claim, writ
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     Contradiction,
+    Remarks,
     bring_together,
     find_same_titles,
 )
-from vaultmem.core.packs.pack import Pack, Remarks, build_pack
-from vaultmem.core.packs.pack_text import PackSource, PackStyle
+from vaultmem.core.packs.pack import Pack, build_pack
+from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle, parse_labels
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.preferences import find_wishes, list_sections
@@ -24,6 +25,7 @@ from vaultmem.services.finding.recall import Scorer, recall
 from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.links import LinkStore
@@ -175,6 +177,7 @@ def make_pack(
     budget: int | None = None,
     *,
     style: PackStyle = PackStyle.MARKDOWN,
+    labels: PackLabels | None = None,
     expand_links: bool = False,
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
@@ -200,8 +203,10 @@ def make_pack(
         from vaultmem.services.finding.links import expand_hits
 
         relevant = expand_hits(vault, query, relevant)
-    source = pack_source(vault)
+    source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)
+    wishes = find_wishes(vault, text, relevant, trusted)
+    handles = name_notes(vault, [*pinned, *relevant, *wishes.hits])
     _, flat_tokens = vault.view.totals()
     return build_pack(
         pinned,
@@ -211,9 +216,10 @@ def make_pack(
         budget if budget is not None else vault.config.budget,
         vault.config.pinned_share,
         flat_tokens,
-        remarks,
+        remarks._replace(handles=handles),
         style,
-        find_wishes(vault, text, relevant, trusted),
+        wishes,
+        labels or parse_labels(vault.config.labels),
     )
 
 
@@ -229,6 +235,13 @@ def pack_source(vault: Vault) -> PackSource:
         return PackSource("", "", 0)
     at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
     return PackSource(escape_bytes(head.branch), head.commit, int(at or 0))
+
+
+def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
+    """Return the source with the time of the newest note where there is no commit."""
+    if source.commit:
+        return source
+    return source._replace(at=int(max(map(written_at, hits), default=0)))
 
 
 def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:

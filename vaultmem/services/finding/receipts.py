@@ -52,6 +52,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         digest=digest_text(pack.text),
         texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
         style=pack.style,
+        labels=pack.labels,
     )
     vault.receipts.write(receipt.id, write_receipt(receipt))
     return receipt

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
-from vaultmem.core.packs.pack_text import PackStyle
+from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.errors import BusyError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder

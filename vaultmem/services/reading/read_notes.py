@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import unicodedata
 from pathlib import PurePosixPath
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 
 
 class FoundNote(NamedTuple):
-    """A note that was read, and the section that its address named, if any."""
+    """A note that was read, and the section that its address named, if any.
+
+    `changed` says that the note is another than the handle named, where it is.
+    """
 
     note: Note
     section: Section | None
+    changed: str = ""
 
     @property
     def text(self) -> str:
@@ -37,13 +42,38 @@ class FoundNote(NamedTuple):
 def get_note(vault: Vault, address: str) -> FoundNote:
     """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
 
+    A handle, as packs show it, does as well. Of a note that changed since, it finds the present
+    text.
+
     Raises:
         NoteNotFoundError: no such note or heading.
         RefusedError: the path is unsafe, or its file cannot be read as a note.
     """
-    path, heading = resolve_address(vault, address)
+    path, heading, changed = _locate(vault, address)
     note = read_note(vault, path)
-    return FoundNote(note, note.require_section(heading) if heading else None)
+    section = note.require_section(heading) if heading else None
+    return FoundNote(note, section, changed)
+
+
+def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:
+    """Return path and heading of a note by address or handle, and that it changed since.
+
+    A note's name may look like a handle: where both are there, neither is taken for the other.
+    """
+    from vaultmem.services.reading.handles import find_changed, find_named, is_handle
+
+    name, _, heading = address.partition("#")
+    if not is_handle(name):
+        return (*resolve_address(vault, address), "")
+    found = find_named(vault, name)
+    with contextlib.suppress(NoteNotFoundError):
+        found.add(str(resolve_address(vault, name)[0]))
+    if len(found) > 1:
+        raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
+    if found:
+        return PurePosixPath(found.pop()), heading, ""
+    path = find_changed(vault, name)
+    return path, heading, f"{path} changed since {name}; this is how it is now"
 
 
 def read_note(vault: Vault, path: PurePosixPath) -> Note:

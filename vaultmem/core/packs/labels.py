@@ -1,0 +1,258 @@
+"""What stands above the sections of a pack: labels that notes cannot forge.
+
+Short labels hold what an agent acts on and begin with a handle, the first digits of the note's
+blob id; the note's own title and heading stand in the quote, where they say what it does not.
+Adjacent sections of one note share a label, adjacent notes of one session a heading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.packs.pack_item import (
+    PackForm,
+    PackItem,
+    PackLabels,
+    PackPart,
+    PackStyle,
+    changed_day,
+    plain_label,
+    quote,
+)
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.token_count import count_tokens
+
+
+def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
+    """Return sections as blocks: what they are in conflict with, their label, their quotes."""
+    if form.labels is PackLabels.FULL:
+        return [_render_fully(item, form.style) for item in items]
+    notes = _join_notes(items)
+    blocks: list[str] = []
+    for session, group in groupby(notes, _session_of):
+        members = list(group)
+        if session is None or len(members) == 1:
+            blocks.extend(_render_note(note, form) for note in members)
+            continue
+        facts = (f"session {session.id}", *_list_origin(members[0][0], form))
+        rendered = [_render_note(note, form, in_session=True) for note in members]
+        blocks.append("\n".join([_write_label(facts), "\n\n".join(rendered)]))
+    return blocks
+
+
+def render_item(item: PackItem, form: PackForm) -> str:
+    """Return a section that stands alone."""
+    return "\n\n".join(render_items([item], form))
+
+
+def count_items(items: Iterable[PackItem], form: PackForm) -> int:
+    """Return the tokens of sections as they are rendered, with the blank lines around them."""
+    return count_tokens("\n\n".join([*render_items(items, form), ""]))
+
+
+def count_group(items: Iterable[PackItem], form: PackForm) -> int:
+    """Return the tokens of sections that share a label or a heading, side by side."""
+    return count_items(gather_items(items, ()), form)
+
+
+def gather_items(items: Iterable[PackItem], apart: Collection[int]) -> list[PackItem]:
+    """Return sections of one note in its order and notes of one session side by side.
+
+    They stand where their first one stood; those of the documents in `apart` stay where they are.
+    """
+    groups: dict[object, dict[object, list[PackItem]]] = {}
+    for item in items:
+        groups.setdefault(group_of(item, apart), {}).setdefault(_note_of(item), []).append(item)
+    return [
+        item
+        for notes in groups.values()
+        for sections in notes.values()
+        for item in sorted(sections, key=lambda each: each.hit.section.ordinal)
+    ]
+
+
+def group_of(item: PackItem, apart: Collection[int]) -> object:
+    """Return what is the same for sections that may share a label or a heading.
+
+    Those of the documents in `apart` share none.
+    """
+    if item.hit.record.document in apart:
+        return (item.hit.record.document, item.hit.section.ordinal)
+    return (item.part, item.pinned, _session_of([item]) or _note_of(item))
+
+
+class _Session(NamedTuple):
+    """A session's id, its agent, and the day on which something of it was written."""
+
+    id: str
+    agent: str
+    day: str
+
+
+def _session_of(note: Sequence[PackItem]) -> _Session | None:
+    """Return the session whose heading a note may stand under."""
+    record = note[0].hit.record
+    if not record.session or note[0].conflict:
+        return None
+    return _Session(record.session, record.agent or record.source, changed_day(note[0].hit))
+
+
+def _note_of(item: PackItem) -> object:
+    record = item.hit.record
+    return (record.path, record.blob, item.pinned, item.trusted, item.caution, item.hit.refs)
+
+
+def _join_notes(items: Iterable[PackItem]) -> list[list[PackItem]]:
+    """Return the adjacent sections that share a label."""
+    notes: list[list[PackItem]] = []
+    for item in items:
+        if notes and not item.conflict and _note_of(notes[-1][0]) == _note_of(item):
+            notes[-1].append(item)
+        else:
+            notes.append([item])
+    return notes
+
+
+def _render_note(note: Sequence[PackItem], form: PackForm, in_session: bool = False) -> str:
+    first = note[0]
+    facts = _list_facts(first)
+    if not in_session:
+        facts.extend(_list_origin(first, form))
+    if any(item.shortened for item in note):
+        facts.append("shortened")
+    if first.caution:
+        facts.append(first.caution)
+    quotes = [quote(_add_name(item, item is first)) for item in note]
+    conflict = f"{one_line(first.conflict)}\n\n" if first.conflict else ""
+    return f"{conflict}{_write_label(facts)}\n" + "\n\n".join(quotes)
+
+
+def name_handle(hit: Hit, known: str = "") -> str:
+    """Return the beginning of the blob id by which a note is named: what is known to be enough."""
+    return known or hit.record.blob[:MIN_HANDLE]
+
+
+def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
+    """Return what a sentence of a pack calls a note; the handles are by document."""
+    if labels is PackLabels.FULL:
+        return hit.record.path
+    return f"[{name_handle(hit, handles.get(hit.record.document, ''))}]"
+
+
+#: Digits of a handle at least.
+MIN_HANDLE = 4
+
+
+def _list_facts(item: PackItem) -> list[str]:
+    """Return the handle, and what is not as with most facts."""
+    record = item.hit.record
+    facts: list[str] = [name_handle(item.hit, item.handle)]
+    if record.kind != Kind.SEMANTIC_FACT:
+        facts.append(record.kind)
+    if record.state != State.ACTIVE:
+        facts.append(record.state)
+    facts.extend(_list_standing(item))
+    if item.hit.refs:
+        facts.append(f"on {', '.join(item.hit.refs)}")
+    return facts
+
+
+def _list_standing(item: PackItem) -> Iterator[str]:
+    """Yield whether a section is pinned and trusted, and how sure its note is."""
+    record = item.hit.record
+    if item.pinned:
+        yield "pinned"
+    if record.kind in OWNER_KINDS:
+        yield "trusted" if item.trusted else "not trusted"
+    if record.confidence is not None:
+        yield f"confidence {record.confidence:g}"
+
+
+#: What a note's source may say without its standing in the label: a person wrote it.
+_BY_PERSON = frozenset({"", "human"})
+
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def _list_origin(item: PackItem, form: PackForm) -> list[str]:
+    """Return who wrote a section, marked so that no name is taken for another fact, and when."""
+    record = item.hit.record
+    who = f"@{record.agent}" if record.agent else f"from {record.source}"
+    year, month, day = changed_day(item.hit).split("-")
+    when = f"{int(day)} {_MONTHS[int(month) - 1]}"
+    is_told = bool(record.agent) or record.source not in _BY_PERSON
+    return [*([who] if is_told else []), when if year == form.year else f"{when} {year}"]
+
+
+def _write_label(facts: Iterable[str]) -> str:
+    return f"[{' | '.join(map(plain_label, facts))}]"
+
+
+#: Characters of a name at most; and where it stands before a fact that is twice as long or more:
+#: of a text that is hardly longer, the name may be the gist.
+_MAX_NAME, _MAX_NAME_OF_FACT = 120, 32
+
+#: Characters up to which a text is a fact, and from its beginning that may say its name.
+_FACT, _BEGINNING = 300, 200
+
+_WORD = re.compile(r"\w+")
+
+
+def _add_name(item: PackItem, is_first: bool) -> str:
+    """Return a section's text below a line of what its title and heading say and it does not."""
+    record, heading, text = item.hit.record, item.hit.section.heading, item.text.strip()
+    parts = [record.title] if is_first else []
+    if heading.casefold() not in record.title.casefold():
+        parts.append(heading)
+    name = " > ".join(" ".join(part.split()) for part in parts if not _says(text, part))
+    is_fact = 2 * len(name) <= len(text) <= _FACT and item.part is PackPart.EVIDENCE
+    name = _cut(name, _MAX_NAME_OF_FACT if is_fact else _MAX_NAME)
+    return f"{name}\n{text}" if name else text
+
+
+def _says(text: str, name: str) -> bool:
+    """Tell whether a text has all words of a name at its beginning."""
+    beginning, folded = text[:_BEGINNING].casefold(), name.casefold().strip()
+    if not folded.isascii() and folded in beginning:  # Not every script parts its words.
+        return True
+    return set(_WORD.findall(folded)) <= set(_WORD.findall(beginning))
+
+
+def _cut(name: str, limit: int) -> str:
+    """Return a name cut at a word."""
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - 3].rpartition(' ')[0] or name[: limit - 3]}..."
+
+
+def _render_fully(item: PackItem, style: PackStyle) -> str:
+    """Return a section below a label of all that is known of it."""
+    record = item.hit.record
+    facts: list[str] = [record.kind, record.state, *_list_standing(item)]
+    if who := _describe_author(item):
+        facts.append(who)
+    if item.hit.refs:
+        facts.append(f"on {', '.join(item.hit.refs)}")
+    facts.append(changed_day(item.hit))
+    facts.append(f"{item.hit.address}@{record.blob[:7]}")
+    if item.shortened:
+        facts.append("shortened")
+    if item.caution:
+        facts.append(item.caution)
+    mark = "*" if style is PackStyle.TEXT else "###"
+    head = f"{mark} {plain_label(item.hit.name)[:120]}   {_write_label(facts)}"
+    conflict = f"{plain_label(item.conflict)}\n\n" if item.conflict else ""
+    return f"{conflict}{head}\n{quote(item.text)}"
+
+
+def _describe_author(item: PackItem) -> str:
+    record = item.hit.record
+    session = f"session {record.session}" if record.session else ""
+    if record.agent:
+        return ", ".join(filter(None, (f"agent {record.agent}", session)))
+    return ", ".join(filter(None, (record.source, session)))

@@ -1,0 +1,132 @@
+"""What a context pack shows, and in which form: a section, where it is from, and the quote of it.
+
+Note text is shown as a block quote, each line of it behind `> `. Whatever a note contains, it
+cannot begin a line of the pack, so it can neither close its quote nor open a group.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.packs.units import Span
+from vaultmem.core.safe_text import clean_text, one_line
+from vaultmem.errors import RefusedError
+
+
+class PackSource(NamedTuple):
+    """Where a pack comes from: branch, commit ("" before the first) and its time in seconds.
+
+    Without a commit, the time is that of the newest note that was considered, 0 if there is none.
+    """
+
+    branch: str
+    commit: str
+    at: int
+
+
+class PackStyle(StrEnum):
+    """How a pack is written: as markdown, or as the plain text that hooks inject."""
+
+    MARKDOWN = "markdown"
+    TEXT = "text"
+
+
+class PackPart(StrEnum):
+    """A part of a pack, in their order: what instructs, what its owner prefers, and the rest."""
+
+    INSTRUCTIONS = "instructions"
+    PREFERENCES = "preferences"
+    EVIDENCE = "evidence"
+
+
+class PackLabels(StrEnum):
+    """What stands above a section: what an agent acts on, or all that is known of it."""
+
+    SHORT = "short"
+    FULL = "full"
+
+
+def parse_labels(text: str) -> PackLabels:
+    """Return the labels of that name.
+
+    Raises:
+        RefusedError: there are none.
+    """
+    try:
+        return PackLabels(text)
+    except ValueError:
+        raise RefusedError(f'"{text}" are no labels; use {" or ".join(PackLabels)}') from None
+
+
+class PackForm(NamedTuple):
+    """The form of a pack; `year` is that of its head, which short labels leave out."""
+
+    style: PackStyle = PackStyle.MARKDOWN
+    labels: PackLabels = PackLabels.SHORT
+    year: str = ""
+
+
+class PackItem(NamedTuple):
+    """A section in a pack; `text` is what is shown of it, `shortened` that it is not all.
+
+    `caution` says why it must be checked before use, `conflict` is the sentence before it about a
+    section that contradicts it; both may be empty. `handle` is the beginning of the note's blob id
+    that names it, "" for its first digits; `parts` are the passages of the section that a shortened
+    one shows.
+    """
+
+    hit: Hit
+    text: str
+    pinned: bool
+    trusted: bool
+    shortened: bool
+    caution: str = ""
+    conflict: str = ""
+    handle: str = ""
+    parts: tuple[Span, ...] = ()
+
+    @property
+    def is_instruction(self) -> bool:
+        """Only an active policy or skill whose promotion is on record instructs."""
+        return self.part is PackPart.INSTRUCTIONS
+
+    @property
+    def part(self) -> PackPart:
+        """Where it stands: what its owner did not put on record, or is not active, is evidence."""
+        record = self.hit.record
+        if not self.trusted or record.state != State.ACTIVE:
+            return PackPart.EVIDENCE
+        if record.kind in INSTRUCTION_KINDS:
+            return PackPart.INSTRUCTIONS
+        return PackPart.PREFERENCES if record.kind == Kind.PREFERENCE else PackPart.EVIDENCE
+
+
+def quote(text: str) -> str:
+    """Return text as a block quote, control characters and blank outer lines left out."""
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    if not "".join(lines).isprintable():
+        lines = [clean_text(line).rstrip() for line in lines]
+    return "\n".join([f"> {line}" if line else ">" for line in lines])
+
+
+@lru_cache(maxsize=4096)  # A section is rendered several times until it fits.
+def plain_label(text: str) -> str:
+    """Return text in one line that cannot be taken for the marks of a label."""
+    return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
+
+
+_LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
+
+
+def changed_day(hit: Hit) -> str:
+    """Return the day (UTC) that the note's own date names, else git's or the file's."""
+    written = hit.record.updated or hit.record.created
+    if written:
+        return written[:10]
+    return datetime.fromtimestamp(hit.record.changed, UTC).date().isoformat()
