@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
@@ -27,16 +28,20 @@ def find_wishes(
     if not records:
         return Wishes()
     records.sort(key=lambda record: (-record.changed, record.path))
-    topics = {record.document: read_topic(vault, record) for record in records}
+    topics = {
+        record.document: _read_topic(read_text(vault, record.path, record.blob) or "")
+        for record in records
+    }
     known = [Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)]
     return Wishes(choose_preferences(known, question, relevant), vault.config.preference_share)
 
 
-def read_topic(vault: Vault, record: NoteRecord) -> str:
+@lru_cache(maxsize=512)
+def _read_topic(text: str) -> str:
     """Return what a preference is about by its property; "" if that is everything."""
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
-    prop = read_frontmatter(read_text(vault, record.path, record.blob) or "").get("about")
+    prop = read_frontmatter(text).get("about")
     if prop is None or prop.kind == "null":
         return ""
     return prop.value if isinstance(prop.value, str) else " ".join(prop.value)
