@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 from in_process import run_here
+from rerank_service import RerankingService
 from support import git, hash_tree, write_notes
 
 Make = Callable[..., Path]
@@ -154,6 +155,28 @@ def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path)
         done = run_here("eval", asked, "--set", setting, cwd=root)
         assert (done.code, done.out) == (code, "")
         assert told in done.err
+
+
+def test_a_model_decides_or_it_is_told_that_none_did(
+    make_vault: Make, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = "# Pier, pier\n\nThe pier.\n", "# Oak\n\nThe pier is worth 9.0 at least.\n"
+    root = make_vault({"notes/first.md": first, "notes/second.md": second})
+    asked.write_text('{"question": "pier", "notes": "second"}\n' * 2)
+    with RerankingService() as service:
+        for name, value in service.environment().items():
+            monkeypatch.setenv(name, value)
+        done = run_here("eval", asked, "--set", "rerank=endpoint", "--json", cwd=root).json
+        assert [each["places"] for each in done["questions"][1]["answers"]] == [[2], [1]]
+        service.failures = [(401, {}, b"{}")]
+        refused = run_here("eval", asked, "--set", "rerank = endpoint", cwd=root)
+        assert (refused.code, refused.out) == (1, "")
+        assert "error: rerank = endpoint: the service 127.0.0.1" in refused.err
+        (root / "vaultmem.yaml").write_text("rerank: endpoint\n")
+        service.failures = [(401, {}, b"{}")]
+        told = run_here("eval", asked, "--budget", "500", cwd=root)
+        assert told.code == 0
+        assert "without a model that was to decide, now: 1 of 2 answers: the service" in told.err
 
 
 def test_a_note_that_is_not_there_is_named_with_its_line(make_vault: Make, asked: Path) -> None:

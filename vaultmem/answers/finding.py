@@ -146,7 +146,7 @@ def evaluation_json(made: Evaluation) -> dict[str, Any]:
                 "at": run.at or None,
                 "commit": run.commit or None,
                 "settings": run.settings,
-                "words_alone": run.words_alone or None,
+                "lacks": run.lacks or None,
                 **_figures_json(run.figures),
             }
             for run in made.runs

@@ -84,8 +84,8 @@ def eval_(
     asked = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
     made = evaluate(open_synced(vault, ref=ref, reads=True), place, asked, ProgressLine)
     for run in made.runs:
-        if run.words_alone:
-            warn(f"found by words alone: {run.words_alone}")
+        if run.lacks:
+            warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
     if as_json:
         emit_json(evaluation_json(made))
         return

@@ -16,14 +16,17 @@ from vaultmem.core.packs.expectation import Expectation, judge_pack
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import Answer, Ask, TellProgress, ask, look
-from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.question_file import read_file
 from vaultmem.services.finding.wanted import WantedNotes
 from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 
 #: The settings that an answer depends on; budgets and results are an evaluation's own.
-SETTINGS = ("pinned_share", "recency", "semantic")
+SETTINGS = ("pinned_share", "recency", "semantic", "rerank", "rerank_seconds")
+
+#: Those that name a model.
+_MODELS = ("semantic", "rerank")
 
 
 class AskEvaluation(NamedTuple):
@@ -63,7 +66,7 @@ class Judged(NamedTuple):
 class Run(NamedTuple):
     """All questions asked in one way: at a commit, or "", with settings; figures as `values`.
 
-    `words_alone` says why words alone decided, if it was not asked for so.
+    `lacks` says how many answers came without a model that was to decide, and why, "" if none.
     """
 
     at: str
@@ -71,7 +74,7 @@ class Run(NamedTuple):
     settings: tuple[str, ...]
     judged: list[Judged]
     figures: list[Figure]
-    words_alone: str
+    lacks: str
 
 
 class Evaluation(NamedTuple):
@@ -166,7 +169,8 @@ def _run(
     many: int,
 ) -> Run:
     """Ask all questions in one way; `before` of `many` were asked already."""
-    judged, problem = [], ""
+    judged: list[Judged] = []
+    lacking: list[str] = []
     for number, question in enumerate(questions, before + 1):
         at = question.at or asked.against
         seen = views.see(at)
@@ -174,41 +178,51 @@ def _run(
         wanted = question.notes
         if at != question.at:
             wanted = tuple(views.notes(at).follow(each) or each for each in wanted)
+        states = tuple(views.notes(at).state_of(each) for each in wanted)
         try:
             answer = ask(seen, Ask(question.text, asked.depth, counts=False))
         except RefusedError as error:
             raise RefusedError(f"line {question.line}: {error}") from None
-        problem = problem or _tell_lack(answer)
-        if problem and any(each.startswith("semantic") for each in asked.settings):
-            raise VaultError(f"{', '.join(asked.settings)}: {problem}")
-        states = tuple(views.notes(at).state_of(each) for each in wanted)
-        judged.append(_judge(seen, question._replace(notes=wanted), answer, asked, states))
+        packs = [
+            ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False))
+            for budget in asked.budgets
+        ]
+        answers: list[Answer | PackAnswer] = [answer, *packs]
+        if lack := next(filter(None, map(_tell_lack, answers)), ""):
+            if not judged and any(map(_names_model, asked.settings)):
+                raise VaultError(f"{', '.join(asked.settings)}: {lack}")
+            lacking.append(lack)
+        judged.append(_judge(question._replace(notes=wanted), states, answer, packs, asked.depth))
         if tell is not None:
             tell(number, many)
     sources = views.see(asked.against).view.sources
     commit = sources[0].commit if sources else ""
-    return Run(asked.against, commit, asked.settings, judged, [], problem)
+    told = f"{len(lacking):,} of {len(judged):,} answers: {lacking[0]}" if lacking else ""
+    return Run(asked.against, commit, asked.settings, judged, [], told)
 
 
 def _judge(
-    seen: Vault,
     question: Question,
-    answer: Answer,
-    asked: AskEvaluation,
     states: tuple[str, ...],
+    answer: Answer,
+    packs: Sequence[PackAnswer],
+    depth: int,
 ) -> Judged:
-    found = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[: asked.depth]
+    found = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[:depth]
     paths = [address.partition("#")[0] for address in question.notes]
     places = tuple(found.index(path) + 1 if path in found else 0 for path in paths)
     wanted = list(dict.fromkeys(paths))
-    shares = []
-    for budget in asked.budgets:
-        pack = ask_pack(seen, AskPack(question.text, budget, receipt=False, counts=False)).pack
-        missing = judge_pack(pack, _expect(question))
-        shares.append(1 - len(missing) / len(question.says or question.notes))
-    recall = measure_recall(found, wanted, asked.depth)
-    ndcg = measure_ndcg(found, wanted, asked.depth)
-    return Judged(found, places, states, answer.sureness.value, recall, ndcg, tuple(shares))
+    evidence = len(question.says or question.notes)
+    missing = [len(judge_pack(each.pack, _expect(question))) for each in packs]
+    return Judged(
+        found=found,
+        places=places,
+        states=states,
+        sureness=answer.sureness.value,
+        recall=measure_recall(found, wanted, depth),
+        ndcg=measure_ndcg(found, wanted, depth),
+        packs=tuple(1 - each / evidence for each in missing),
+    )
 
 
 def _expect(question: Question) -> Expectation:
@@ -217,13 +231,18 @@ def _expect(question: Question) -> Expectation:
     return Expectation(question.text, finds=finds, says=question.says)
 
 
-def _tell_lack(answer: Answer) -> str:
-    """Return why an answer is not by meaning as much as it was to be."""
-    meaning = answer.meaning
+def _tell_lack(answer: Answer | PackAnswer) -> str:
+    """Return why a model that was to decide did not, or not on all sections."""
+    meaning, reranked = answer.meaning, answer.reranked
     if meaning is not None and 0 < meaning.embedded < meaning.sections:
         lacking = meaning.sections - meaning.embedded
         return f"{lacking:,} of {meaning.sections:,} sections have no vector; run `vaultmem embed`"
-    return answer.words_alone
+    return answer.words_alone or (reranked.problem if reranked else "")
+
+
+def _names_model(setting: str) -> bool:
+    name, _, value = map(str.strip, setting.partition("="))
+    return name in _MODELS and value != "off"
 
 
 def _check(vault: Vault, asked: AskEvaluation) -> None:
