@@ -142,7 +142,7 @@ RARE = {
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
     "eval": {"added"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
-    "recall": {"model", "weight", "embedded", "sections"},
+    "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
     "status": {"pid", "version", "since"},
     "watch": {"time", "what", "text", "log"},
