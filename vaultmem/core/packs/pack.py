@@ -83,10 +83,10 @@ def build_pack(
 ) -> Pack:
     """Build a pack of at most `budget` tokens.
 
-    Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A relevant section that does not fit is shown
-    by the passages that answer best, or left for a shorter one. Sections that contradict each
-    other stand together, what counts more first. `trusted` are the documents whose promotion is
-    on record; `flat_tokens` is the whole vault.
+    Pinned sections may take `pinned_share` of it; the others are named by link, then counted. A
+    relevant section that does not fit is shown by the passages that answer best, or left for a
+    shorter one. Sections that contradict each other stand together, what counts more first.
+    `trusted` are the documents whose promotion is on record; `flat_tokens` is the whole vault.
 
     Raises:
         RefusedError: a budget under 100 tokens.
