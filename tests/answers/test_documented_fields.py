@@ -150,7 +150,7 @@ RARE = {
 
 #: Objects whose names are paths, reasons, words: a vault's own.
 FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
-FREE |= {"did_you_mean", "statuses", "agents", "workspaces"}
+FREE |= {"searched_instead", "statuses", "agents", "workspaces"}
 
 
 class Row(NamedTuple):

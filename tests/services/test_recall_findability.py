@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.errors import RefusedError
+from vaultmem.services.finding.ask import Ask, ask
+from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.suggest import suggest_words
+from vaultmem.services.finding.respell import respell
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -121,7 +125,7 @@ MEANT = [
 
 
 def test_a_misspelt_word_gets_a_word_of_the_vault(vault: Vault) -> None:
-    found = [(text, suggest_words(vault, parse_query(text))) for text, _ in MEANT]
+    found = [(text, dict(respell(vault, parse_query(text)).replaced)) for text, _ in MEANT]
     assert found == MEANT
 
 
@@ -130,9 +134,9 @@ def test_words_that_the_filter_hides_are_not_suggested(
 ) -> None:
     made = opened(make_vault({"a.md": "---\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"}))
     sync_vault(made)
-    assert suggest_words(made, parse_query("gangwya")) == {}
+    assert dict(respell(made, parse_query("gangwya")).replaced) == {}
     shown = NoteFilter(any_state=True)
-    assert suggest_words(made, parse_query("gangwya", 5, shown)) == {"gangwya": "gangway"}
+    assert dict(respell(made, parse_query("gangwya", 5, shown)).replaced) == {"gangwya": "gangway"}
 
 
 def test_the_command_says_what_may_have_been_meant(
@@ -140,6 +144,80 @@ def test_the_command_says_what_may_have_been_meant(
 ) -> None:
     root = make_vault({"a.md": "A gangway.\n"})
     told = run_cli("recall", "--vault", root, "gangwya")
-    assert 'Did you mean "gangway"?' in told.out  # type: ignore[attr-defined]
+    assert '"gangwya" is not in this vault; searched for "gangway"' in told.out  # type: ignore[attr-defined]
     told = run_cli("recall", "--vault", root, "--json", "gangwya")
-    assert told.json["did_you_mean"] == {"gangwya": "gangway"}  # type: ignore[attr-defined]
+    assert told.json["searched_instead"] == {"gangwya": "gangway"}  # type: ignore[attr-defined]
+
+
+ASKED = {
+    "school.md": "# School\n\nThe education of the children is paid until May.\n",
+    "fair.md": "# Fair\n\nThe festival begins on Friday; the harbour is closed.\n",
+    "will.md": "# Papers\n\nSo where is my will? It lies with the notary in Kiel.\n",
+    "noise.md": "# Noise\n\nThis will be what it is, and there it will stay where my cat is.\n",
+    "title.md": "# To be or not to be\n\nHamlet.\n",
+}
+
+
+@pytest.fixture
+def asked(make_vault: Callable[..., Path], opened: Callable[..., Vault]) -> Vault:
+    made = opened(make_vault(ASKED))
+    sync_vault(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("question", "replaced", "first"),
+    [
+        ("educaton", {"educaton": "education"}, "school.md"),
+        ("edcuation of children", {"edcuation": "education"}, "school.md"),
+        ("fesetival", {"fesetival": "festival"}, "fair.md"),
+        ("harbor", {"harbor": "harbour"}, "fair.md"),
+        ("12345678", {}, ""),
+        ("xylophone", {}, ""),
+    ],
+)
+def test_a_word_that_the_vault_does_not_have_is_searched_as_the_nearest(
+    asked: Vault, question: str, replaced: dict[str, str], first: str
+) -> None:
+    answer = ask(asked, Ask(question))
+    assert answer.replaced == replaced
+    assert [hit.record.path for hit in answer.hits[:1]] == [first] * bool(first)
+    pack = make_pack(asked, question)
+    assert dict(pack.replaced) == replaced
+
+
+def test_the_nearest_word_counts_less_than_the_word_itself(asked: Vault) -> None:
+    right, wrong = (ask(asked, Ask(word)).hits[0].score for word in ("festival", "fesetival"))
+    assert 0 < wrong < right
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [("where is my will", "will.md"), ("not to be", "title.md"), ("my will", "will.md")],
+)
+def test_words_that_are_not_indexed_are_found_where_there_are_no_others(
+    asked: Vault, question: str, first: str
+) -> None:
+    answer = ask(asked, Ask(question))
+    assert answer.hits[0].record.path == first
+    assert "Papers" in make_pack(asked, "where is my will").text
+    assert ask(asked, Ask("whom")).hits == []
+
+
+def test_nothing_is_forgotten_by_words_that_are_not_indexed(
+    asked: Vault, run_cli: Callable[..., Any]
+) -> None:
+    run_cli("forget", "--vault", asked.root, "--query", "where is my will", "--yes")
+    assert (asked.root / "will.md").exists()
+
+
+def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) -> None:
+    words = " ".join(f"word{n} is of no use" for n in range(4_000))
+    for question in (f"{words} festival {words}", f"notary {'the cat ' * 12_000}"):
+        assert len(question) > 90_000
+        answer = ask(asked, Ask(question))
+        assert answer.hits
+        assert make_pack(asked, question).text
+    assert ask(asked, Ask(f"{words} festival {words}")).hits[0].record.path == "fair.md"
+    with pytest.raises(RefusedError):
+        parse_query("x" * 1_000_001)

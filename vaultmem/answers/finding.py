@@ -31,7 +31,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
     return {
         "query": answer.question,
         "terms": answer.terms,
-        "did_you_mean": answer.suggestions,
+        "searched_instead": answer.replaced,
         "semantic": answer.meaning,
         "rerank": answer.reranked,
         "sureness": answer.sureness,
@@ -91,6 +91,7 @@ def pack_json(made: Pack) -> dict[str, Any]:
         "items": [_item_json(item) for item in made.items],
         "unshown": [hit.address for hit in made.unshown],
         "unnamed": made.unnamed,
+        "searched_instead": dict(made.replaced),
         "tokens": {
             "sent": account.sent,
             "budget": account.budget,

@@ -77,12 +77,6 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
         _explain(hit)
 
 
-def _say_suggestions(suggestions: dict[str, str]) -> None:
-    """Print what misspelt words may have been meant to be."""
-    for word, other in suggestions.items():
-        say_painted(f'No note has "{word}". Did you mean "{other}"?', "yellow")
-
-
 def _show_lines(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
     """Show of each hit the one line that `_say_hit` prints."""
     return [(hit, _choose_line(hit)) for hit in answer.hits]
@@ -208,7 +202,6 @@ def recall_(
         say_painted(line, "yellow")
     for number, hit in enumerate(answer.hits, 1):
         _say_hit(number, hit, explain)
-    _say_suggestions(answer.suggestions)
 
 
 def pack(

@@ -48,6 +48,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         lines.append(f"There are more: ask again with offset {following}.")
     data = {
         "query": answer.question,
+        "searched_instead": answer.replaced,
         "sureness": answer.sureness,
         "elsewhere": answer.elsewhere or None,
         "hits": [leave_out_text(hit_json(hit)) for hit, _ in answer.shown],
@@ -136,7 +137,7 @@ RECALL = Tool(
     "instruction.",
     arguments(
         ["query"],
-        query=text("What to look for, in plain words.", 1_000, 1),
+        query=text("What to look for, in plain words.", 1_000_000, 1),
         limit=whole("Sections at most; the vault's own number if not given.", 1, 50),
         offset=whole("Where to go on, from next_offset of the answer before.", 0, 1_000),
         kinds=texts("Only notes of these kinds.", [kind.value for kind in Kind]),
@@ -157,7 +158,7 @@ CONTEXT_PACK = Tool(
     "the user prefers, then labelled evidence that was pinned or fits the question. A label begins "
     "with a handle, which read_note takes. Start a task with this.",
     arguments(
-        query=text("What the context is for; without it, what is pinned and recent.", 1_000),
+        query=text("What the context is for; without it, what is pinned and recent.", 1_000_000),
         budget=whole("Tokens at most; the vault's own default if not given.", 100, 20_000),
         labels=choice("full: also path, state and session of each.", ["short", "full"]),
         at=text(MOMENT, 200),

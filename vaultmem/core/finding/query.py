@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,7 +13,10 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.errors import RefusedError
 
-MAX_QUERY_CHARS = 1_000
+MAX_QUERY_CHARS = 1_000_000
+
+#: Different terms that are searched: of a longer question, those that fewest sections have.
+MAX_TERMS = 64
 
 
 class NoteFilter(NamedTuple):
@@ -102,7 +106,9 @@ def _read_timestamp(text: str, otherwise: float) -> float:
 class RecallQuery(NamedTuple):
     """A question as index terms in their order, with filters and the number of hits wanted.
 
-    `compounds` are the further terms of what the question writes in one piece.
+    `compounds` are the further terms of what the question writes in one piece. `replaced` are words
+    that the vault does not have, each with the one of the vault that is searched instead; `near`
+    are the terms of these.
     """
 
     text: str
@@ -110,13 +116,15 @@ class RecallQuery(NamedTuple):
     limit: int = 10
     filter: NoteFilter = NoteFilter()
     compounds: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
+    near: frozenset[str] = frozenset()
 
 
 def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:
     """Return the query that a text asks; operators, wildcards and quotes are plain marks.
 
     Raises:
-        RefusedError: the text is longer than 1,000 characters, or the limit under 1.
+        RefusedError: the text is longer than a million characters, or the limit under 1.
     """
     if len(text) > MAX_QUERY_CHARS:
         raise RefusedError(
@@ -128,4 +136,20 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     compounds = tuple(term for term in list_compounds(text) if term not in terms)
     return RecallQuery(
         text=text, terms=terms, limit=limit, filter=note_filter or NoteFilter(), compounds=compounds
+    )
+
+
+def keep_rarest(query: RecallQuery, count: Callable[[str], int]) -> RecallQuery:
+    """Return a long question with those of its terms alone that fewest sections have.
+
+    `count` says how many have a term.
+    """
+    different = dict.fromkeys([*query.terms, *query.compounds])
+    if len(different) <= MAX_TERMS:
+        return query
+    counts = {term: count(term) for term in different}
+    kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
+    return query._replace(
+        terms=tuple(term for term in query.terms if term in kept),
+        compounds=tuple(term for term in query.compounds if term in kept),
     )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+
+#: Letters that a stemmer takes off a word at most.
+_SUFFIX = 6
 
 #: A byte's bit in a word's set of letters: one for each letter, one for all else.
 _BITS = np.array(
@@ -12,37 +17,70 @@ _BITS = np.array(
 _COUNTS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
-def allow_distance(word: str) -> int:
-    """Return how many letters may be wrong: 1 from 4 letters on, 2 from 6, none in numbers."""
-    if not word.isalpha() or len(word) < 4:
-        return 0
-    return 1 if len(word) < 6 else 2
+def allow_distance(word: str, is_alone: bool = False) -> int:
+    """Return how many letters may be wrong: 1 from 5 letters on, 2 from 8, none in numbers.
 
-
-def find_similar(
-    term: str, names: bytes, starts: NDArray[np.uint32], most: int
-) -> list[tuple[int, str]]:
-    """Return distance and name of the terms that differ in at most `most` letters, nearest first.
-
-    `names` are the terms' UTF-8, joined, and `starts` where each begins and the last ends.
+    Of a word that is alone, whose question has nothing else to go by: from 4 on, and from 6.
     """
-    if len(starts) < 2:
-        return []
-    key = term.encode()
-    lengths = np.diff(starts.astype(np.int64))
-    near = np.abs(lengths - len(key)) <= most
+    if not word.isalpha():
+        return 0
+    once, twice = (4, 6) if is_alone else (5, 8)
+    return (len(word) >= once) + (len(word) >= twice)
+
+
+class Spellings(NamedTuple):
+    """The terms of a segment: their UTF-8, joined, where each begins, and the letters of each."""
+
+    names: bytes
+    starts: NDArray[np.int64]
+    sets: NDArray[np.uint32]
+
+
+def read_spellings(names: bytes, starts: NDArray[np.uint32]) -> Spellings:
+    """Return terms, given as joined UTF-8 and where each begins and the last ends."""
+    edges = starts.astype(np.int64)
     letters = _BITS[np.frombuffer(names, np.uint8)]
-    sets = np.bitwise_or.reduceat(letters, starts[:-1].astype(np.int64))
-    wanted = np.bitwise_or.reduce(_BITS[np.frombuffer(key, np.uint8)])
+    sets = np.bitwise_or.reduceat(letters, edges[:-1]) if len(edges) > 1 else letters[:0]
+    return Spellings(names, edges, sets)
+
+
+def find_near_stems(
+    word: str, stem: str, terms: Spellings, most: int, is_alone: bool = False
+) -> list[tuple[int, str]]:
+    """Return the terms that may be the stem of the word that was meant, each with a distance.
+
+    They differ in at most `most` letters from the word's own stem, or from how the word begins:
+    the stem of `educaton` is the word itself, that of `education` is `educ`. Where only the
+    beginning is alike, the first letter must be one of the first two; where
+    the word is not alone (`is_alone`), in all of it.
+    """
+    if not len(terms.sets):
+        return []
+    key, own = (np.frombuffer(each.encode(), np.uint8) for each in (word, stem))
+    lengths = np.diff(terms.starts)
+    begins = np.bitwise_or.accumulate(_BITS[key])[np.minimum(lengths, len(key)) - 1]
+    firsts = np.frombuffer(terms.names, np.uint8)[terms.starts[:-1]]
     # A wrong letter changes the set of letters by two at most.
-    different = _COUNTS[(sets ^ wanted).view(np.uint8)].reshape(-1, 4).sum(1)
+    fits = _count_bits(terms.sets ^ begins) <= 2 * most
+    fits &= (lengths >= max(3, len(key) - _SUFFIX)) & (lengths < len(key))
+    fits &= (firsts == key[0]) | (firsts == key[1])
+    alike = _count_bits(terms.sets ^ np.bitwise_or.reduce(_BITS[own])) <= 2 * most
+    alike &= np.abs(lengths - len(own)) <= most
+    fits |= alike if is_alone else alike & (firsts == key[0])
     found = []
-    for number in np.flatnonzero(near & (different <= 2 * most)).tolist():
-        name = names[starts[number] : starts[number + 1]].decode("utf-8", "replace")
-        distance = measure_distance(term, name, most)
-        if distance <= most:
+    for number in np.flatnonzero(fits).tolist():
+        name = terms.names[terms.starts[number] : terms.starts[number + 1]].decode(
+            "utf-8", "replace"
+        )
+        distance = min(measure_distance(each, name, most) for each in (stem, word[: len(name)]))
+        if distance <= most and name.isalpha():
             found.append((distance, name))
     return sorted(found)
+
+
+def _count_bits(sets: NDArray[np.uint32]) -> NDArray[np.integer[Any]]:
+    counts: NDArray[np.integer[Any]] = _COUNTS[sets.view(np.uint8)].reshape(-1, 4).sum(1)
+    return counts
 
 
 def measure_distance(one: str, other: str, most: int) -> int:

@@ -23,6 +23,8 @@ class RankingWeights(NamedTuple):
     long_b: float = 0.9
     #: What a weak word counts for among others.
     weak: float = 0.5
+    #: What the nearest word counts for where the question's own is not in the vault.
+    near: float = 0.7
     #: Of a side-by-side pair of query terms, in shares of the smaller idf; of the whole query
     #: as a phrase, in shares of all idf.
     pair: float = 0.6

@@ -54,7 +54,8 @@ class Pack(NamedTuple):
     """A pack as text, with what it shows and what it cost in tokens.
 
     `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
-    `pinned_tokens` is what all pinned sections would cost, shown or not.
+    `pinned_tokens` is what all pinned sections would cost, shown or not; `replaced` are words that
+    the vault does not have, each with what was searched instead.
     """
 
     text: str
@@ -66,6 +67,7 @@ class Pack(NamedTuple):
     style: PackStyle = PackStyle.MARKDOWN
     pinned_tokens: int = 0
     labels: PackLabels = PackLabels.SHORT
+    replaced: tuple[tuple[str, str], ...] = ()
 
 
 def build_pack(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
 from vaultmem.errors import VaultError
+from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.count import count_recall
-from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.rerank import ModelReranker, Reranked
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -29,10 +29,9 @@ class Ask(NamedTuple):
     `limit` is how many sections at most, 0 for `results` of vaultmem.yaml; the best `offset` are
     passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
-    the best link to is found as well; with `suggests`, misspelt words are looked up, and where the
-    answer is not sure, archived notes and other branches. Who does not wait (`waits`) is answered
-    with the vectors that there are, and without a reranker. What nobody is shown is not counted
-    (`counts`).
+    the best link to is found as well; with `suggests`, archived notes and other branches are looked
+    at where the answer is not sure. Who does not wait (`waits`) is answered with the vectors that
+    there are, and without a reranker. What nobody is shown is not counted (`counts`).
     """
 
     question: str
@@ -79,18 +78,18 @@ class Models(NamedTuple):
 class Answer(NamedTuple):
     """The sections that answer, best first, and what is to be said of them.
 
-    `has_more` tells whether others come behind these, `suggestions` which words may have been
-    meant, `elsewhere` which note that was not asked answers. `meaning` is None where words alone
-    decided; `words_alone` says why, if it was not asked for so. `reranked` says what put the best
-    in order, None where nothing was to. `shown` are the hits that somebody was shown, each with
-    what was shown of it.
+    `has_more` tells whether others come behind these, `replaced` which words the vault does not
+    have and what was searched instead, `elsewhere` which note that was not asked answers. `meaning`
+    is None where words alone decided; `words_alone` says why, if it was not asked for so.
+    `reranked` says what put the best in order, None where nothing was to. `shown` are the
+    hits that somebody was shown, each with what was shown of it.
     """
 
     question: str
     terms: tuple[str, ...]
     hits: list[Hit]
     has_more: bool
-    suggestions: dict[str, str]
+    replaced: dict[str, str]
     meaning: ByMeaning | None
     words_alone: str
     reranked: Reranked | None
@@ -138,14 +137,14 @@ def _find(
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     models = open_models(seen, asked.semantic, asked.waits, progress)
-    hits = recall(seen, query, models.dense, beyond=1, reranker=models.reranker)
+    query, hits = recall_any(seen, query, models.dense, beyond=1, reranker=models.reranker)
     meaning, words_alone, reranked = models.describe()
     answer = Answer(
         question=asked.question,
         terms=query.terms,
         hits=_expand(seen, asked, query, hits[: query.limit])[asked.offset :],
         has_more=len(hits) > query.limit,
-        suggestions=_suggest(seen, asked, query),
+        replaced=dict(query.replaced),
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
@@ -154,10 +153,26 @@ def _find(
     return seen, query, answer
 
 
+def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of words that the vault does not have, a line each."""
+    return [
+        f'"{word}" is not in this vault; searched for "{other}".'
+        for word, other in replaced.items()
+    ]
+
+
 def tell_how_sure(answer: Answer) -> list[str]:
     """Return what is to be said of an answer that is not sure, a line each."""
     told = [tell_sureness(answer.sureness if answer.hits else None)]
-    return [line for line in (*told, answer.elsewhere and f"{answer.elsewhere}.") if line]
+    return [
+        line
+        for line in (
+            *tell_replaced(answer.replaced),
+            *told,
+            answer.elsewhere and f"{answer.elsewhere}.",
+        )
+        if line
+    ]
 
 
 def look(
@@ -215,11 +230,3 @@ def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, hits: Sequence
     from vaultmem.services.finding.elsewhere import find_elsewhere
 
     return find_elsewhere(vault, query)
-
-
-def _suggest(vault: Vault, asked: Ask, query: RecallQuery) -> dict[str, str]:
-    if not asked.suggests:
-        return {}
-    from vaultmem.services.finding.suggest import suggest_words
-
-    return suggest_words(vault, query)

@@ -20,8 +20,9 @@ from vaultmem.core.packs.pack import Pack, build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle, parse_labels
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.preferences import find_wishes, list_sections
-from vaultmem.services.finding.recall import Scorer, recall
+from vaultmem.services.finding.recall import Scorer
 from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.behind import sync_once
@@ -196,9 +197,10 @@ def make_pack(
     pinned = pinned_sections(vault, trusted)
     query = parse_query(text, limit=_CANDIDATES)
     is_asked = bool(text.strip())
-    relevant = (
-        recall(vault, query, dense, reranker=reranker) if is_asked else _recent_sections(vault)
-    )
+    if is_asked:
+        query, relevant = recall_any(vault, query, dense, reranker=reranker)
+    else:
+        relevant = _recent_sections(vault)
     if expand_links:
         from vaultmem.services.finding.links import expand_hits
 
@@ -220,7 +222,7 @@ def make_pack(
         style,
         wishes,
         labels or parse_labels(vault.config.labels),
-    )
+    )._replace(replaced=query.replaced)
 
 
 def pack_source(vault: Vault) -> PackSource:

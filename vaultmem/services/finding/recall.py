@@ -7,7 +7,7 @@ from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vaultmem.core.finding.hit import Hit, Match
-from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.query import RecallQuery, keep_rarest
 from vaultmem.core.finding.terms import FIELDS, weak_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.finding.eligible import choose_sections
@@ -122,7 +122,9 @@ def rank_sections(
     from vaultmem.core.finding.weights import WEIGHTS
 
     eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
+    query = keep_rarest(query, snapshot.count_sections)
     asked = rules.weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
+    asked |= {term: asked[term] * WEIGHTS.near for term in query.near}
     shares = {
         term: rules.weigh_share(_score_term(snapshot, term, eligible), weight)
         for term, weight in asked.items()

@@ -1,0 +1,36 @@
+"""Find what answers a question however it is worded: misspelt, or of common words alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
+from vaultmem.services.finding.recall import Scorer, recall
+from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.heal import heals
+
+if TYPE_CHECKING:
+    from vaultmem.services.finding.rerank import Reranker
+    from vaultmem.vault import Vault
+
+
+@heals
+def recall_any(
+    vault: Vault,
+    query: RecallQuery,
+    dense: Scorer | None = None,
+    beyond: int = 0,
+    reranker: Reranker | None = None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, and the best sections as `recall` does."""
+    sync_once(vault)
+    if not (query.terms or query.compounds or dense):
+        from vaultmem.services.finding.plain_words import find_plain
+
+        return query, find_plain(vault, query, query.limit + beyond)
+    if query.terms and len(query.terms) <= MAX_TERMS:
+        from vaultmem.services.finding.respell import respell
+
+        query = respell(vault, query)
+    return query, recall(vault, query, dense, beyond, reranker)

@@ -1,0 +1,126 @@
+"""Search for the nearest words of the vault where it does not have those of a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.spelling import (
+    Spellings,
+    allow_distance,
+    find_near_stems,
+    measure_distance,
+    read_spellings,
+)
+from vaultmem.core.finding.terms import split_words, stem_word
+from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.recall import find_places
+from vaultmem.services.reading.texts import read_section
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vaultmem.core.finding.eligible import EligibleRows
+    from vaultmem.storage.index.snapshot import Snapshot
+
+#: Misspelt words that are looked up, terms that are tried for each, and sections that are read for
+#: each of these.
+_WORDS = 5
+#: Different terms of a question in which one that is not known counts as misspelt, unless all are:
+#: in a longer one, it is more often a word that the vault happens not to have.
+_FEW = 6
+_TRIED = 12
+_READ = 4
+
+
+def respell(vault: Vault, query: RecallQuery) -> RecallQuery:
+    """Return the query with similar words for those that no section has which it may find.
+
+    A word among others must be nearer than one alone: it may be right, and the others answer.
+    """
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    snapshot = vault.index.snapshot()
+    different = {*query.terms}
+    if not snapshot.size or (
+        len(different) > _FEW and any(map(snapshot.count_sections, different))
+    ):
+        return query
+    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
+    known = {term: bool(len(_find_rows(snapshot, eligible, term))) for term in different}
+    is_alone = not any(known.values())
+    if all(known.values()) or (not is_alone and len(known) > _FEW):
+        return query
+    words = dict.fromkeys(split_words(query.text))
+    unknown = [word for word in words if not known.get(stem_word(word), True)]
+    replaced = {
+        word: other
+        for word in unknown[:_WORDS]
+        if (other := _find_word(vault, snapshot, eligible, word, is_alone))
+    }
+    terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
+    return query._replace(
+        terms=tuple(terms.get(term, term) for term in query.terms),
+        replaced=tuple(replaced.items()),
+        near=frozenset(terms.values()) - frozenset(query.terms),
+    )
+
+
+def _read_terms(snapshot: Snapshot) -> list[Spellings]:
+    """Return the terms of all segments, kept for the next question."""
+    known: list[Spellings] | None = snapshot.kept.get("spellings")
+    if known is None:
+        known = [read_spellings(names, starts) for names, starts in snapshot.vocabulary()]
+        snapshot.kept["spellings"] = known
+    return known
+
+
+def _find_word(
+    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, word: str, is_alone: bool
+) -> str:
+    """Return the nearest word of the vault, the most frequent of equals; empty if there is none."""
+    most = allow_distance(word, is_alone)
+    if not most:
+        return ""
+    near = {
+        each
+        for terms in _read_terms(snapshot)
+        for each in find_near_stems(word, stem_word(word), terms, most, is_alone)
+    }
+    held = [
+        (distance, -len(rows), term, rows)
+        for distance, term in sorted(near)
+        if len(rows := _find_rows(snapshot, eligible, term))
+    ]
+    found = [
+        (measure_distance(word, other, most), fewer, other)
+        for _, fewer, term, rows in sorted(held, key=lambda each: each[:3])[:_TRIED]
+        for other in _read_words(vault, snapshot, eligible, term, rows)
+    ]
+    best = min(found, default=None)
+    return best[2] if best and best[0] <= most else ""
+
+
+def _find_rows(snapshot: Snapshot, eligible: EligibleRows, term: str) -> NDArray[np.int64]:
+    rows, _ = snapshot.term(term)
+    return rows[eligible.mask[rows]]
+
+
+def _read_words(
+    vault: Vault,
+    snapshot: Snapshot,
+    eligible: EligibleRows,
+    term: str,
+    rows: NDArray[np.int64],
+) -> set[str]:
+    """Return the words of a term that the first sections have."""
+    wanted = rows[:_READ].tolist()
+    places = find_places(vault, snapshot, eligible, wanted)
+    found: set[str] = set()
+    for note, section in (places[row] for row in wanted if row in places):
+        names = [note.title, section.heading, *section.parents, *note.tags, note.path]
+        text = "\n".join([read_section(vault, note, section) or "", *names])
+        found.update(word for word in split_words(text) if stem_word(word) == term)
+    return found
