@@ -250,8 +250,6 @@ class _Room:
 
     def _group_with(self, item: PackItem) -> list[PackItem]:
         """Return the sections taken that share a label or a heading with one."""
-        if self.form.labels is PackLabels.FULL:
-            return []
         key = group_of(item, self._opposed)
         return [each for each in self.items if group_of(each, self._opposed) == key]
 
