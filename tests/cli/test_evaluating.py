@@ -14,6 +14,8 @@ from in_process import run_here
 from rerank_service import RerankingService
 from support import git, hash_tree, write_notes
 
+from vaultmem.services.finding import evaluate
+
 Make = Callable[..., Path]
 
 FILLING = " ".join(
@@ -149,12 +151,19 @@ def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path)
         ("recency=7", 5, '"recency" cannot be "7"; it takes 0 to 1'),
         ("recency", 5, yaml),
         ("recency=0\nsemantic: onnx", 5, yaml),
-        ("ignore=x", 5, "no answer here depends on that; set one of pinned_share, recency,"),
+        ("ignore=x", 5, "no answer here depends on that; set one of recency, semantic,"),
         ("semantic=clever", 1, '"clever" is no semantic model'),
     ):
         done = run_here("eval", asked, "--set", setting, cwd=root)
         assert (done.code, done.out) == (code, "")
         assert told in done.err
+
+
+def test_each_setting_that_an_answer_reads_can_be_set() -> None:
+    folder = Path(evaluate.__file__).parent
+    code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
+    read = set(re.findall(r"\bconfig\.(\w+)", code)) - {"budget", "results"}
+    assert read == set(evaluate.SETTINGS)
 
 
 def test_a_model_decides_or_it_is_told_that_none_did(
@@ -201,6 +210,8 @@ def test_wrong_files_and_usage_are_refused(make_vault: Make, asked: Path) -> Non
     assert run_here("eval", asked, "--budget", "many", cwd=root).code == 2
     assert run_here("eval", asked, "--budget", "50", cwd=root).code == 5
     assert run_here("eval", asked, "-k", "0", cwd=root).code == 5
+    nowhere = run_here("eval", asked, "--against", "nope", cwd=root)
+    assert (nowhere.code, nowhere.err[:37]) == (4, "vaultmem: error: nope: no branch, tag")
     asked.write_text("")
     assert "there is no question in it; write a table" in run_here("eval", asked, cwd=root).err
     asked.write_bytes(b"| question | notes |\n|--|--|\n| gr\xfcn | a |\n")

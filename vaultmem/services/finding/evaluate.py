@@ -23,7 +23,10 @@ from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 
 #: The settings that an answer depends on; budgets and results are an evaluation's own.
-SETTINGS = ("pinned_share", "recency", "semantic", "rerank", "rerank_seconds")
+SETTINGS = (
+    *("recency", "semantic", "rerank", "rerank_seconds"),
+    *("pinned_share", "preference_share", "labels"),
+)
 
 #: Those that name a model.
 _MODELS = ("semantic", "rerank")
@@ -107,6 +110,8 @@ def evaluate(
     _check(vault, asked)
     own = _find_inside(vault, file)
     views = _Views(vault, own, progress)
+    for at in ("", asked.against):  # What is not there is told before anything is asked.
+        views.see(at)
     questions = _resolve(views, given, file.name)
     many = len(questions) * (2 if asked.against or asked.settings else 1)
     tell = progress and progress("asking questions")
