@@ -123,6 +123,24 @@ def test_long_section_is_cut_where_it_matched(packed: MakePack, budget: int) -> 
     assert "(line 59 of 60)" in pack.text
 
 
+def test_note_written_next_to_one_that_asks_comes_with_it(packed: MakePack) -> None:
+    def turn(words: str, day: int) -> str:
+        return note(words, session="s-1", created=f"2026-03-{day:02}")
+
+    turns = {
+        "notes/1.md": turn("The pier was painted.", 1),
+        "notes/2.md": turn("Who closes the gangway?", 2),
+        "notes/3.md": turn("Usually Bob, after supper.", 3),
+        "notes/4.md": turn("The weather stays.", 4),
+    }
+    pack = packed(turns, budget=600)
+    assert shown(pack)[-2:] == ["notes/2.md", "notes/3.md"]
+    assert pack.items[-1].hit.beside == "notes/2.md"
+    assert pack.text.count("said next") == 1
+    stated = packed({"notes/2.md": turn("Who closes the gangway.", 2)}, budget=600)
+    assert "notes/3.md" not in shown(stated)
+
+
 def test_long_sections_leave_room_for_one_another(packed: MakePack) -> None:
     def long(name: str) -> str:
         return "\n".join(f"- The {name} gangway has plank {n} of {name}{n}." for n in range(90))

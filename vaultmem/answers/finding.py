@@ -112,6 +112,7 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "refs": item.hit.refs,
         "group": item.part.value,
         "pinned": item.pinned,
+        "beside": item.hit.beside or None,
         "shortened": item.shortened,
         "caution": item.caution or None,
         "conflict": item.conflict or None,

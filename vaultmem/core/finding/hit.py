@@ -23,7 +23,7 @@ class Hit(NamedTuple):
 
     `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
     note whose link brought it a share of that note's score; `replaces` are the notes that its own
-    says it supersedes.
+    says it supersedes; `beside` is the note that asks what this one, written next, may answer.
 
     score = (sum of the matches + closeness + passage + neighbours + recency) * state_weight, see
     `core.finding.ranking`; where vectors were asked too (`semantic` is their score), it is their
@@ -51,6 +51,7 @@ class Hit(NamedTuple):
     coverage: float = 0.0
     strength: float = 0.0
     rerank: float | None = None
+    beside: str = ""
 
     @property
     def address(self) -> str:
@@ -66,6 +67,11 @@ class Hit(NamedTuple):
         """The note's title, and the heading where that says something else."""
         title, heading = self.record.title, self.section.heading
         return title if heading.casefold() in title.casefold() else f"{title} > {heading}"
+
+
+def asks(text: str) -> bool:
+    """Tell whether a text ends with a question."""
+    return text.rstrip().endswith(("?", "？"))
 
 
 _PARTS = re.compile(r"(?<=[.!?。！？])\s+|\n+")

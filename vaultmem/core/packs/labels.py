@@ -163,7 +163,7 @@ def _list_facts(item: PackItem) -> list[str]:
 
 
 def _list_standing(item: PackItem) -> Iterator[str]:
-    """Yield whether a section is pinned and trusted, and how sure its note is."""
+    """Yield whether a section is pinned and trusted, how sure its note is, and why it is there."""
     record = item.hit.record
     if item.pinned:
         yield "pinned"
@@ -171,6 +171,8 @@ def _list_standing(item: PackItem) -> Iterator[str]:
         yield "trusted" if item.trusted else "not trusted"
     if record.confidence is not None:
         yield f"confidence {record.confidence:g}"
+    if item.hit.beside:
+        yield "said next"
 
 
 #: What a note's source may say without its standing in the label: a person wrote it.

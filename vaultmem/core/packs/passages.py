@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import sqrt
 
-from vaultmem.core.finding.hit import Match
+from vaultmem.core.finding.hit import Match, asks
 from vaultmem.core.finding.terms import count_terms, list_compounds
 from vaultmem.core.packs.pack_item import PackItem, quote
 from vaultmem.core.packs.units import Span, Unit, divide_text
@@ -100,8 +100,8 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     own = [sum(worth[term] for term in sorted(terms)) for terms in held]
     scores = list(own)
     for place, unit in enumerate(units[:-1]):
-        asks = text[slice(*unit.span)].rstrip().endswith(("?", "？"))
-        scores[place + 1] += (_ANSWER if asks else _BESIDE) * own[place]
+        share = _ANSWER if asks(text[slice(*unit.span)]) else _BESIDE
+        scores[place + 1] += share * own[place]
         scores[place] += _BESIDE * own[place + 1]
     return scores
 

@@ -43,6 +43,7 @@ class ShownSection(NamedTuple):
     caution: str = ""
     conflict: str = ""
     handle: str = ""
+    beside: str = ""
 
 
 class Receipt(NamedTuple):
@@ -170,6 +171,7 @@ def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSec
         refs=hit.refs,
         pinned=pinned,
         trusted=trusted,
+        beside=hit.beside,
     )
 
 
@@ -206,6 +208,7 @@ def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
         closeness=0.0,
         state_weight=1.0,
         refs=shown.refs,
+        beside=shown.beside,
     )
 
 

@@ -21,6 +21,7 @@ from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle, par
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.beside import add_answers
 from vaultmem.services.finding.preferences import find_wishes, list_sections
 from vaultmem.services.finding.recall import Scorer
 from vaultmem.services.finding.rerank import Reranker
@@ -205,6 +206,7 @@ def make_pack(
         from vaultmem.services.finding.links import expand_hits
 
         relevant = expand_hits(vault, query, relevant)
+    relevant = add_answers(vault, query.filter, relevant)
     source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)
     wishes = find_wishes(vault, text, relevant, trusted)
