@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -131,3 +132,9 @@ def test_more_words_than_sixteen_bits_can_number_keep_their_numbers() -> None:
 
     assert found.term.dtype == np.uint32
     check_same(found, sections)
+
+
+def test_one_long_word_takes_no_longer_than_many() -> None:
+    started = time.monotonic()
+    assert list_compounds("word" * 50_000) == []
+    assert time.monotonic() - started < 10.0

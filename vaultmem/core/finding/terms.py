@@ -41,8 +41,8 @@ _ACCENTS = "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
 #: Words joined by one of `- _ . /` without blanks; thousands as in 750,000. Possessive, so that no
-#: line of a megabyte takes quadratic time.
-_COMPOUND = re.compile(r"[^\W_]++(?:[-_./][^\W_]++)++")
+#: line of a megabyte takes quadratic time, and begun where a word begins for the same reason.
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./][^\W_]++)++")
 _THOUSANDS = re.compile(r"(?<![\d,])\d{1,3}+(?:,\d{3}(?!\d))++")
 _WORD = re.compile(r"[^\W_]++")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
