@@ -120,15 +120,25 @@ def test_only_the_best_fifty_are_sent_and_the_rest_stand_behind(
     assert find(opened(root), limit=7, offset=48) == [hit.record.path for hit in found[48:55]]
 
 
-def test_of_a_long_section_the_passage_with_the_words_is_sent(
+def test_of_a_long_section_the_sentences_with_the_words_are_sent(
     root: Path, opened: Open, service: RerankingService
 ) -> None:
     filler = "Bread needs flour. " * 100
-    long = f"# Long\n\n## Part\n\n{filler}\n\nFerry tickets are worth 99.0 here.\n\n{filler[:900]}"
+    long = f"# Long\n\n## Part\n\n{filler}\n\nFerry tickets are worth 99.0 here.\n\n{filler}"
     write_notes(root, {"notes/long.md": long})
     assert find(opened(root))[0] == "notes/long.md"
     (sent,) = [text for text in service.texts if text.startswith("Long\nPart\n")]
+    assert "Ferry tickets are worth 99.0 here." in sent
     assert len(sent.split()) < 150
+
+
+def test_of_a_section_without_sentences_the_beginning_is_sent(
+    root: Path, opened: Open, service: RerankingService
+) -> None:
+    write_notes(root, {"notes/long.md": f"# Ferry tickets\n\n{'word' * 50_000}\n"})
+    find(opened(root))
+    assert len(service.texts) == 5
+    assert max(map(len, service.texts)) < 1_100
 
 
 def test_what_is_quarantined_is_sent_to_nobody(

@@ -40,9 +40,14 @@ _WORD = re.compile(r"[\u2e80-\ud7ff]{1,2}|[^\s\u2e80-\ud7ff]{1,16}")
 
 def make_passages(record: NoteRecord, section: SectionRecord, text: str) -> list[str]:
     """Return the passages of a section, each under the note's title and the headings above."""
-    names = dict.fromkeys((record.title, *section.parents, section.heading))
-    head = "\n".join(name for name in names if name)
+    head = render_head(record, section)
     return [f"{head}\n{passage}".strip() for passage in split_passages(text)]
+
+
+def render_head(record: NoteRecord, section: SectionRecord) -> str:
+    """Return what a model is told of where a passage stands: title and headings, a line each."""
+    names = dict.fromkeys((record.title, *section.parents, section.heading))
+    return "\n".join(name for name in names if name)
 
 
 def split_passages(text: str) -> list[str]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import State
+from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.storage.reranking.rerank_model import RerankModel
+
+#: Tokens of a section that a model gets to read: more cost as much more time.
+_TOKENS = 160
+
+#: Characters, where not even one sentence or line is as short.
+_CHARS = 1_000
 
 
 class Reranked(NamedTuple):
@@ -61,8 +67,7 @@ class ModelReranker:
         ]
         if not places:
             return hits
-        terms = {*query.terms, *query.compounds}
-        texts = [_choose_passage(hits[place], terms) for place in places]
+        texts = [_cut_text(hits[place]) for place in places]
         config = self._vault.config
         try:
             model = load_reranker(config.rerank, self._vault.environment)
@@ -74,14 +79,16 @@ class ModelReranker:
         return _reorder(hits, places, scores)
 
 
-def _choose_passage(hit: Hit, terms: Collection[str]) -> str:
-    """Return the passage with most of the terms, the first of equals, under its headings."""
-    from vaultmem.services.embedding.embed import make_passages
+def _cut_text(hit: Hit) -> str:
+    """Return a section under its headings; of a long one the passages that answer best."""
+    from vaultmem.core.packs.passages import choose_passages
+    from vaultmem.services.embedding.embed import render_head
 
-    passages = make_passages(hit.record, hit.section, hit.text)
-    if len(passages) == 1:
-        return passages[0]
-    return max(passages, key=lambda passage: len(count_terms(passage).keys() & terms))
+    text = hit.text
+    if count_tokens(text) > _TOKENS:
+        parts = choose_passages(text, hit.matches, _TOKENS)
+        text = " ... ".join(text[start:end].strip() for start, end in parts) or text[:_CHARS]
+    return f"{render_head(hit.record, hit.section)}\n{text}".strip()
 
 
 def _reorder(hits: Sequence[Hit], places: Sequence[int], scores: Sequence[float]) -> list[Hit]:
