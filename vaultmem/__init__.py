@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
     from vaultmem.core.finding.hit import Hit, Match
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+    from vaultmem.core.finding.sureness import Sureness
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
@@ -135,6 +136,7 @@ __all__ = [
     "State",
     "Status",
     "Supersession",
+    "Sureness",
     "SyncReport",
     "TouchedFile",
     "Transition",
@@ -168,6 +170,7 @@ _HOMES = {
     "config": "Config",
     "core.finding.hit": "Hit Match",
     "core.finding.query": "NoteFilter RecallQuery parse_query",
+    "core.finding.sureness": "Sureness",
     "core.lifecycle": "Kind State",
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",

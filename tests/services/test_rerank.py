@@ -100,7 +100,7 @@ def test_one_question_has_one_answer(root: Path, opened: Open, run_cli: RunCli) 
     assert whole == parts == paths
     pack = run_cli("--vault", root, "pack", QUESTION).out
     assert told.rstrip("\n") == pack.rstrip("\n")
-    places = [pack.index(path.removesuffix(".md")) for path in paths]
+    places = [pack.index(NOTES[path].partition("\n\n")[2].strip()) for path in paths]
     assert places == sorted(places)
 
 
