@@ -197,7 +197,9 @@ def test_bad_arguments_are_told_and_nothing_happens(make_vault: Make) -> None:
             client, "recall", query="x", limit=10_000
         )
         assert "kind: must be one of" in await refused(client, "remember", text="x", kind="policy")
-        assert "at most 1000 characters" in await refused(client, "recall", query="x" * 100_000)
+        assert "at most 1000000 characters" in await refused(
+            client, "recall", query="x" * 1_000_001
+        )
         assert "credential" in await refused(
             client, "remember", text="aws_access_key_id = AKIA" + "IOSFODNN7EXAMPLE"
         )

@@ -219,5 +219,6 @@ def test_a_question_of_any_length_is_answered_by_its_rarest_terms(asked: Vault) 
         assert answer.hits
         assert make_pack(asked, question).text
     assert ask(asked, Ask(f"{words} festival {words}")).hits[0].record.path == "fair.md"
+    assert ask(asked, Ask("x" * 100_000)).hits == []
     with pytest.raises(RefusedError):
         parse_query("x" * 1_000_001)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.terms import split_words
+from vaultmem.core.finding.terms import MAX_TERM_LENGTH, split_words
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.recall import find_places, name_refs
 from vaultmem.services.reading.texts import read_section
@@ -52,7 +52,7 @@ def find_plain(vault: Vault, query: RecallQuery, limit: int) -> list[Hit]:
     from vaultmem.core.finding.weights import WEIGHTS
 
     snapshot = vault.index.snapshot()
-    words = split_words(query.text)[:_WORDS]
+    words = [word for word in split_words(query.text) if len(word) <= MAX_TERM_LENGTH][:_WORDS]
     if not (snapshot.size and words):
         return []
     eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
