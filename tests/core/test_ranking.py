@@ -28,7 +28,7 @@ from vaultmem.core.finding.ranking import (
 )
 from vaultmem.core.finding.weights import WEIGHTS
 
-FIELDS = {"title": 3.0, "tags": 1.5, "body": 1.0}
+FIELDS = {"title": WEIGHTS.title, "tags": 1.5, "body": 1.0}
 Counts = dict[str, dict[str, int]]
 
 #: Three sections: how often each term stands in each field.
@@ -72,13 +72,14 @@ def score_by_hand(vault: list[Counts], terms: list[str], number: int) -> float:
     """BM25F with one length norm, in plain Python, for sections that are short in the mean."""
     lengths = [sum(w * sum(s[f].values()) for f, w in FIELDS.items()) for s in vault]
     mean = sum(lengths) / len(vault)
+    k1, b = WEIGHTS.short_k1, WEIGHTS.short_b
     total = 0.0
     for term in terms:
         found = sum(any(term in section[f] for f in FIELDS) for section in vault)
         idf = math.log(1 + (len(vault) - found + 0.5) / (found + 0.5))
         tf = sum(w * vault[number][f].get(term, 0) for f, w in FIELDS.items())
-        norm = 1.2 * (1 - 0.3 + 0.3 * lengths[number] / mean)
-        total += idf * 2.2 * tf / (tf + norm)
+        norm = k1 * (1 - b + b * lengths[number] / mean)
+        total += idf * (k1 + 1) * tf / (tf + norm)
     return total
 
 
@@ -130,10 +131,10 @@ def test_title_weighs_more_than_tags_and_tags_more_than_body() -> None:
 
 
 def test_length_counts_more_in_vaults_of_long_sections() -> None:
-    assert WEIGHTS.choose_b(10) == WEIGHTS.choose_b(50) == 0.3
+    assert WEIGHTS.choose_b(10) == WEIGHTS.choose_b(50) == WEIGHTS.short_b
     assert WEIGHTS.choose_b(150) == WEIGHTS.choose_b(9_999)
-    assert WEIGHTS.choose_b(100) == pytest.approx(0.6)
-    assert WEIGHTS.choose_k1(100) == pytest.approx(1.6)
+    assert WEIGHTS.choose_b(100) == pytest.approx((WEIGHTS.short_b + WEIGHTS.long_b) / 2)
+    assert WEIGHTS.choose_k1(100) == pytest.approx((WEIGHTS.short_k1 + WEIGHTS.long_k1) / 2)
 
 
 def test_a_repeated_term_counts_more_and_a_weak_one_half_beside_others() -> None:
@@ -271,6 +272,7 @@ def test_a_title_counts_in_each_passage() -> None:
     change = measure_passages(titled, found, gain, (1.2, 0.5, 100.0), WEIGHTS)
 
     def by_hand(length: int) -> float:
-        return 3.0 / (3.0 + 1.2 * (0.5 + 0.5 * (length + 3.0) / 100.0))
+        title = WEIGHTS.title
+        return title / (title + 1.2 * (0.5 + 0.5 * (length + title) / 100.0))
 
     assert change.tolist() == pytest.approx([0.5 * (by_hand(80) - by_hand(160))])

@@ -9,6 +9,7 @@ import pytest
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.health.examine_notes import check_dates
 from vaultmem.services.reading.sync import sync_vault
@@ -46,7 +47,7 @@ def paths(vault: Vault, text: str, **only: object) -> list[str]:
 
 def sum_up(hit: Hit) -> float:
     words = sum(match.score for match in hit.matches)
-    added = hit.closeness + hit.passage + hit.neighbours + hit.recency
+    added = hit.closeness + hit.passage + hit.named + hit.neighbours + hit.recency
     return (words + added) * hit.state_weight
 
 
@@ -140,7 +141,41 @@ def test_a_short_note_gets_a_share_of_those_written_just_before_and_after(fill: 
     assert order.index("log/z2.md") < order.index("log/m9.md")
     beside = [found[path] for path in ("log/a1.md", "log/a3.md")]
     own = [h.score - h.recency - h.neighbours for h in beside]
-    assert found["log/z2.md"].neighbours == pytest.approx(0.25 * sum(own))
+    assert found["log/z2.md"].neighbours == pytest.approx(WEIGHTS.neighbours[0] * sum(own))
+
+
+def test_the_first_places_belong_to_what_answers_by_itself(fill: Fill) -> None:
+    turns = {f"log/t{n}.md": session_note(n, f"The ferry winch, part {n}.") for n in range(1, 6)}
+    exact = session_note(1, "The winch on which the ferry depends broke.", "elsewhere", 20)
+    found = ask(fill(turns | {"log/exact.md": exact}), "when did the ferry winch break?")
+    assert found[0].record.path == "log/exact.md"
+    assert found[0].neighbours == 0 < min(hit.neighbours for hit in found[1:])
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("tokens refresh", "page.md"),
+        ("how do I refresh tokens?", "page.md"),
+        ("fresh starts", "other.md"),
+    ],
+)
+def test_the_page_comes_first_whose_title_or_alias_has_all_words(
+    fill: Fill, question: str, wanted: str
+) -> None:
+    """Index pages and pages beside it have the same words, often more of them."""
+    links = "".join(
+        f"- [Refresh {name} tokens early](x{name}.md)\n" for name in ("all", "old", "new")
+    )
+    notes = {
+        "page.md": "# Refresh tokens\n\nA token lives for an hour. "
+        + "Each is checked by the gateway and by the service behind it. " * 30,
+        "other.md": "---\naliases: [Fresh start]\n---\n# Clean slate\n\nWhat it does.\n",
+        "index.md": f"# Tokens\n\n## In this section\n\nRefresh tokens and their pages:\n\n{links}",
+        "beside.md": "# Rotate tokens\n\nRefresh tokens, then rotate. Refresh tokens twice.\n\n"
+        "## See also\n\n- Refresh tokens\n- Fresh start, fresh starts\n",
+    }
+    assert paths(fill(notes), question)[0] == wanted
 
 
 def test_nothing_is_found_for_its_neighbours_alone(fill: Fill) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.diff import ShownCommit
 
 #: The parts of a score besides the words.
-_PARTS = ("closeness", "passage", "neighbours", "recency", "semantic")
+_PARTS = ("closeness", "passage", "named", "neighbours", "recency", "semantic")
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _PARTS = (
     ("closeness", "words side by side"),
     ("passage", "its best passage"),
+    ("named", "a title of the question's words"),
     ("neighbours", "notes written just before and after"),
     ("recency", "its age, beside the best answer"),
 )

@@ -1,8 +1,12 @@
-"""What the order of a section's terms adds to its score: closeness, and its best passage.
+"""What the order of a section's terms adds to its score: closeness, its title, its best passage.
 
 Closeness: query terms that stand side by side in title, tags or body add 0.6 of the smaller idf
 of each pair (T. Tao, C. Zhai, "An Exploration of Proximity Measures in Information Retrieval",
 2007, measures why), the whole query as a phrase another 0.3 of all idf.
+
+Titles: one that has all words of the question and no others adds all idf once more, else times
+the share of its words that the question has, and the share of the question's idf that it has to
+the power of four: a long message that has one word of a title in common is not about that title.
 
 Passages: a section much longer than a passage is scored half as a whole and half by its best
 passage, as if that were a section of its own under the same title (J. Callan, "Passage-Level
@@ -86,6 +90,24 @@ def measure_closeness(
         if _has_phrase(found, int(section), query):
             bonus[section] += weights.phrase * sum(idf[term] for term in query)
     return bonus
+
+
+def measure_titles(
+    sequences: Sequences, found: Occurrences, idf: Floats, weights: RankingWeights
+) -> Floats:
+    """Return what each section's title adds that has the question's words and few others."""
+    count, many = len(sequences.title), len(idf)
+    offset = found.place - sequences.starts[found.section]
+    kept = (offset < sequences.title[found.section]).nonzero()[0]
+    if not len(kept):
+        return np.zeros(count)
+    wanted = np.bincount(found.section[kept], minlength=count) / np.maximum(sequences.title, 1)
+    keys = sort_distinct(found.section[kept] * many + found.term[kept])
+    section, term = np.divmod(keys, many)
+    mass = float(idf.sum())
+    covered = np.bincount(section, idf[term], count) / max(mass, 1e-9)
+    added: Floats = weights.named * mass * covered**4 * wanted
+    return added
 
 
 def _has_phrase(found: Occurrences, section: int, query: Sequence[int]) -> bool:

@@ -25,9 +25,10 @@ class Hit(NamedTuple):
     note whose link brought it a share of that note's score; `replaces` are the notes that its own
     says it supersedes; `beside` is the note that asks what this one, written next, may answer.
 
-    score = (sum of the matches + closeness + passage + neighbours + recency) * state_weight, see
-    `core.finding.ranking`; where vectors were asked too (`semantic` is their score), it is their
-    blend with the words' relevance. `coverage` and `strength` are its words' and its relevance's
+    score = (sum of the matches + closeness + passage + named + neighbours + recency) *
+    state_weight, see `core.finding.ranking`; where vectors were asked
+    too (`semantic` is their score), it is their blend with the words' relevance.
+    `coverage` and `strength` are its words' and its relevance's
     share of what the question could weigh, see `core.finding.sureness`.
 
     Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
@@ -47,6 +48,7 @@ class Hit(NamedTuple):
     neighbours: float = 0.0
     recency: float = 0.0
     semantic: float = 0.0
+    named: float = 0.0
     replaces: tuple[str, ...] = ()
     coverage: float = 0.0
     strength: float = 0.0

@@ -13,7 +13,7 @@ N, n_t and the mean are counted over the eligible sections alone, so a filter or
 gives the scores that a vault of just those notes would give. The best by words are looked at
 again (`closeness`, `neighbours`):
 
-    relevance = words + closeness + passage + neighbours
+    relevance = words + closeness + passage + title + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
 
 where best is the largest relevance and w the `recency` of vaultmem.yaml: bounded, so that a strong
@@ -35,6 +35,7 @@ from vaultmem.core.finding.closeness import (
     find_occurrences,
     measure_closeness,
     measure_passages,
+    measure_titles,
 )
 from vaultmem.core.finding.eligible import EligibleRows
 from vaultmem.core.finding.weights import RankingWeights
@@ -65,6 +66,7 @@ class Ranking(NamedTuple):
     neighbours: NDArray[np.float64]
     recency: NDArray[np.float64]
     semantic: NDArray[np.float64]
+    named: NDArray[np.float64]
 
     def cut(self, chosen: Numbers | slice) -> Ranking:
         """Return some of the rows, in the order in which they are named."""
@@ -169,20 +171,21 @@ def rank_rows(
     order. `query` has the question's terms in their order, as places in `shares`.
     """
     best = np.sort(candidates[: max(limit, weights.read)])
-    close = passage = np.zeros(len(best))
+    close = passage = named = np.zeros(len(best))
     if shares:  # A question of stop words can be answered by meaning alone.
         idf = np.asarray([share.idf for share in shares])
         read = sequences(best)
         found = find_occurrences(read)
         close = measure_closeness(found, len(best), query, idf, weights)
+        named = measure_titles(read, found, idf, weights)
         norm = (eligible.k1, eligible.b, eligible.mean)
         passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
-        total[best] += close + passage
+        total[best] += close + passage + named
     candidates = np.concatenate([best, candidates[len(best) :]])
     rows, neighbours = _add_neighbours(total, candidates, eligible, weights)
     empty = np.zeros(len(rows))
-    parts = np.zeros((2, len(rows)))
-    parts[:, : len(best)] = close, passage
+    parts = np.zeros((3, len(rows)))
+    parts[:, : len(best)] = close, passage, named
     return Ranking(
         rows=rows,
         score=total[rows] + neighbours,
@@ -191,6 +194,7 @@ def rank_rows(
         neighbours=neighbours,
         recency=empty,
         semantic=empty,
+        named=parts[2],
     )
 
 
@@ -210,7 +214,23 @@ def _add_neighbours(
     is_beside[candidates] = False
     rows = np.concatenate([candidates, is_beside.nonzero()[0]])
     gained = total[table[:, rows]].T @ np.array([*weights.neighbours] * 2)
-    return rows, gained
+    return rows, _damp_above(total[rows], gained, weights)
+
+
+def _damp_above(
+    own: Floats, gained: NDArray[np.float64], weights: RankingWeights
+) -> NDArray[np.float64]:
+    """Count a share alone of what lifts a section beyond the `lift_place`-th best by its own.
+
+    The first places belong to what answers by itself: two half-relevant notes that lift each
+    other would stand above it.
+    """
+    if len(own) <= weights.lift_place:
+        return gained
+    place = len(own) - weights.lift_place
+    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
+    damped: NDArray[np.float64] = room + weights.lift_share * (gained - room)
+    return damped
 
 
 def apply_decay(ranking: Ranking, eligible: EligibleRows, share: float) -> Ranking:

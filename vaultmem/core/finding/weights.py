@@ -12,15 +12,15 @@ class RankingWeights(NamedTuple):
     fewer in the mean, and `long_length` or more; between them they go over in a straight line.
     """
 
-    title: float = 3.0
+    title: float = 2.0
     tags: float = 1.5
     body: float = 1.0
     short_length: float = 50.0
     long_length: float = 150.0
-    short_k1: float = 1.2
-    long_k1: float = 2.0
-    short_b: float = 0.3
-    long_b: float = 0.9
+    short_k1: float = 0.9
+    long_k1: float = 1.75
+    short_b: float = 0.2
+    long_b: float = 0.85
     #: What a weak word counts for among others.
     weak: float = 0.5
     #: What the nearest word counts for where the question's own is not in the vault.
@@ -29,17 +29,23 @@ class RankingWeights(NamedTuple):
     #: as a phrase, in shares of all idf.
     pair: float = 0.6
     phrase: float = 0.3
+    #: Of a title that is the question's words, in shares of all idf.
+    named: float = 1.0
     #: Terms of a passage, and the share of the best one in the score of a longer section.
     passage_terms: int = 80
     passage_share: float = 0.5
     #: What the nearest and the second nearest neighbour give of their scores, before and after
     #: alike, and the most terms that a note with neighbours has.
-    neighbours: tuple[float, ...] = (0.25, 0.1)
+    neighbours: tuple[float, ...] = (0.3, 0.1)
     neighbour_terms: int = 120
+    #: Neighbours lift a note in full up to the score that this many have by themselves, and by
+    #: this share of the rest beyond it.
+    lift_place: int = 5
+    lift_share: float = 0.1
     #: Days between neighbours by a tag alone, at most.
     neighbour_days: float = 30.0
     #: Days after which recency is half.
-    half_life: float = 90.0
+    half_life: float = 30.0
     #: The best sections by words whose neighbours and age count, at least; and of these, those
     #: whose words' order is looked at.
     candidates: int = 96
