@@ -81,18 +81,32 @@ class PlainWhoosh:
 
     def build(self, folder: Path, limit: int = WHOOSH_SAMPLE) -> int:
         """Index the first `limit` notes and return their number."""
+        self.create()
+        notes = list_notes(folder)[:limit]
+        self.add(notes)
+        return len(notes)
+
+    def create(self) -> None:
+        """Make an empty index."""
         from whoosh.analysis import StemmingAnalyzer
         from whoosh.fields import ID, TEXT, Schema
         from whoosh.index import create_in
 
         self._folder.mkdir(parents=True)
-        schema = Schema(path=ID(stored=True), body=TEXT(analyzer=StemmingAnalyzer()))
-        writer = create_in(str(self._folder), schema).writer()
-        notes = list_notes(folder)[:limit]
+        create_in(
+            str(self._folder),
+            Schema(path=ID(stored=True), body=TEXT(analyzer=StemmingAnalyzer())),
+        )
+
+    def add(self, notes: Sequence[Path]) -> None:
+        """Index notes in one commit."""
+        from whoosh.index import open_dir
+
+        writer = open_dir(str(self._folder)).writer()
         for note in notes:
             writer.add_document(path=str(note), body=note.read_text("utf-8", errors="replace"))
         writer.commit()
-        return len(notes)
+        self.close()
 
     def search(self, words: Sequence[str], limit: int = 10) -> list[str]:
         """Return the paths of the best notes with any of the words."""
@@ -110,6 +124,7 @@ class PlainWhoosh:
         """Close the index."""
         if self._searcher is not None:
             self._searcher.close()
+            self._searcher = None
 
 
 def find_ripgrep() -> str | None:

@@ -9,9 +9,10 @@ FOLDER holds one folder a task:
     TASK/notes.jsonl         {"id", "vault", "seq"} a line
     TASK/VAULT/ID.md         the notes; a note's id is its file's name
 
-A question with `asof` was asked when only the notes with a smaller `seq` were there; later ones
-are dropped from what is found. Notes are ranked by their best section. Everything goes the way of
-the product: each vault is indexed by `sync_vault` and asked by `recall`.
+A question with `asof` is asked when only the notes with a smaller `seq` are there: later ones
+count nowhere, neither as neighbours nor in how rare a word is, for no engine. Notes are ranked by
+their best section. Everything goes the way of the product: each vault is indexed by `sync_vault`
+and asked by `recall`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from baselines import Fts5, PlainWhoosh, list_notes
+from growing import grow
 from measure import isolate
 
 from vaultmem.core.finding.measures import Figure, measure_ndcg, measure_recall, summarise
@@ -37,11 +39,13 @@ if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer
     from vaultmem.vault import Vault
 
-#: Notes that are asked for: later ones are dropped afterwards.
+#: Hits that are asked for.
 DEPTH = 12
-_DEPTH_OF_AN_OLD_QUESTION = 400
 
-Ask = Callable[[str, int], list[str]]
+#: Answers a question with the names of notes, as it was at a moment (None: with all notes).
+#: Moments come in ascending order.
+Ask = Callable[[str, int | None], list[str]]
+Order = Mapping[str, int]
 
 
 def main() -> None:
@@ -62,22 +66,24 @@ def measure_task(task: Path, scratch: Path, given: argparse.Namespace) -> dict[s
     """Ask each engine all questions of a task; the values are per question."""
     queries = _read_lines(task / "queries.jsonl")
     order = {note["id"]: note["seq"] for note in _read_lines(task / "notes.jsonl")}
-    engines: dict[str, Callable[[Path, Path], Ask]] = {"vaultmem": open_vaultmem}
+    engines: dict[str, Callable[[Path, Path, Order], Ask]] = {"vaultmem": open_vaultmem}
     engines |= {f"with {model}": partial(open_vaultmem, model=model) for model in given.models}
     if not given.only_vaultmem:
         engines |= {"plain Whoosh": open_whoosh, "SQLite FTS5": open_fts5, "word count": open_count}
     values: dict[str, list[list[float]]] = {name: [] for name in engines}
     seconds = dict.fromkeys(engines, 0.0)
     for vault in sorted({query["vault"] for query in queries}):
+        asked = sorted(
+            (query for query in queries if query["vault"] == vault),
+            key=lambda query: query.get("asof", 0),
+        )
         for name, open_engine in engines.items():
-            ask = open_engine(task / vault, scratch / f"{task.name}-{vault}-{len(values[name])}")
-            for query in (query for query in queries if query["vault"] == vault):
-                depth = _DEPTH_OF_AN_OLD_QUESTION if "asof" in query else DEPTH
+            made = scratch / f"{task.name}-{vault}-{len(values[name])}"
+            ask = open_engine(task / vault, made, order)
+            for query in asked:
                 started = time.perf_counter()
-                ranked = ask(query["query"], depth)
+                ranked = ask(query["query"], query.get("asof"))
                 seconds[name] += time.perf_counter() - started
-                if "asof" in query:
-                    ranked = [note for note in ranked if order[note] < query["asof"]]
                 values[name].append(judge(ranked, query["relevant"]))
     return {
         "questions": len(queries),
@@ -97,7 +103,7 @@ def judge(ranked: Sequence[str], relevant: Sequence[str]) -> list[float]:
     return [measure_recall(notes, relevant, 10), measure_ndcg(notes, relevant, 10)]
 
 
-def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
+def open_vaultmem(folder: Path, _: Path, order: Order, model: str = "") -> Ask:
     """Index a vault and return what asks it, by words alone or with a model beside them."""
     from vaultmem.core.finding.query import MAX_QUERY_CHARS, parse_query
     from vaultmem.environment import open_named_vault
@@ -108,8 +114,13 @@ def open_vaultmem(folder: Path, _: Path, model: str = "") -> Ask:
     sync_vault(vault)
     dense = _open_scorer(vault, model) if model else None
 
-    def ask(query: str, depth: int) -> list[str]:
-        hits = recall(vault, parse_query(query[:MAX_QUERY_CHARS], depth), dense)
+    grown = {None: vault}
+
+    def ask(query: str, asof: int | None) -> list[str]:
+        if asof not in grown:
+            grown.clear()
+            grown[asof] = grow(vault, order, asof)
+        hits = recall(grown[asof], parse_query(query[:MAX_QUERY_CHARS], DEPTH), dense)
         if dense is not None and dense.problem:
             raise SystemExit(dense.problem)
         return list(dict.fromkeys(Path(hit.record.path).stem for hit in hits))
@@ -128,33 +139,64 @@ def _open_scorer(vault: Vault, model: str) -> DenseScorer:
     return DenseScorer(vault, meaning)
 
 
-def open_whoosh(folder: Path, scratch: Path) -> Ask:
-    """Index the notes as Whoosh's documentation has it."""
+def open_whoosh(folder: Path, scratch: Path, order: Order) -> Ask:
+    """Index the notes as Whoosh's documentation has it, as the questions come to need them."""
     index = PlainWhoosh(scratch / "whoosh")
     scratch.mkdir()
-    index.build(folder, limit=1_000_000)
-    return lambda query, depth: _stems(index.search(_words(query), depth))
+    index.create()
+    grow_to = _feed(folder, order, index.add)
+
+    def ask(query: str, asof: int | None) -> list[str]:
+        grow_to(asof)
+        return _stems(index.search(_words(query), DEPTH))
+
+    return ask
 
 
-def open_fts5(folder: Path, scratch: Path) -> Ask:
-    """Put the notes in an FTS5 table."""
+def open_fts5(folder: Path, scratch: Path, order: Order) -> Ask:
+    """Put the notes in an FTS5 table, as the questions come to need them."""
     scratch.mkdir(exist_ok=True)
     table = Fts5(scratch / "notes.fts5")
-    table.build(folder)
-    return lambda query, depth: _stems(path for path, _ in table.search(_words(query), depth))
+    table.create()
+    grow_to = _feed(folder, order, table.add)
+
+    def ask(query: str, asof: int | None) -> list[str]:
+        grow_to(asof)
+        return _stems(path for path, _ in table.search(_words(query), DEPTH))
+
+    return ask
 
 
-def open_count(folder: Path, _: Path) -> Ask:
+def _feed(
+    folder: Path, order: Order, add: Callable[[Sequence[Path]], None]
+) -> Callable[[int | None], None]:
+    """Return what adds the notes that were there at a moment, each once."""
+    waiting = sorted(list_notes(folder), key=lambda note: order[note.stem])
+
+    def grow_to(asof: int | None) -> None:
+        many = sum(asof is None or order[note.stem] < asof for note in waiting)
+        if many:
+            add(waiting[:many])
+        del waiting[:many]
+
+    return grow_to
+
+
+def open_count(folder: Path, _: Path, order: Order) -> Ask:
     """Rank notes by how often they have any of the question's words, as `rg -c` would tell."""
     counts = {
         note.stem: Counter(_words(note.read_text(encoding="utf-8"))) for note in list_notes(folder)
     }
 
-    def ask(query: str, depth: int) -> list[str]:
+    def ask(query: str, asof: int | None) -> list[str]:
         words = set(_words(query))
-        found = {note: sum(count[word] for word in words) for note, count in counts.items()}
+        found = {
+            note: sum(count[word] for word in words)
+            for note, count in counts.items()
+            if asof is None or order[note] < asof
+        }
         ranked = sorted((note for note in found if found[note]), key=lambda n: (-found[n], n))
-        return ranked[:depth]
+        return ranked[:DEPTH]
 
     return ask
 
