@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
-    from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_item import (
         PackItem,
         PackLabels,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         PackSource,
         PackStyle,
     )
-    from vaultmem.core.packs.pack_text import PackAccount
+    from vaultmem.core.packs.pack_text import Pack, PackAccount
     from vaultmem.core.sessions.session import (
         Decision,
         Edge,
@@ -174,9 +173,8 @@ _HOMES = {
     "core.lifecycle": "Kind State",
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
-    "core.packs.pack": "Pack",
     "core.packs.pack_item": "PackItem PackLabels PackPart PackSource PackStyle",
-    "core.packs.pack_text": "PackAccount",
+    "core.packs.pack_text": "Pack PackAccount",
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
     ),

@@ -12,8 +12,9 @@ from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.caution import find_caution
 from vaultmem.core.packs.conflicts import Contradiction, Remarks
-from vaultmem.core.packs.pack import Pack, build_pack
+from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import digest_text, parse_receipt, render_receipt
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.labels import count_items, name_handle
-from vaultmem.core.packs.pack import MIN_BUDGET, Pack, build_pack
+from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
-from vaultmem.core.packs.pack_text import PackAccount, render_pack
+from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.safe_text import clean_text
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError

@@ -14,8 +14,8 @@ import pytest
 from support import write_notes
 
 from vaultmem.core.packs.labels import name_handle
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.trust import trust_vault

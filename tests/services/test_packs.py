@@ -13,8 +13,8 @@ import pytest
 from support import git, write_notes
 
 from vaultmem.core.packs.labels import name_handle
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt

@@ -10,7 +10,7 @@ import pytest
 from replays import add_commits, replay
 from support import git, write_notes
 
-from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
 from vaultmem.services.finding.pack import make_pack

@@ -9,9 +9,12 @@ import pytest
 from branching import commit_on
 
 from vaultmem.core.finding.query import parse_query
-from vaultmem.core.finding.sureness import Sureness, judge_hits
+from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
+from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask, tell_how_sure
+from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.receipts import replay_receipt
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -88,3 +91,21 @@ def test_another_branch_that_answers_is_named(vault: Vault) -> None:
         "notes/ferry.md on branch trip may answer that.",
     ]
     assert not answer(vault, "who signs refunds over 50 euros").elsewhere
+
+
+def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vault) -> None:
+    pack = ask_pack(vault, AskPack("gangway turnstile quotas for visiting inspectors", 800)).pack
+    assert pack.sureness is Sureness.NONE
+    assert len(pack.items) == 3
+    assert f"\n\n{tell_sureness(Sureness.NONE)[0]}\n\n## Evidence" in pack.text
+    assert pack.account.sent == count_tokens(pack.text)
+
+    sure = ask_pack(vault, AskPack("who signs refunds over 50 euros", 800)).pack
+    assert (sure.sureness, sure.told) == (Sureness.STRONG, ())
+
+
+def test_a_pack_that_was_not_sure_is_shown_again_as_it_was(vault: Vault) -> None:
+    commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
+    made = ask_pack(vault, AskPack("when does the ferry to Naxos leave", 400, receipt=True))
+    assert "notes/ferry.md on branch trip may answer that." in made.pack.text
+    assert replay_receipt(vault, made.receipt).text == made.pack.text

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.measures import Figure
-    from vaultmem.core.packs.pack import Pack
     from vaultmem.core.packs.pack_item import PackItem
+    from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
@@ -88,6 +88,7 @@ def pack_json(made: Pack) -> dict[str, Any]:
     account = made.account
     return {
         "text": made.text,
+        "sureness": made.sureness,
         "items": [_item_json(item) for item in made.items],
         "unshown": [hit.address for hit in made.unshown],
         "unnamed": made.unnamed,

@@ -8,7 +8,7 @@ stands in the section. docs/decisions/0014 has how often evidence was there at e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from vaultmem.core.finding.hit import Hit
@@ -44,11 +44,21 @@ def _is_strong(hit: Hit) -> bool:
     return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone
 
 
-def tell_sureness(sureness: Sureness | None) -> str:
-    """Say how little an answer is worth, None where nothing was found; "" of a strong one."""
-    if sureness is None:
-        return "Nothing in this vault answers that."
-    return _TOLD.get(sureness, "")
+def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of words that the vault does not have, a line each."""
+    return [
+        f'"{word}" is not in this vault; searched for "{other}".'
+        for word, other in replaced.items()
+    ]
+
+
+def tell_sureness(sureness: Sureness | None, elsewhere: str = "") -> list[str]:
+    """Return what is to be said of an answer that is not strong, a line each.
+
+    None says that nothing was found, `elsewhere` who has an answer.
+    """
+    told = "Nothing in this vault answers that." if sureness is None else _TOLD.get(sureness, "")
+    return [line for line in (told, elsewhere and f"{elsewhere}.") if line]
 
 
 _TOLD = {

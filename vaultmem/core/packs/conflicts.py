@@ -118,12 +118,13 @@ class Remarks(NamedTuple):
 
     `cautions` says of a section, by (document, ordinal), why it must be checked before use;
     `relations` are pairs of documents that contradict each other, `handles` what short labels
-    call a document.
+    call a document, and `told` are lines that say how little the answer is worth.
     """
 
     cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
     relations: Sequence[Contradiction] = ()
     handles: Mapping[int, str] = MappingProxyType({})
+    told: tuple[str, ...] = ()
 
 
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
-from vaultmem.core.packs.pack import Pack
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.errors import RefusedError
 
 

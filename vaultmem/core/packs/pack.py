@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
@@ -26,6 +25,7 @@ from vaultmem.core.packs.pack_item import (
     PackStyle,
 )
 from vaultmem.core.packs.pack_text import (
+    Pack,
     PackAccount,
     choose_form,
     render_link,
@@ -48,26 +48,6 @@ _SAME = 0.9
 
 #: What a section that does not fit takes of the budget at most, so that another one fits.
 _SHORTENED_SHARE = 0.5
-
-
-class Pack(NamedTuple):
-    """A pack as text, with what it shows and what it cost in tokens.
-
-    `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
-    `pinned_tokens` is what all pinned sections would cost, shown or not; `replaced` are words that
-    the vault does not have, each with what was searched instead.
-    """
-
-    text: str
-    items: tuple[PackItem, ...]
-    unshown: tuple[Hit, ...]
-    unnamed: int
-    account: PackAccount
-    source: PackSource
-    style: PackStyle = PackStyle.MARKDOWN
-    pinned_tokens: int = 0
-    labels: PackLabels = PackLabels.SHORT
-    replaced: tuple[tuple[str, str], ...] = ()
 
 
 def build_pack(
@@ -97,13 +77,14 @@ def build_pack(
         raise RefusedError(f"a pack needs a budget of {MIN_BUDGET} tokens or more, not {budget}")
     empty = PackAccount(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
     form = choose_form(source, style, labels)
-    frame = count_tokens(render_pack([], [], 0, source, empty, style)) + 4
+    remarks = remarks or Remarks()
+    frame = count_tokens(render_pack([], [], 0, source, empty, style, told=remarks.told)) + 4
     relevant = list(relevant)
     for_pinned = min(int(budget * pinned_share), budget - frame)
     room = _Room(
         left=for_pinned,
         trusted=trusted,
-        remarks=remarks or Remarks(),
+        remarks=remarks,
         form=form,
         known={hit.record.document: hit for hit in reversed(relevant)},
     )
@@ -118,7 +99,7 @@ def build_pack(
             pinned=count, relevant=len(items) - count, sent=0, budget=budget, flat=flat_tokens
         )
         arranged = room.arrange(items)
-        text, account = settle_pack(arranged, unshown, unnamed, source, account, form)
+        text, account = settle_pack(arranged, unshown, unnamed, source, account, form, remarks.told)
         if account.sent <= budget or not (items or unshown):
             return Pack(
                 text=text,
@@ -130,6 +111,7 @@ def build_pack(
                 style=style,
                 pinned_tokens=room.pinned_tokens,
                 labels=labels,
+                told=remarks.told,
             )
         if items and not items[-1].pinned:
             items = items[:-1]

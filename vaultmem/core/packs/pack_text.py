@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.sureness import Sureness
 from vaultmem.core.packs.labels import render_items
 from vaultmem.core.packs.pack_item import (
     PackForm,
@@ -38,6 +39,29 @@ class PackAccount(NamedTuple):
         return self.flat / self.sent if self.sent else 0.0
 
 
+class Pack(NamedTuple):
+    """A pack as text, with what it shows and what it cost in tokens.
+
+    `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
+    `pinned_tokens` is what all pinned sections would cost, shown or not; `replaced` are words that
+    the vault does not have, each with what was searched instead; `told` are the lines that say how
+    little the answer is worth.
+    """
+
+    text: str
+    items: tuple[PackItem, ...]
+    unshown: tuple[Hit, ...]
+    unnamed: int
+    account: PackAccount
+    source: PackSource
+    style: PackStyle = PackStyle.MARKDOWN
+    pinned_tokens: int = 0
+    labels: PackLabels = PackLabels.SHORT
+    replaced: tuple[tuple[str, str], ...] = ()
+    told: tuple[str, ...] = ()
+    sureness: Sureness | None = None
+
+
 def render_pack(
     items: Sequence[PackItem],
     unshown: Sequence[Hit],
@@ -46,13 +70,15 @@ def render_pack(
     account: PackAccount,
     style: PackStyle = PackStyle.MARKDOWN,
     labels: PackLabels = PackLabels.SHORT,
+    told: Sequence[str] = (),
 ) -> str:
     """Return the pack as text, with its account in the last line.
 
-    `unshown` are pinned sections that are named by link, `unnamed` how many more there are.
+    `unshown` are pinned sections that are named by link, `unnamed` how many more there are; `told`
+    are lines that say how little the answer is worth.
     """
     marks, form = _MARKS[style], choose_form(source, style, labels)
-    blocks = [marks.head.format(_describe_source(source))]
+    blocks = [marks.head.format(_describe_source(source)), *told]
     names = (marks.instructions, marks.preferences, marks.evidence)
     for name, part in zip(names, PackPart, strict=True):
         group = [item for item in items if item.part is part]
@@ -149,10 +175,11 @@ def settle_pack(
     source: PackSource,
     account: PackAccount,
     form: PackForm,
+    told: Sequence[str] = (),
 ) -> tuple[str, PackAccount]:
     """Render until the account in the text is the text's own."""
     foot = render_foot(account, form.style)
-    body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels)
+    body = render_pack(items, unshown, unnamed, source, account, form.style, form.labels, told)
     body = body.removesuffix(foot)
     for _ in range(8):
         text = body + render_foot(account, form.style)

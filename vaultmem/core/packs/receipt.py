@@ -13,9 +13,8 @@ from vaultmem.core.indexing.analysis import AnalysedNote, analyse_note
 from vaultmem.core.json_values import as_named
 from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.record import SectionRecord
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_item import PackItem, PackLabels, PackSource, PackStyle
-from vaultmem.core.packs.pack_text import PackAccount, render_pack
+from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.packs.passages import render_passages
 from vaultmem.core.packs.units import Span
 from vaultmem.errors import VaultError
@@ -71,6 +70,7 @@ class Receipt(NamedTuple):
     texts: dict[str, str]
     style: PackStyle = PackStyle.MARKDOWN
     labels: PackLabels = PackLabels.SHORT
+    told: tuple[str, ...] = ()
 
 
 def digest_text(text: str) -> str:
@@ -128,6 +128,7 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
         receipt.account,
         receipt.style,
         receipt.labels,
+        receipt.told,
     )
 
 
@@ -153,6 +154,7 @@ def parse_receipt(text: str) -> Receipt:
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         content["source"] = PackSource(**content["source"])
         content["account"] = PackAccount(**content["account"])
+        content["told"] = tuple(content.get("told", ()))
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
         labels = PackLabels.FULL if made_as == 1 else content.get("labels", PackLabels.SHORT)
         return Receipt(**{**content, "labels": PackLabels(labels)})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
-from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_sureness
+from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.count import count_recall
@@ -153,26 +153,10 @@ def _find(
     return seen, query, answer
 
 
-def tell_replaced(replaced: Mapping[str, str]) -> list[str]:
-    """Return what is to be said of words that the vault does not have, a line each."""
-    return [
-        f'"{word}" is not in this vault; searched for "{other}".'
-        for word, other in replaced.items()
-    ]
-
-
 def tell_how_sure(answer: Answer) -> list[str]:
     """Return what is to be said of an answer that is not sure, a line each."""
-    told = [tell_sureness(answer.sureness if answer.hits else None)]
-    return [
-        line
-        for line in (
-            *tell_replaced(answer.replaced),
-            *told,
-            answer.elsewhere and f"{answer.elsewhere}.",
-        )
-        if line
-    ]
+    sureness = answer.sureness if answer.hits else None
+    return [*tell_replaced(answer.replaced), *tell_sureness(sureness, answer.elsewhere)]
 
 
 def look(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.core.packs.pack import Pack
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import warn_of_pinned
+from vaultmem.core.packs.pack_text import Pack, warn_of_pinned
 from vaultmem.services.finding.ask import (
     ByMeaning,
     Models,
@@ -94,6 +93,7 @@ def _make(
         expand_links=asked.expand_links,
         dense=models.dense,
         reranker=models.reranker,
+        looks_elsewhere=asked.waits,
     )
     return seen, made, models
 

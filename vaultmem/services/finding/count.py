@@ -14,7 +14,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
-    from vaultmem.core.packs.pack import Pack
+    from vaultmem.core.packs.pack_text import Pack
 
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:

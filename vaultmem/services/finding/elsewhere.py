@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.sureness import Sureness, judge_hits
+from vaultmem.core.finding.sureness import (
+    Sureness,
+    judge_hits,
+    tell_replaced,
+    tell_sureness,
+)
 from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.recall import recall
 from vaultmem.storage.git.refs import Branch
@@ -19,6 +26,18 @@ _BRANCHES = 5
 _LAID_ASIDE = frozenset({State.ARCHIVED, State.DEPRECATED})
 
 
+def tell_doubts(
+    vault: Vault, query: RecallQuery, hits: Sequence[Hit], looks_elsewhere: bool
+) -> tuple[str, ...]:
+    """Return what a pack says of its answer: words searched instead, and how sure it is not."""
+    sureness = judge_hits(hits)
+    is_sure = sureness is Sureness.STRONG
+    elsewhere = find_elsewhere(vault, query) if looks_elsewhere and not is_sure else ""
+    # A pack that shows nothing says so by itself.
+    told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
+    return (*tell_replaced(dict(query.replaced)), *told)
+
+
 def find_elsewhere(vault: Vault, query: RecallQuery) -> str:
     """Tell in a line which archived note or which other branch answers; "" if none surely does.
 
@@ -28,12 +47,12 @@ def find_elsewhere(vault: Vault, query: RecallQuery) -> str:
         return ""
     hit = _find_laid_aside(vault, query)
     if hit is not None:
-        return f"{hit.address} may answer that; it is {hit.record.state}"
+        return plain_label(f"{hit.address} may answer that; it is {hit.record.state}")
     with contextlib.suppress(VaultError):
         hit = _find_on_branches(vault, query)
     if hit is None:
         return ""
-    return f"{hit.address} on branch {hit.refs[0]} may answer that"
+    return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
 
 
 def _find_laid_aside(vault: Vault, query: RecallQuery) -> Hit | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import find_caution, is_environment_claim, written_at
 from vaultmem.core.packs.conflicts import (
@@ -16,12 +17,14 @@ from vaultmem.core.packs.conflicts import (
     bring_together,
     find_same_titles,
 )
-from vaultmem.core.packs.pack import Pack, build_pack
+from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle, parse_labels
+from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.beside import add_answers
+from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.preferences import find_wishes, list_sections
 from vaultmem.services.finding.recall import Scorer
 from vaultmem.services.finding.rerank import Reranker
@@ -168,8 +171,8 @@ def _open_graph(vault: Vault) -> LinkGraph:
     return LinkGraph(vault)
 
 
-#: How many sections are considered for a pack.
-_CANDIDATES = 50
+#: How many sections are considered for a pack, and shown where probably nothing answers.
+_CANDIDATES, _NEAREST = 50, 3
 
 
 @heals
@@ -183,11 +186,13 @@ def make_pack(
     expand_links: bool = False,
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
+    looks_elsewhere: bool = False,
 ) -> Pack:
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 
     With `expand_links`, what the best sections link to is found as well; with `dense`, what means
-    the same; `reranker` puts the best in its order. What is on disk is taken in first, once for
+    the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
+    sure names who has one. What is on disk is taken in first, once for
     each `open_vault`. The same notes, commit, question and budget give the same bytes.
 
     Raises:
@@ -206,6 +211,10 @@ def make_pack(
         from vaultmem.services.finding.links import expand_hits
 
         relevant = expand_hits(vault, query, relevant)
+    sureness = judge_hits(relevant) if is_asked else None
+    told = tell_doubts(vault, query, relevant, looks_elsewhere) if is_asked else ()
+    if sureness is Sureness.NONE:
+        relevant = relevant[:_NEAREST]
     relevant = add_answers(vault, query.filter, relevant)
     source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)
@@ -220,11 +229,11 @@ def make_pack(
         budget if budget is not None else vault.config.budget,
         vault.config.pinned_share,
         flat_tokens,
-        remarks._replace(handles=handles),
+        remarks._replace(handles=handles, told=told),
         style,
         wishes,
         labels or parse_labels(vault.config.labels),
-    )._replace(replaced=query.replaced)
+    )._replace(replaced=query.replaced, sureness=sureness)
 
 
 def pack_source(vault: Vault) -> PackSource:

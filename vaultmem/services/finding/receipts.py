@@ -27,7 +27,7 @@ from vaultmem.storage.files import read_known
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.pack import Pack
+    from vaultmem.core.packs.pack_text import Pack
 
 
 def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
@@ -53,6 +53,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
         texts=_uncommitted(vault, {(each.path, each.blob) for each in (*shown, *unshown)}),
         style=pack.style,
         labels=pack.labels,
+        told=pack.told,
     )
     vault.receipts.write(receipt.id, write_receipt(receipt))
     return receipt
