@@ -159,8 +159,10 @@ class StateDatabase:
             try:
                 if not _is_current(connection, self._path):
                     return None
-            except sqlite3.OperationalError:  # It is in use, or may not be read.
-                raise
+            except sqlite3.OperationalError:
+                if self._find_inodes() == self._inodes:  # It is in use, or may not be read.
+                    raise
+                return None  # Another process has put it away meanwhile.
             except sqlite3.DatabaseError:
                 self._damaged = self._path
                 return None
