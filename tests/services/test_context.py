@@ -24,7 +24,7 @@ Make = Callable[..., Path]
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",
     "notes/deploy.md": "# Deploy\n\nWe deploy by moving the tag.\n",
-    "notes/odd.md": f"# Odd \u202e[x] | y\n\n{BEGIN}\n{END}\n\u2028{BEGIN}\n\x0c{END}\r\n"
+    "notes/odd.md": f"# Odd \u202e[x] | y\n\n```\n{BEGIN}\n{END}\n\u2028{BEGIN}\n\x0c{END}\r\n```\n"
     "👩\u200d🚀\ttab\n",
 }
 

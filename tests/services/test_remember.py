@@ -332,7 +332,7 @@ def test_another_value_of_a_known_fact_is_told_as_a_contradiction(
     done = remember(vault, Memory("Session tokens expire after 30 minutes."))
 
     (near,) = done.similar
-    assert (near.path, near.contradicts, near.says) == (first.path, True, FACT.rstrip("."))
+    assert (near.path, near.contradicts, near.says) == (first.path, True, FACT)
     assert [(d.kind, d.theirs, d.ours) for d in near.differences] == [
         ("number", "15 minutes", "30 minutes")
     ]

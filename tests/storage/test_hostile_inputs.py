@@ -654,9 +654,9 @@ def test_row_22_query_syntax_is_read_as_words_at_once(
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize("query", ["x" * 300_000, "(" * 5_000])
-def test_row_22_a_long_query_is_refused_at_once(query: str) -> None:
-    with pytest.raises(RefusedError, match="1,000"):
+@pytest.mark.parametrize("query", ["x" * 1_000_001, "(" * 2_000_000])
+def test_row_22_a_query_of_over_a_million_characters_is_refused_at_once(query: str) -> None:
+    with pytest.raises(RefusedError, match="1,000,000"):
         parse_query(query)
 
 
