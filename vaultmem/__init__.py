@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vaultmem.config import Config
-    from vaultmem.core.finding.hit import Hit, Match
+    from vaultmem.core.finding.hit import Further, Hit, Match
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
     from vaultmem.core.finding.sureness import Sureness
     from vaultmem.core.lifecycle import Kind, State
@@ -94,6 +94,7 @@ __all__ = [
     "Difference",
     "Edge",
     "FaultError",
+    "Further",
     "Head",
     "Hit",
     "Kind",
@@ -167,7 +168,7 @@ __all__ = [
 #: The module that has each of them.
 _HOMES = {
     "config": "Config",
-    "core.finding.hit": "Hit Match",
+    "core.finding.hit": "Further Hit Match",
     "core.finding.query": "NoteFilter RecallQuery parse_query",
     "core.finding.sureness": "Sureness",
     "core.lifecycle": "Kind State",

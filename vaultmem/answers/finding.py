@@ -27,7 +27,7 @@ _PARTS = ("closeness", "passage", "named", "neighbours", "recency", "semantic")
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """Return the sections that answer a question, and what is to be said of them."""
+    """Return the notes that answer a question, and what is to be said of them."""
     return {
         "query": answer.question,
         "terms": answer.terms,
@@ -41,7 +41,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """Return a section that was found, and why."""
+    """Return a section that was found, why, and what else of its note was."""
     record = hit.record
     return {
         "path": record.path,
@@ -61,6 +61,10 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "refs": hit.refs,
         "linked_from": hit.linked_from or None,
         "replaces": hit.replaces,
+        "also": [
+            {"heading": each.heading or None, "line": each.line, "score": round(each.score, 6)}
+            for each in hit.also
+        ],
         "caution": record.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,

@@ -59,7 +59,7 @@ def _choose_line(hit: Hit) -> str:
 
 def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     """Print a hit in a few lines; with `explain`, each part of its score."""
-    from vaultmem.core.packs.pack_item import plain_label
+    from vaultmem.core.packs.pack_item import plain_label, tell_further
 
     say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")
     record = hit.record
@@ -74,6 +74,8 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     else:
         say(f"    {_choose_line(hit)}")
     say_painted(f"    why: {_say_why(hit)}", "dim", " and words in order" if hit.closeness else "")
+    if further := tell_further(hit):
+        say_painted(f"    also: {further}", "dim")
     if explain:
         _explain(hit)
 
@@ -146,7 +148,7 @@ def recall_(
     limit: Annotated[
         int,
         typer.Option(
-            "-n", "--limit", metavar="N", help="Sections at most; else 10.", show_default=False
+            "-n", "--limit", metavar="N", help="Notes at most; else 10.", show_default=False
         ),
     ] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
@@ -176,7 +178,7 @@ def recall_(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the sections that answer a question, best first, each with the reason why."""
+    """Find the notes that answer a question, best first, each by its best section and why."""
     from vaultmem.services.finding.ask import Ask, ask, show_texts, tell_how_sure
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])

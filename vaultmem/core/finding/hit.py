@@ -18,12 +18,21 @@ class Match(NamedTuple):
     score: float
 
 
+class Further(NamedTuple):
+    """Another section of a note that was found: its heading, the heading's line, its score."""
+
+    heading: str
+    line: int
+    score: float
+
+
 class Hit(NamedTuple):
     """A section with its text and score; `text` leaves the heading out.
 
     `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
     note whose link brought it a share of that note's score; `replaces` are the notes that its own
-    says it supersedes; `beside` is the note that asks what this one, written next, may answer.
+    says it supersedes; `beside` is the note that asks what this one, written next, may answer;
+    `also` are further sections of its note, where a hit stands for its note.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked
@@ -54,6 +63,7 @@ class Hit(NamedTuple):
     strength: float = 0.0
     rerank: float | None = None
     beside: str = ""
+    also: tuple[Further, ...] = ()
 
     @property
     def address(self) -> str:

@@ -68,7 +68,7 @@ class Ranking(NamedTuple):
     semantic: NDArray[np.float64]
     named: NDArray[np.float64]
 
-    def cut(self, chosen: Numbers | slice) -> Ranking:
+    def cut(self, chosen: Numbers | Sequence[int] | slice) -> Ranking:
         """Return some of the rows, in the order in which they are named."""
         return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
 
@@ -242,13 +242,13 @@ def apply_decay(ranking: Ranking, eligible: EligibleRows, share: float) -> Ranki
     return ranking._replace(score=ranking.score + change, recency=change)
 
 
-def order_rows(ranking: Ranking, eligible: EligibleRows, ordinals: Numbers, limit: int) -> Ranking:
-    """Return the best of a ranking, best first, scores times the weights of the notes' states.
+def order_rows(ranking: Ranking, eligible: EligibleRows, ordinals: Numbers) -> Ranking:
+    """Return a ranking, best first, scores times the weights of the notes' states.
 
     Equal scores are in the order of path, then of `ordinals`, each row's place in its note.
     """
     rows = ranking.rows
     score = ranking.score * eligible.state_weight[rows]
-    order = np.lexsort((ordinals, eligible.place[rows], -score.round(5)))[:limit]
+    order = np.lexsort((ordinals, eligible.place[rows], -score.round(5)))
     order = order[score[order] > 0]
     return ranking._replace(score=score).cut(order)

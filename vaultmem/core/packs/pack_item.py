@@ -121,6 +121,23 @@ def plain_label(text: str) -> str:
     return re.sub(r"\s+", " ", one_line(text).translate(_LABEL_MARKS)).strip().lstrip("#> ")
 
 
+def tell_further(hit: Hit) -> str:
+    """Name the further sections of a hit's note by heading and line; "" if there are none."""
+    return ", ".join(
+        f"#{_cut_heading(each.heading)} (line {each.line})" if each.heading else f"line {each.line}"
+        for each in hit.also
+    )
+
+
+def _cut_heading(heading: str) -> str:
+    plain = plain_label(heading)
+    return plain if len(plain) <= _HEADING else f"{plain[: _HEADING - 3].rstrip()}..."
+
+
+#: Characters of a heading that are shown where it is only named.
+_HEADING = 60
+
+
 _LABEL_MARKS = str.maketrans({"[": "(", "]": ")", "|": "/"})
 
 

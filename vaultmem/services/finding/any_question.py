@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
 from vaultmem.services.finding.recall import Scorer, recall
@@ -22,15 +23,19 @@ def recall_any(
     dense: Scorer | None = None,
     beyond: int = 0,
     reranker: Reranker | None = None,
+    by_note: bool = False,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query as it was searched, and the best sections as `recall` does."""
+    """Return the query as it was searched, and what answers as `recall` does."""
     sync_once(vault)
     if not (query.terms or query.compounds or dense):
-        from vaultmem.services.finding.plain_words import find_plain
+        from vaultmem.services.finding.plain_words import READ_SECTIONS, find_plain
 
-        return query, find_plain(vault, query, query.limit + beyond)
+        wanted = query.limit + beyond
+        if by_note:
+            return query, group_hits(find_plain(vault, query, READ_SECTIONS))[:wanted]
+        return query, find_plain(vault, query, wanted)
     if query.terms and len(query.terms) <= MAX_TERMS:
         from vaultmem.services.finding.respell import respell
 
         query = respell(vault, query)
-    return query, recall(vault, query, dense, beyond, reranker)
+    return query, recall(vault, query, dense, beyond, reranker, by_note)

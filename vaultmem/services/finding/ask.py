@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
@@ -26,11 +27,12 @@ TellProgress = Callable[[str], Callable[[int, int], None]]
 class Ask(NamedTuple):
     """A question, and how it is asked; what is left out is as vaultmem.yaml has it.
 
-    `limit` is how many sections at most, 0 for `results` of vaultmem.yaml; the best `offset` are
+    `limit` is how many notes at most, 0 for `results` of vaultmem.yaml; the best `offset` are
     passed over. `at` is a branch, tag, commit or date, and `refs` are looked at together with it.
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
-    the best link to is found as well; with `suggests`, archived notes and other branches are looked
-    at where the answer is not sure. Who does not wait (`waits`) is answered with the vectors that
+    the best link to is found as well; with `by_section`, each section is a hit of its own and
+    counts; with `suggests`, archived notes and other branches are looked at where the answer is not
+    sure. Who does not wait (`waits`) is answered with the vectors that
     there are, and without a reranker. What nobody is shown is not counted (`counts`).
     """
 
@@ -42,6 +44,7 @@ class Ask(NamedTuple):
     refs: tuple[str, ...] = ()
     semantic: bool | None = None
     expand_links: bool = False
+    by_section: bool = False
     suggests: bool = False
     waits: bool = True
     counts: bool = True
@@ -76,7 +79,7 @@ class Models(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The sections that answer, best first, and what is to be said of them.
+    """The notes that answer, best first, each as its best section, and what is to be said of them.
 
     `has_more` tells whether others come behind these, `replaced` which words the vault does not
     have and what was searched instead, `elsewhere` which note that was not asked answers. `meaning`
@@ -93,13 +96,9 @@ class Answer(NamedTuple):
     meaning: ByMeaning | None
     words_alone: str
     reranked: Reranked | None
+    sureness: Sureness
     elsewhere: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
-
-    @property
-    def sureness(self) -> Sureness:
-        """How sure the answer is."""
-        return judge_hits(self.hits)
 
 
 #: What a front end shows of an answer of the vault as it was looked at: hits, each with its text.
@@ -137,18 +136,24 @@ def _find(
     limit = asked.limit or seen.config.results
     query = parse_query(asked.question, asked.offset + limit, asked.filter)
     models = open_models(seen, asked.semantic, asked.waits, progress)
-    query, hits = recall_any(seen, query, models.dense, beyond=1, reranker=models.reranker)
+    by_note = not asked.by_section
+    query, found = recall_any(
+        seen, query, models.dense, beyond=1, reranker=models.reranker, by_note=by_note
+    )
     meaning, words_alone, reranked = models.describe()
+    expanded = _expand(seen, asked, query, found)
+    hits = group_hits(expanded) if by_note else expanded
     answer = Answer(
         question=asked.question,
         terms=query.terms,
-        hits=_expand(seen, asked, query, hits[: query.limit])[asked.offset :],
+        hits=hits[asked.offset : query.limit],
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
-        elsewhere=_look_elsewhere(seen, asked, query, hits),
+        sureness=judge_hits(found),
+        elsewhere=_look_elsewhere(seen, asked, query, found),
     )
     return seen, query, answer
 
@@ -205,7 +210,7 @@ def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> li
         return hits
     from vaultmem.services.finding.links import expand_hits
 
-    return expand_hits(vault, query, hits)
+    return expand_hits(vault, query._replace(limit=2 * len(hits)), hits)
 
 
 def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, hits: Sequence[Hit]) -> str:

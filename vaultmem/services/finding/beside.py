@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit, asks
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.recall import find_places, name_refs
+from vaultmem.services.finding.hits import find_places, name_refs
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
 

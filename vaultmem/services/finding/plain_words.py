@@ -11,7 +11,7 @@ from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import MAX_TERM_LENGTH, split_words
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.recall import find_places, name_refs
+from vaultmem.services.finding.hits import find_places, name_refs
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
 

@@ -9,7 +9,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.preferences.concern import Preference, Wishes, choose_preferences
-from vaultmem.services.finding.recall import name_refs
+from vaultmem.services.finding.hits import name_refs
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.vault import Vault
 

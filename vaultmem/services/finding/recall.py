@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import compress, product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from vaultmem.core.finding.hit import Hit, Match
+from vaultmem.core.finding.grouping import group_hits
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
-from vaultmem.core.finding.terms import FIELDS, weak_terms
-from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.finding.terms import weak_terms
 from vaultmem.services.finding.eligible import choose_sections
+from vaultmem.services.finding.hits import Ranked, make_hits, make_note_hits
 from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.texts import read_section
 from vaultmem.storage.links import LinkStore
-from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -57,26 +55,11 @@ def name_replaced(hits: Sequence[Hit], replaced: Mapping[int, Sequence[str]]) ->
     ]
 
 
-#: Sections ranked beyond those wanted, for notes that changed meanwhile.
-_SPARE = 32
-
-#: The fields of a match by whether the term stands in each of them.
-_FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, True), repeat=3)}
-
-
-#: Rows whose note and section are kept for the next question.
-_KEPT_PLACES = 4_096
+#: Sections in which so many notes as are wanted are looked for, at most.
+_DEEPEST = 2_000
 
 #: Rows of terms whose part is kept for the next question, each 16 bytes.
 _KEPT_SHARES = 4_000_000
-
-
-class Ranked(NamedTuple):
-    """A ranking, what each term gave to which row, and what could be found."""
-
-    ranking: Ranking
-    shares: dict[str, Share]
-    eligible: EligibleRows
 
 
 @heals
@@ -86,11 +69,13 @@ def recall(
     dense: Scorer | None = None,
     beyond: int = 0,
     reranker: Reranker | None = None,
+    by_note: bool = False,
 ) -> list[Hit]:
     """Return the best sections for the query, best first; ties in the order of path.
 
-    Behind those asked for come `beyond` more, which change nothing in them. What is on disk is
-    taken in first, once for each `open_vault`; later this looks at no file but those it returns.
+    Behind those asked for come `beyond` more, which change nothing in them. `by_note` counts
+    notes, and returns the best section of each. What is on disk is taken in first, once for each
+    `open_vault`; later this looks at no file but those it returns.
     """
     sync_once(vault)
     snapshot = vault.index.snapshot()
@@ -100,18 +85,19 @@ def recall(
     if reranker is not None:
         query = query._replace(limit=max(query.limit, reranker.sections))
     ranked = rank_sections(vault, snapshot, query, dense)
-    hits = _make_hits(vault, snapshot, ranked, max(query.limit, wanted))
+    if by_note:
+        ranked = _rank_deeper(vault, snapshot, query, dense, ranked, wanted)
+        least = reranker.sections if reranker is not None else 0
+        hits = make_note_hits(vault, snapshot, ranked, wanted, least)
+    else:
+        hits = make_hits(vault, snapshot, ranked, max(query.limit, wanted))
     if reranker is not None:
-        hits = reranker(query, hits)[:wanted]
+        hits = reranker(query, hits)
+    hits = (group_hits(hits) if by_note else hits)[:wanted]
     kept = ranked.eligible.kept
     if "replaced" not in kept:
         kept["replaced"] = list_replaced(vault)
     return name_replaced(hits, kept["replaced"])
-
-
-def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
-    """Return which refs hold a note, where several are looked at together."""
-    return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
 
 
 def rank_sections(
@@ -151,8 +137,27 @@ def rank_sections(
         found = _blend(found, meant, dense.weight)
     found = rules.apply_decay(found, eligible, vault.config.recency)
     ordinals = snapshot.column("ordinal")[found.rows]
-    ordered = rules.order_rows(found, eligible, ordinals, query.limit + _SPARE)
-    return Ranked(ordered, shares, eligible)
+    return Ranked(rules.order_rows(found, eligible, ordinals), shares, eligible)
+
+
+def _rank_deeper(
+    vault: Vault,
+    snapshot: Snapshot,
+    query: RecallQuery,
+    dense: Scorer | None,
+    ranked: Ranked,
+    notes: int,
+) -> Ranked:
+    """Return a ranking of more sections where those that were ranked are of too few notes."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    document = snapshot.column("document")
+    while query.limit < _DEEPEST and len(set(document[ranked.ranking.rows].tolist())) < notes:
+        if len(ranked.ranking.rows) < max(2 * query.limit, WEIGHTS.candidates):
+            break  # There are no more.
+        query = query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), _DEEPEST))
+        ranked = rank_sections(vault, snapshot, query, dense)
+    return ranked
 
 
 def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:
@@ -216,81 +221,3 @@ def _blend(ranking: Ranking, meant: NDArray[np.float32], weight: float) -> Ranki
     blended = blend_scores(ranking.score, dense, weight)
     score = np.asarray(blended, np.float64)
     return ranking._replace(score=score, semantic=np.nan_to_num(dense))
-
-
-def _make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> list[Hit]:
-    """Return the best sections with their texts."""
-    hits: list[Hit] = []
-    is_union = len(vault.view.sources) > 1
-    asked = sum(share.idf for share in ranked.shares.values()) or 1.0
-    start = 0
-    while len(hits) < limit and start < len(ranked.ranking.rows):
-        some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
-        rows = some.rows.tolist()
-        start += len(rows)
-        places = find_places(vault, snapshot, ranked.eligible, rows)
-        matches = _explain(some.rows, ranked.shares, snapshot)
-        weights = ranked.eligible.state_weight[some.rows].tolist()
-        parts = zip(weights, *(part.tolist() for part in some.parts), strict=True)
-        for row, matched, (weight, score, closeness, *others) in zip(
-            rows, matches, parts, strict=True
-        ):
-            if row not in places:
-                continue
-            record, section = places[row]
-            text = read_section(vault, record, section)
-            if text is None:
-                continue
-            refs = name_refs(vault, record) if is_union else ()
-            found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
-            hits.append(_measure_strength(Hit(*found), ranked.shares, asked))
-    return hits
-
-
-def _measure_strength(hit: Hit, shares: Mapping[str, Share], asked: float) -> Hit:
-    """Return a hit with what it has of what was `asked`, the idf of all terms."""
-    words = sum(match.score for match in hit.matches)
-    covered = sum(shares[match.term].idf for match in hit.matches)
-    relevance = words + hit.closeness + hit.passage + hit.neighbours
-    return hit._replace(coverage=covered / asked, strength=relevance / asked)
-
-
-def find_places(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
-) -> dict[int, tuple[NoteRecord, SectionRecord]]:
-    """Return note and section of each row, kept for the next question."""
-    found: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
-    if len(found) > _KEPT_PLACES:
-        found.clear()
-    unknown = [row for row in rows if row not in found]
-    if unknown:
-        columns = (snapshot.column(name)[unknown].tolist() for name in ("document", "ordinal"))
-        keys = list(zip(*columns, strict=True))
-        times = eligible.times[eligible.place[unknown]].tolist()
-        known = read_places(vault.state, dict(zip(keys, times, strict=True)))
-        for document, problem in vault.view.problems().items():
-            for key in [key for key in known if key[0] == document]:
-                record, section = known[key]
-                known[key] = (record._replace(problem=problem), section)
-        found |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
-    return found
-
-
-def _explain(
-    rows: NDArray[np.int64], shares: dict[str, Share], snapshot: Snapshot
-) -> list[tuple[Match, ...]]:
-    """Return for each row the terms that stand in it."""
-    found: list[list[Match]] = [[] for _ in range(len(rows))]
-    for term, share in shares.items():
-        if not len(share.rows):
-            continue
-        places = share.rows.searchsorted(rows)
-        is_there = (share.rows.take(places, mode="clip") == rows).tolist()
-        if True not in is_there:
-            continue
-        counted = (snapshot.counts[share.codes.take(places, mode="clip")] > 0).tolist()
-        scores = share.scores.take(places, mode="clip").tolist()
-        for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
-            if there:
-                matches.append(Match(term, _FIELD_NAMES[tuple(counts)], score))
-    return [tuple(matches) for matches in found]

@@ -14,7 +14,7 @@ from vaultmem.core.finding.spelling import (
 )
 from vaultmem.core.finding.terms import split_words, stem_word
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.recall import find_places
+from vaultmem.services.finding.hits import find_places
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
 
