@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer
     from vaultmem.vault import Vault
 
-#: Hits that are asked for.
+#: Notes that are asked for.
 DEPTH = 12
 
 #: Answers a question with the names of notes, as it was at a moment (None: with all notes).
@@ -120,10 +120,10 @@ def open_vaultmem(folder: Path, _: Path, order: Order, model: str = "") -> Ask:
         if asof not in grown:
             grown.clear()
             grown[asof] = grow(vault, order, asof)
-        hits = recall(grown[asof], parse_query(query[:MAX_QUERY_CHARS], DEPTH), dense)
+        hits = recall(grown[asof], parse_query(query[:MAX_QUERY_CHARS], DEPTH), dense, by_note=True)
         if dense is not None and dense.problem:
             raise SystemExit(dense.problem)
-        return list(dict.fromkeys(Path(hit.record.path).stem for hit in hits))
+        return [Path(hit.record.path).stem for hit in hits]
 
     return ask
 
