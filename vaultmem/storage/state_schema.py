@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 12
+VERSION = 13
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -19,6 +19,7 @@ CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))
     WHERE pinned = 0 AND path NOT LIKE 'primed/%';
 CREATE INDEX documents_quarantined ON documents (state) WHERE state = 'quarantined';
+CREATE INDEX documents_blob ON documents (blob);
 CREATE INDEX documents_kind ON documents (kind, state);
 CREATE INDEX documents_tokens ON documents (tokens);
 CREATE INDEX documents_session ON documents (session) WHERE session <> '';

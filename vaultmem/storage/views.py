@@ -113,18 +113,19 @@ class View:
         return dict(self._state.query(sql))
 
     def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
-        """Return path and blob of the notes whose blob ids begin with one of these.
-
-        All of them are of the same length.
-        """
-        wanted = list(beginnings)
+        """Return path and blob of the notes whose blob ids begin with one of these."""
+        wanted = sorted(beginnings)
         if not wanted:
             return []
-        length, marks = len(wanted[0]), ", ".join("?" * len(wanted))
-        # Documents first: their blobs are in an index, and few are alike.
-        sql = f"""SELECT d.path, d.blob FROM documents d CROSS JOIN ({self._relation}) v
-            ON v.document = d.id WHERE substr(d.blob, 1, {length:d}) IN ({marks})"""
-        return self._state.query(sql, wanted)
+        ranges = " OR ".join(["(blob >= ? AND blob < ?)"] * len(wanted))
+        # SQLite would not choose the index for many ranges by itself.
+        sql = f"SELECT id, path, blob FROM documents INDEXED BY documents_blob WHERE {ranges}"
+        ends = [end for each in wanted for end in (each, f"{each}g")]
+        found = self._state.query(sql, ends)
+        numbers = ", ".join(str(int(document)) for document, _, _ in found)
+        sql = f"SELECT v.document FROM ({self._relation}) v WHERE v.document IN ({numbers})"
+        shown = {document for (document,) in self._state.query(sql)}
+        return [(path, blob) for document, path, blob in found if document in shown]
 
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
         """Return the notes in the order of their paths."""

@@ -101,11 +101,13 @@ def measure_titles(
     kept = (offset < sequences.title[found.section]).nonzero()[0]
     if not len(kept):
         return np.zeros(count)
-    wanted = np.bincount(found.section[kept], minlength=count) / np.maximum(sequences.title, 1)
-    keys = sort_distinct(found.section[kept] * many + found.term[kept])
-    section, term = np.divmod(keys, many)
+    section = found.section[kept]
+    wanted = np.bincount(section, minlength=count) / np.maximum(sequences.title, 1)
+    is_there = np.zeros((count, many))
+    is_there[section, found.term[kept]] = 1
     mass = float(idf.sum())
-    covered = np.bincount(section, idf[term], count) / max(mass, 1e-9)
+    covered = is_there @ idf
+    covered /= max(mass, 1e-9)
     added: Floats = weights.named * mass * covered**4 * wanted
     return added
 

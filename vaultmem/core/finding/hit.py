@@ -11,11 +11,12 @@ from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 
 class Match(NamedTuple):
-    """One query term in a section: the fields it is in, and what it adds to the score."""
+    """One query term in a section: its fields, what it adds to the score, and its weighted idf."""
 
     term: str
     fields: tuple[str, ...]
     score: float
+    idf: float = 0.0
 
 
 class Further(NamedTuple):
@@ -37,8 +38,7 @@ class Hit(NamedTuple):
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked
     too (`semantic` is their score), it is their blend with the words' relevance.
-    `coverage` and `strength` are its words' and its relevance's
-    share of what the question could weigh, see `core.finding.sureness`.
+    `asked` is the weighted idf of all terms of the question.
 
     Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
     place which the section has now.
@@ -59,11 +59,22 @@ class Hit(NamedTuple):
     semantic: float = 0.0
     named: float = 0.0
     replaces: tuple[str, ...] = ()
-    coverage: float = 0.0
-    strength: float = 0.0
+    asked: float = 0.0
     rerank: float | None = None
     beside: str = ""
     also: tuple[Further, ...] = ()
+
+    @property
+    def coverage(self) -> float:
+        """The share of what was asked that the section has."""
+        return sum(match.idf for match in self.matches) / (self.asked or 1.0)
+
+    @property
+    def strength(self) -> float:
+        """The relevance by words over what was asked, see `core.finding.sureness`."""
+        words = sum(match.score for match in self.matches)
+        parts = self.closeness + self.passage + self.named + self.neighbours
+        return (words + parts) / (self.asked or 1.0)
 
     @property
     def address(self) -> str:

@@ -41,7 +41,7 @@ def make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> l
     """Return the best sections with their texts."""
     hits: list[Hit] = []
     is_union = len(vault.view.sources) > 1
-    asked = sum(share.idf for share in ranked.shares.values()) or 1.0
+    asked = sum(share.idf for share in ranked.shares.values())
     start = 0
     while len(hits) < limit and start < len(ranked.ranking.rows):
         some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
@@ -62,7 +62,7 @@ def make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> l
                 continue
             refs = name_refs(vault, record) if is_union else ()
             found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
-            hits.append(_measure_strength(Hit(*found), ranked.shares, asked))
+            hits.append(Hit(*found)._replace(asked=asked))
     return hits
 
 
@@ -111,14 +111,6 @@ def _add_further(
     return [hit._replace(also=also.get(hit.record.document, ())) for hit in hits]
 
 
-def _measure_strength(hit: Hit, shares: Mapping[str, Share], asked: float) -> Hit:
-    """Return a hit with what it has of what was `asked`, the idf of all terms."""
-    words = sum(match.score for match in hit.matches)
-    covered = sum(shares[match.term].idf for match in hit.matches)
-    relevance = words + hit.closeness + hit.passage + hit.neighbours
-    return hit._replace(coverage=covered / asked, strength=relevance / asked)
-
-
 def find_places(
     vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
@@ -156,7 +148,7 @@ def _explain(
         scores = share.scores.take(places, mode="clip").tolist()
         for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
             if there:
-                matches.append(Match(term, _FIELD_NAMES[tuple(counts)], score))
+                matches.append(Match(term, _FIELD_NAMES[tuple(counts)], score, share.idf))
     return [tuple(matches) for matches in found]
 
 

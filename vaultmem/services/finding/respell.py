@@ -49,7 +49,7 @@ def respell(vault: Vault, query: RecallQuery) -> RecallQuery:
     ):
         return query
     eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
-    known = {term: bool(len(_find_rows(snapshot, eligible, term))) for term in different}
+    known = {term: _is_known(snapshot, eligible, term) for term in different}
     is_alone = not any(known.values())
     if all(known.values()) or (not is_alone and len(known) > _FEW):
         return query
@@ -101,6 +101,12 @@ def _find_word(
     ]
     best = min(found, default=None)
     return best[2] if best and best[0] <= most else ""
+
+
+def _is_known(snapshot: Snapshot, eligible: EligibleRows, term: str) -> bool:
+    if eligible.is_all:
+        return snapshot.count_sections(term) > 0
+    return bool(eligible.mask[snapshot.term(term)[0]].any())
 
 
 def _find_rows(snapshot: Snapshot, eligible: EligibleRows, term: str) -> NDArray[np.int64]:

@@ -41,7 +41,12 @@ def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> st
     None if its note has changed and its bytes were in no commit.
     """
     text = read_text(vault, record.path, record.blob)
-    return None if text is None else drop_unseen(_see(text)[section.start : section.end]).strip()
+    if text is None:
+        return None
+    if record.blob in _seen or not has_unseen(text):
+        _seen.add(record.blob)
+        return text[section.start : section.end].strip()
+    return drop_unseen(_see(text)[section.start : section.end]).strip()
 
 
 def read_sections(
@@ -52,10 +57,12 @@ def read_sections(
     return [(record, section, text) for record, section, text in found if text is not None]
 
 
+#: Notes in which nothing is hidden, by blob id: not to be looked through for the next question.
+_seen: set[str] = set()
+
+
 @lru_cache(maxsize=512)
 def _see(text: str) -> str:
-    if not has_unseen(text):
-        return text
     from vaultmem.core.notes.frontmatter import read_frontmatter
 
     return hide_unseen(text, read_frontmatter(text).body).text
