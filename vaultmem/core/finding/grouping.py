@@ -29,7 +29,10 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
 
 def group_hits(hits: Sequence[Hit]) -> list[Hit]:
     """Return each note's best hit, best first, with the note's further sections in `also`."""
-    groups = group_places([hit.record.document for hit in hits], [hit.score for hit in hits])
+    documents = [hit.record.document for hit in hits]
+    if len(set(documents)) == len(documents):
+        return list(hits)
+    groups = group_places(documents, [hit.score for hit in hits])
     return [_join([hits[place] for place in group]) for group in groups]
 
 

@@ -88,6 +88,8 @@ def make_note_hits(
     if least:
         return hits
     further = {documents[best]: rest for best, *rest in groups[:taken] if rest}
+    if not further:
+        return hits
     return _add_further(vault, snapshot, ranked, hits, further)
 
 
