@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
+from vaultmem.services.finding import hits as hits_module
 from vaultmem.services.finding import recall as recall_module
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.notes.remember import Memory, remember
@@ -187,7 +188,8 @@ def test_damage_in_the_midst_of_a_read_changes_no_answer(
     wanted = answers(opened(root))
     vault = opened(root)
     sync_vault(vault)
-    owner: Any = SearchIndex if where == "snapshot" else recall_module
+    owners = {"snapshot": SearchIndex, "choose_sections": recall_module, "read_places": hits_module}
+    owner: Any = owners[where]
     original = getattr(owner, where)
     harmed = []
 
