@@ -128,7 +128,10 @@ class Remarks(NamedTuple):
 
 
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the pairs of notes that say different things under one title in one folder."""
+    """Return the pairs of notes that say different things under one title in one folder.
+
+    A title that three notes or more share is that of a series, and they go on from one another.
+    """
     groups: dict[tuple[str, str, str], list[Hit]] = {}
     for hit in hits:
         record = hit.record
@@ -139,6 +142,7 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
     return [
         Contradiction(group[0].record.document, other.record.document, _SAME_TITLE)
         for group in groups.values()
+        if len({hit.record.document for hit in group}) == 2
         for other in group[1:]
         if other.record.document != group[0].record.document
         and count_terms(other.text) != count_terms(group[0].text)
