@@ -223,7 +223,7 @@ class Vault:
         if not name and (names := self.find_names()):
             name = names[0]
             with contextlib.suppress(VaultError):  # A cache; whoever asks next asks git again.
-                self.state.put("name", name)
+                self.state.keep("name", name)
         return name
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:

@@ -111,6 +111,15 @@ class StateDatabase:
         """Remember a text under a key."""
         self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
+    def keep(self, key: str, value: str) -> None:
+        """Remember what can be found out again, unless another process is writing just now."""
+        self.query("PRAGMA busy_timeout = 0")
+        try:
+            with contextlib.suppress(BusyError):
+                self.put(key, value)
+        finally:
+            self.query(f"PRAGMA busy_timeout = {int(self._patience * 1_000)}")
+
     def find_damage(self) -> str:
         """Return what SQLite itself finds wrong with the database, empty if nothing.
 
