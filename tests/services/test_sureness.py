@@ -52,7 +52,7 @@ def answer(vault: Vault, question: str, **more: object) -> Answer:
         ("when were refunds last audited by the external accountants", Sureness.WEAK),
         ("zebra enclosure", Sureness.WEAK),  # One of two words is no answer, however rare.
         (
-            "which striped zebra lives longest in a dry savanna of southern Kenya with many lions",
+            "which striped zebra lives longest in a dry savanna of southern Kenya beside hungry lions, grazing wildebeest, thorny acacias and muddy rivers",
             Sureness.NONE,
         ),
         ("quantum chromodynamics", Sureness.NONE),
@@ -96,7 +96,7 @@ def test_another_branch_that_answers_is_named(vault: Vault) -> None:
 def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vault) -> None:
     pack = ask_pack(vault, AskPack("gangway turnstile quotas for visiting inspectors", 800)).pack
     assert pack.sureness is Sureness.NONE
-    assert len(pack.items) == 3
+    assert len(pack.items) == 5
     assert f"\n\n{tell_sureness(Sureness.NONE)[0]}\n\n## Evidence" in pack.text
     assert pack.account.sent == count_tokens(pack.text)
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from vaultmem.core.finding.hit import Hit
 
 #: Strength from which an answer is no accident, and from which it is strong.
-_WEAK, _STRONG = 0.15, 0.4
+_WEAK, _STRONG = 0.1, 0.4
 
 #: Share of what was asked that a strong answer has, at least.
 _COVERAGE = 0.25

@@ -172,7 +172,7 @@ def _open_graph(vault: Vault) -> LinkGraph:
 
 
 #: How many sections are considered for a pack, and shown where probably nothing answers.
-_CANDIDATES, _NEAREST = 50, 3
+_CANDIDATES, _NEAREST = 50, 5
 
 
 @heals
