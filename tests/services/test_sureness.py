@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +100,32 @@ def test_another_branch_that_answers_is_named(vault: Vault) -> None:
         "notes/ferry.md on branch trip may answer that.",
     ]
     assert not answer(vault, "who signs refunds over 50 euros").elsewhere
+
+
+def test_a_branch_that_was_never_looked_at_waits_for_no_writer(
+    vault: Vault, opened: Callable[..., Vault]
+) -> None:
+    commit_on(vault.root, "trip", {"notes/ferry.md": b"The ferry to Naxos leaves at seven.\n"})
+    question, writer = "when does the ferry to Naxos leave", opened(vault.root)
+    held, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with writer.lock():
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert held.wait(10)
+    started = time.monotonic()
+    found = answer(vault, question)
+    taken = time.monotonic() - started
+    done.set()
+    thread.join()
+
+    assert found.elsewhere == ""
+    assert taken < 10
+    assert "notes/ferry.md" in answer(vault, question).elsewhere
 
 
 def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vault) -> None:

@@ -67,7 +67,7 @@ def _find_on_branches(vault: Vault, query: RecallQuery) -> Hit | None:
         return None
     from vaultmem.services.reading.look import look_at
 
-    seen = look_at(vault, include=names)
+    seen = look_at(vault, include=names, patience=0)
     own = seen.view.sources[0].name
     found = recall(seen, query._replace(limit=3))
     return _choose_sure([hit for hit in found if own not in hit.refs])

@@ -29,7 +29,11 @@ _PATIENCE = 20.0
 
 
 def look_at(
-    vault: Vault, at: str = "", include: Sequence[str] = (), progress: Progress | None = None
+    vault: Vault,
+    at: str = "",
+    include: Sequence[str] = (),
+    progress: Progress | None = None,
+    patience: float = _PATIENCE,
 ) -> Vault:
     """Return the vault as it is at `at`, else at its own ref, else in the folder.
 
@@ -37,9 +41,12 @@ def look_at(
     looked at together with it. What was never seen before is indexed, and an index that is not
     there, or damaged, is made first.
 
+    Others that write are waited for `patience` seconds, where something has to be indexed.
+
     Raises:
         NoteNotFoundError: a ref does not exist.
         RefusedError: a ref's name is unsafe or ambiguous.
+        BusyError: somebody writes for longer.
     """
     targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
@@ -49,7 +56,8 @@ def look_at(
         sync_to_read(vault)
     config = vault.config if distinct[0] is None else config_at(vault, distinct[0].commit)
     sources = [
-        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress) for t in distinct
+        _work_tree(vault) if t is None else _look_at_commit(vault, t, progress, patience)
+        for t in distinct
     ]
     return vault.seen_through(View(vault.state, sources), config)
 
@@ -113,14 +121,16 @@ def _work_tree(vault: Vault) -> Source:
     return Source(branch or "work tree", branch, head.commit, int(at or 0))
 
 
-def _look_at_commit(vault: Vault, target: Target, progress: Progress | None) -> Source:
+def _look_at_commit(
+    vault: Vault, target: Target, progress: Progress | None, patience: float
+) -> Source:
     """Return a commit's view; what it holds and was never seen is read and indexed."""
     config = config_at(vault, target.commit)
     ignored = hashlib.sha256("\n".join(config.ignore).encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
-        with vault.lock(_PATIENCE):  # Another process may have made it, while this one waited.
+        with vault.lock(patience):  # Another process may have made it, while this one waited.
             number = vault.stored_views.find(key)
             if number is None:
                 dates, problems = _read_commit(vault, target, config, ignored, progress)
