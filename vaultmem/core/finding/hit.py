@@ -36,9 +36,9 @@ class Hit(NamedTuple):
     `also` are further sections of its note, where a hit stands for its note.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
-    state_weight, see `core.finding.ranking`; where vectors were asked
-    too (`semantic` is their score), it is their blend with the words' relevance.
-    `asked` is the weighted idf of all terms of the question.
+    state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
+    score), it is their blend with the words' relevance. `asked` is the weighted idf of all terms
+    of the question.
 
     Where a reranker put the best in its order, `rerank` is its own score, and `score` that of the
     place which the section has now.

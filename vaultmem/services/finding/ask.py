@@ -32,8 +32,8 @@ class Ask(NamedTuple):
     `semantic` says whether meaning counts, None if vaultmem.yaml does. With `expand_links`, what
     the best link to is found as well; with `by_section`, each section is a hit of its own and
     counts; with `suggests`, archived notes and other branches are looked at where the answer is not
-    sure. Who does not wait (`waits`) is answered with the vectors that
-    there are, and without a reranker. What nobody is shown is not counted (`counts`).
+    sure. Who does not wait (`waits`) is answered with the vectors that there are, and without a
+    reranker. What nobody is shown is not counted (`counts`).
     """
 
     question: str
@@ -143,6 +143,7 @@ def _find(
     meaning, words_alone, reranked = models.describe()
     expanded = _expand(seen, asked, query, found)
     hits = group_hits(expanded) if by_note else expanded
+    sureness = judge_hits(found)
     answer = Answer(
         question=asked.question,
         terms=query.terms,
@@ -152,8 +153,8 @@ def _find(
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
-        sureness=judge_hits(found),
-        elsewhere=_look_elsewhere(seen, asked, query, found),
+        sureness=sureness,
+        elsewhere=_look_elsewhere(seen, asked, query, sureness),
     )
     return seen, query, answer
 
@@ -213,9 +214,9 @@ def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> li
     return expand_hits(vault, query._replace(limit=2 * len(hits)), hits)
 
 
-def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, hits: Sequence[Hit]) -> str:
-    if not asked.suggests or judge_hits(hits) is Sureness.STRONG:
+def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
+    if not asked.suggests:
         return ""
     from vaultmem.services.finding.elsewhere import find_elsewhere
 
-    return find_elsewhere(vault, query)
+    return find_elsewhere(vault, query, sureness)

@@ -27,23 +27,27 @@ _LAID_ASIDE = frozenset({State.ARCHIVED, State.DEPRECATED})
 
 
 def tell_doubts(
-    vault: Vault, query: RecallQuery, hits: Sequence[Hit], looks_elsewhere: bool
+    vault: Vault,
+    query: RecallQuery,
+    hits: Sequence[Hit],
+    sureness: Sureness,
+    looks_elsewhere: bool,
 ) -> tuple[str, ...]:
     """Return what a pack says of its answer: words searched instead, and how sure it is not."""
-    sureness = judge_hits(hits)
-    is_sure = sureness is Sureness.STRONG
-    elsewhere = find_elsewhere(vault, query) if looks_elsewhere and not is_sure else ""
+    elsewhere = find_elsewhere(vault, query, sureness) if looks_elsewhere else ""
     # A pack that shows nothing says so by itself.
     told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
     return (*tell_replaced(dict(query.replaced)), *told)
 
 
-def find_elsewhere(vault: Vault, query: RecallQuery) -> str:
+def find_elsewhere(vault: Vault, query: RecallQuery, sureness: Sureness) -> str:
     """Tell in a line which archived note or which other branch answers; "" if none surely does.
 
+    Who has a strong answer already asks nobody else.
     Quarantined notes are never named. Nobody waits for another process here.
     """
-    if vault.view.sources or vault.ref or query.filter.states:
+    is_narrow = vault.view.sources or vault.ref or query.filter.states
+    if is_narrow or sureness is Sureness.STRONG:
         return ""
     hit = _find_laid_aside(vault, query)
     if hit is not None:

@@ -1,4 +1,4 @@
-"""Make hits of what was ranked: their notes, their texts, and why each was found."""
+"""Make hits of what was ranked and of whole notes: their texts, and why each was found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vaultmem.core.finding.grouping import group_places, point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.services.reading.texts import read_section
+from vaultmem.services.reading.texts import read_section, read_sections
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
 
@@ -157,3 +157,20 @@ def _explain(
 def name_refs(vault: Vault, record: NoteRecord) -> tuple[str, ...]:
     """Return which refs hold a note, where several are looked at together."""
     return vault.view.sources_of(record.document) if len(vault.view.sources) > 1 else ()
+
+
+def list_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
+    """Return all sections of notes, in the order of the notes."""
+    sections = vault.view.sections_of({record.document for record in records})
+    ordered: dict[int, list[int]] = {}
+    for document, ordinal in sorted(sections):
+        ordered.setdefault(document, []).append(ordinal)
+    places = [
+        (record, sections[record.document, ordinal])
+        for record in records
+        for ordinal in ordered.get(record.document, [])
+    ]
+    return [
+        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
+        for record, section, text in read_sections(vault, places)
+    ]

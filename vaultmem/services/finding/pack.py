@@ -25,7 +25,8 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.beside import add_answers
 from vaultmem.services.finding.elsewhere import tell_doubts
-from vaultmem.services.finding.preferences import find_wishes, list_sections
+from vaultmem.services.finding.hits import list_sections
+from vaultmem.services.finding.preferences import find_wishes
 from vaultmem.services.finding.recall import Scorer
 from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.trust import trusted_documents
@@ -192,8 +193,8 @@ def make_pack(
 
     With `expand_links`, what the best sections link to is found as well; with `dense`, what means
     the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
-    sure names who has one. What is on disk is taken in first, once for
-    each `open_vault`. The same notes, commit, question and budget give the same bytes.
+    sure names who has one. What is on disk is taken in first, once for each `open_vault`. The same
+    notes, commit, question and budget give the same bytes.
 
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
@@ -211,8 +212,11 @@ def make_pack(
         from vaultmem.services.finding.links import expand_hits
 
         relevant = expand_hits(vault, query, relevant)
-    sureness = judge_hits(relevant) if is_asked else None
-    told = tell_doubts(vault, query, relevant, looks_elsewhere) if is_asked else ()
+    sureness = None
+    told: tuple[str, ...] = ()
+    if is_asked:
+        sureness = judge_hits(relevant)
+        told = tell_doubts(vault, query, relevant, sureness, looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
     relevant = add_answers(vault, query.filter, relevant)

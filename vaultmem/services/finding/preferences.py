@@ -1,4 +1,4 @@
-"""Read what the owner prefers, as far as it concerns a question; and whole notes as sections."""
+"""Read what the owner prefers, as far as it concerns a question."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from functools import lru_cache
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.preferences.concern import Preference, Wishes, choose_preferences
-from vaultmem.services.finding.hits import name_refs
-from vaultmem.services.reading.texts import read_sections, read_text
+from vaultmem.services.finding.hits import list_sections
+from vaultmem.services.reading.texts import read_text
 from vaultmem.vault import Vault
 
 
@@ -45,20 +44,3 @@ def _read_topic(text: str) -> str:
     if prop is None or prop.kind == "null":
         return ""
     return prop.value if isinstance(prop.value, str) else " ".join(prop.value)
-
-
-def list_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
-    """Return all sections of notes, in the order of the notes."""
-    sections = vault.view.sections_of({record.document for record in records})
-    ordered: dict[int, list[int]] = {}
-    for document, ordinal in sorted(sections):
-        ordered.setdefault(document, []).append(ordinal)
-    places = [
-        (record, sections[record.document, ordinal])
-        for record in records
-        for ordinal in ordered.get(record.document, [])
-    ]
-    return [
-        Hit(record, section, text, 0.0, (), 0.0, 1.0, name_refs(vault, record))
-        for record, section, text in read_sections(vault, places)
-    ]

@@ -43,8 +43,7 @@ def read_section(vault: Vault, record: NoteRecord, section: SectionRecord) -> st
     text = read_text(vault, record.path, record.blob)
     if text is None:
         return None
-    if record.blob in _seen or not has_unseen(text):
-        _seen.add(record.blob)
+    if _is_plain(record.blob, text):
         return text[section.start : section.end].strip()
     return drop_unseen(_see(text)[section.start : section.end]).strip()
 
@@ -58,7 +57,18 @@ def read_sections(
 
 
 #: Notes in which nothing is hidden, by blob id: not to be looked through for the next question.
-_seen: set[str] = set()
+_plain: set[str] = set()
+_KEPT_PLAIN = 50_000
+
+
+def _is_plain(blob: str, text: str) -> bool:
+    if blob not in _plain:
+        if has_unseen(text):
+            return False
+        if len(_plain) >= _KEPT_PLAIN:
+            _plain.clear()
+        _plain.add(blob)
+    return True
 
 
 @lru_cache(maxsize=512)
