@@ -136,7 +136,7 @@ def opponents() -> tuple[list[Hit], Remarks]:
     rule = make_hit("Ring first.", "Ring", "notes/rule.md", 3, kind="policy_rule")
     never = make_hit("Never ring.", "No ring", "notes/n.md", 4)
     relations = (Contradiction(1, 2, "contradicts", 1), Contradiction(4, 3, "supersedes", 4))
-    return [reflection, decision, rule, never], Remarks({}, relations)
+    return [reflection, decision, rule, never], Remarks(relations)
 
 
 def conflict() -> Pack:
@@ -153,11 +153,10 @@ def conflict_where_one_side_fits() -> Pack:
 def check_before_use() -> Pack:
     old = make_hit("The tests cannot run here.", "CI", "notes/ci.md", 1, updated="2026-01-02")
     moved = make_hit("No docker on this machine.", "Docker", "notes/d.md", 2)
-    cautions = {
-        (1, 0): find_caution(old, SOURCE.at, []),
-        (2, 0): find_caution(moved, SOURCE.at, ["ops/setup.md", "ops/b.md"]),
-    }
-    return pack(relevant=[old, moved], remarks=Remarks(cautions))
+    old = old._replace(caution=find_caution(old, SOURCE.at, []))
+    changed = ["ops/setup.md", "ops/b.md"]
+    moved = moved._replace(caution=find_caution(moved, SOURCE.at, changed))
+    return pack(relevant=[old, moved])
 
 
 def preferences() -> Pack:

@@ -34,12 +34,13 @@ LINES = {
     "stop_words": WORD,
     "weak_words": WORD,
     "irregular_forms": f"{WORD} {WORD}",
+    "claims": r"[a-z]+ [^A-Z#]+",
     "standing": r"[a-z-]+ [^A-Z#]+",
 }
 #: Tables that are not sorted by their bytes.
 ORDERED = {"opposites", "numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"opposites", "standing", "synonyms"}
+REPEATED = {"claims", "opposites", "standing", "synonyms"}
 LIMITS = {"negation", "exception", "condition", "only", "hedge", "quantifier"}
 LIMITS |= {"obligation", "permission"}
 
@@ -78,7 +79,7 @@ def test_the_page_names_every_table_and_every_trait() -> None:
     page = PAGE.read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_-]+)(?:\.txt)?`", page))
     traits = {trait for line in read_lines("words") for trait in line.split()[1:]}
-    sorts = {line.split()[0] for line in read_lines("standing")}
+    sorts = {line.split()[0] for table in ("claims", "standing") for line in read_lines(table)}
     assert set(LINES) | traits | sorts <= named
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import call, play
 from support import git, write_notes
 
 from vaultmem.core.packs.labels import name_handle
@@ -349,6 +350,29 @@ def test_old_claim_about_the_environment_says_check_before_use(
     assert ("check before use: " in old.text) is is_claim
     fresh = packed({"notes/c.md": note(text, **properties)})
     assert "check before use" not in fresh.text
+
+
+def test_recall_says_check_before_use_as_packs_do(
+    run_cli: Any, make_vault: Make, opened: Open
+) -> None:
+    claim = note("API does not support tool calls.", created="2020-01-01")
+    talk = note("Joanna and Nate talked about tool calls. I can't wait!", created="2020-01-01")
+    root = make_vault({"notes/api.md": claim, "notes/talk.md": talk})
+    shown = run_cli("recall", "tool calls", cwd=root).out
+    assert shown.count("check before use: ") == 1
+    found = run_cli("recall", "tool calls", "--json", cwd=root).json["hits"]
+    cautions = {hit["path"]: (hit["caution"] or "")[:18] for hit in found}
+    assert cautions == {"notes/api.md": "check before use: ", "notes/talk.md": ""}
+    before = run_cli("recall", "tool calls", "--at", "HEAD", "--json", cwd=root).json["hits"]
+    assert {hit["path"]: (hit["caution"] or "")[:18] for hit in before} == cautions
+    assert "check before use: " in run_cli("pack", "tool calls", cwd=root).out
+
+    async def scene(client: Any) -> None:
+        answer = await call(client, "recall", query="tool calls")
+        assert answer["told"].count("check before use: ") == 1
+        assert {hit["path"]: (hit["caution"] or "")[:18] for hit in answer["hits"]} == cautions
+
+    play(root, scene)
 
 
 def test_claim_whose_refs_changed_says_check_before_use(make_vault: Make, opened: Open) -> None:

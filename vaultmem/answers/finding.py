@@ -65,7 +65,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
             {"heading": each.heading or None, "line": each.line, "score": round(each.score, 6)}
             for each in hit.also
         ],
-        "caution": record.caution or None,
+        "caution": hit.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,
         "why": {

@@ -67,8 +67,8 @@ def _say_hit(number: int, hit: Hit, explain: bool) -> None:
     say(f"    {plain_label(hit.address)}   [{record.kind} | {record.state}{refs}]")
     if hit.replaces:
         say(f"    replaces {', '.join(hit.replaces)}")
-    if record.caution:
-        say_painted(f"    {record.caution}", "red")
+    if hit.caution:
+        say_painted(f"    {hit.caution}", "red")
     if record.state == "quarantined":
         say(f"    > {_choose_line(hit)}")
     else:

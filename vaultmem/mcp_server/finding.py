@@ -90,7 +90,7 @@ def show_page(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
             pinned=False,
             trusted=False,
             shortened=False,
-            caution=hit.record.caution,
+            caution=hit.caution,
             handle=handles[hit.record.document],
         )
         for hit in answer.hits

@@ -64,6 +64,11 @@ class LinkStore:
         listed = ", ".join(str(int(document)) for document in documents)
         return self._read_all(f"WHERE document IN ({listed})")
 
+    def refs(self, documents: Iterable[int]) -> dict[int, list[Link]]:
+        """Return the links in the property `refs` of these documents."""
+        listed = ", ".join(str(int(document)) for document in documents)
+        return self._read(f"WHERE document IN ({listed}) AND +property = 'refs'")
+
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""
         return self._read_all("")

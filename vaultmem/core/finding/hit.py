@@ -33,7 +33,8 @@ class Hit(NamedTuple):
     `refs` names the refs that hold it, where several were looked at together; `linked_from` is the
     note whose link brought it a share of that note's score; `replaces` are the notes that its own
     says it supersedes; `beside` is the note that asks what this one, written next, may answer;
-    `also` are further sections of its note, where a hit stands for its note.
+    `also` are further sections of its note, where a hit stands for its note; `caution` says why it
+    must be checked before use, or is in doubt.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -63,6 +64,7 @@ class Hit(NamedTuple):
     rerank: float | None = None
     beside: str = ""
     also: tuple[Further, ...] = ()
+    caution: str = ""
 
     @property
     def coverage(self) -> float:

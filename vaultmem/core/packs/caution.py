@@ -1,95 +1,60 @@
-"""Which memories have to be checked before they are used: old claims about the environment.
+"""Which memories have to be checked before they are used: old claims about what may change.
 
-"The tests cannot run here" was true on one machine on one day. Such a claim is one of kind
-`working_context`, one with the tag `environment`, or a fact, trace or reflection with a sentence
-that says of a machine, network or tool that something is not there or does not work.
+"The tests cannot run here" was true on one machine on one day, and "the API does not support tool
+calls" of one version. Such a claim is one of kind `working_context`, one with the tag
+`environment`, or a fact, trace, reflection or skill with a sentence that `core.claims` finds.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.hit import Hit, choose_excerpt
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.record import has_tag
 from vaultmem.core.notes.values import read_timestamp
 
-#: Days after which a claim about the environment is old.
+#: Days after which such a claim is old.
 OLD_DAYS = 60
 
 _KINDS = frozenset(
     {Kind.SEMANTIC_FACT, Kind.EPISODIC_TRACE, Kind.REFLECTION, Kind.PROCEDURAL_SKILL}
 )
-_LACK = re.compile(
-    r"(?i)\b(?:can(?:no|')t|can not|could ?n[o']t|does(?: not|n't)|do(?: not|n't)|did(?: not|n't)|"
-    r"is(?: not|n't)|are(?: not|n't)|wo(?:n't)|will not|unable to|fails?|failing|broken|missing|"
-    r"unavailable|unreachable|offline|blocked|no (?:longer|network|internet|access|permissions?|"
-    r"root|sudo|gpu|docker)|without|only (?:works?|runs?)|hangs?|times? out|needs?|requires?)\b"
-)
-_PLACE = re.compile(
-    r"(?i)\b(?:here|locally|this (?:machine|host|box|laptop|container|sandbox|environment|"
-    r"computer|server|runner)|(?:the )?(?:sandbox|container|laptop|ci|runner|vpn|network|internet|"
-    r"docker|firewall|proxy|gpu)|installed|in this environment|on (?:my|our) machine)\b"
-)
-#: One of these is in whatever `_PLACE` finds; to look for them first saves most searches.
-_PLACE_WORDS = frozenset(
-    [
-        b"here",
-        b"locally",
-        b"machine",
-        b"host",
-        b"box",
-        b"laptop",
-        b"container",
-        b"sandbox",
-        b"environment",
-        b"computer",
-        b"server",
-        b"runner",
-        b"ci",
-        b"vpn",
-        b"network",
-        b"internet",
-        b"docker",
-        b"firewall",
-        b"proxy",
-        b"gpu",
-        b"installed",
-    ]
-)
-#: Makes all but small letters blanks.
-_LETTERS = bytes(code if 97 <= code <= 122 else 32 for code in range(256))
-_SENTENCE = re.compile(r"[.!?]\s+|\n+")
+
+#: Reference material has a version of its own, and is no memory.
+_REFERENCE = "primed/"
 
 
-def is_environment_claim(hit: Hit) -> bool:
-    """Tell whether a section says something about a machine that may have changed since."""
+def quote_claim(hit: Hit) -> str:
+    """Return the sentence of a section that may not be so any more, "" where there is none."""
     record = hit.record
+    if record.path.startswith(_REFERENCE):
+        return ""
     if record.kind == Kind.WORKING_CONTEXT or has_tag(record.tags, "environment"):
-        return True
+        return choose_excerpt(hit.text, ()) or record.title
     if record.kind not in _KINDS:
-        return False
-    text = f"{record.title}. {hit.text}"
-    words = text.lower().encode("utf-8", "surrogatepass").translate(_LETTERS).split()
-    if _PLACE_WORDS.isdisjoint(words) or not _PLACE.search(text):
-        return False
-    return any(_LACK.search(s) and _PLACE.search(s) for s in _SENTENCE.split(text))
+        return ""
+    from vaultmem.core.claims import find_claim  # Its tables take longer to read than most asks.
+
+    claim = find_claim(f"{record.title}\n{hit.text}")
+    return choose_excerpt(claim, ()) if claim else ""
 
 
 def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
-    """Return why a section is to be checked before use, "" where it need not be.
+    """Return what is to be said wherever a section is shown, "" for nothing.
 
-    `at` is the pack's own time in seconds since the epoch, `changed_refs` what the note rests on
+    `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
     and what changed after it was written.
     """
-    if not is_environment_claim(hit):
+    if hit.record.caution:
+        return hit.record.caution
+    days = int((at - written_at(hit)) // 86_400)
+    if not (changed_refs or days > OLD_DAYS) or not quote_claim(hit):
         return ""
     if changed_refs:
         more = f" and {len(changed_refs) - 1} more" if len(changed_refs) > 1 else ""
         return f"check before use: {changed_refs[0]}{more} changed since"
-    days = int((at - written_at(hit)) // 86_400)
-    return f"check before use: {days} days old" if days > OLD_DAYS else ""
+    return f"check before use: {days} days old"
 
 
 def written_at(hit: Hit) -> float:

@@ -116,12 +116,10 @@ class Contradiction(NamedTuple):
 class Remarks(NamedTuple):
     """What is known besides the notes' own words.
 
-    `cautions` says of a section, by (document, ordinal), why it must be checked before use;
     `relations` are pairs of documents that contradict each other, `handles` what short labels
     call a document, and `told` are lines that say how little the answer is worth.
     """
 
-    cautions: Mapping[tuple[int, int], str] = MappingProxyType({})
     relations: Sequence[Contradiction] = ()
     handles: Mapping[int, str] = MappingProxyType({})
     told: tuple[str, ...] = ()

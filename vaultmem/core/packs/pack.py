@@ -191,12 +191,11 @@ class _Room:
 
     def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:
         """Return a section as it would be shown, with what is to be said of it."""
-        caution = self.remarks.cautions.get((hit.record.document, hit.section.ordinal), "")
         trusted = hit.record.document in self.trusted
         shown = hit.text if parts is None else render_passages(hit.text, parts)
         handle = self.remarks.handles.get(hit.record.document, "")
         cut = parts is not None
-        item = PackItem(hit, shown, pinned, trusted, cut, caution, "", handle, parts or ())
+        item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
         # What an instruction or a preference outweighs says so itself.
         if pinned or item.part is not PackPart.EVIDENCE:
             return item

@@ -11,6 +11,7 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.rerank import ModelReranker, Reranked
 from vaultmem.services.reading.behind import sync_once
@@ -144,10 +145,11 @@ def _find(
     expanded = _expand(seen, asked, query, found)
     hits = group_hits(expanded) if by_note else expanded
     sureness = judge_hits(found)
+    now = seen.view.sources[0].at if seen.view.sources else seen.now()
     answer = Answer(
         question=asked.question,
         terms=query.terms,
-        hits=hits[asked.offset : query.limit],
+        hits=add_cautions(seen, hits[asked.offset : query.limit], now),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,

@@ -9,7 +9,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.caution import find_caution, is_environment_claim, written_at
+from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     Contradiction,
@@ -24,6 +24,7 @@ from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.beside import add_answers
+from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.preferences import find_wishes
@@ -39,23 +40,20 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.links.link import Link
-    from vaultmem.services.finding.links import LinkGraph
 
 
 def add_remarks(
-    vault: Vault, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int], at: int
+    vault: Vault, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int]
 ) -> tuple[list[Hit], Remarks]:
     """Return the relevant sections, opponents side by side, and what is to be said of them.
 
     A note that contradicts a relevant one, and counts no less, is added where nothing hides it
-    (its state, say). `trusted` are the documents whose promotion is on record, `at` is the pack's
-    own time in seconds since the epoch.
+    (its state, say). `trusted` are the documents whose promotion is on record.
     """
     relations = _find_relations(vault, [*pinned, *relevant])
     partners = _find_partners(vault, relations, [*pinned, *relevant])
     hits = bring_together(relevant, relations, partners, trusted)
-    cautions = _find_cautions(vault, [*pinned, *hits], at)
-    return hits, Remarks(cautions, relations)
+    return hits, Remarks(relations)
 
 
 def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
@@ -129,49 +127,6 @@ def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
     ]
 
 
-def _find_cautions(vault: Vault, hits: Sequence[Hit], at: int) -> dict[tuple[int, int], str]:
-    cautions = {
-        (hit.record.document, hit.section.ordinal): hit.record.caution
-        for hit in hits
-        if hit.record.caution
-    }
-    claims = [hit for hit in hits if not hit.record.caution and is_environment_claim(hit)]
-    if not claims:
-        return cautions
-    moment = at or max(hit.record.changed for hit in hits)
-    changed = _find_changed_refs(vault, claims)
-    for hit in claims:
-        if caution := find_caution(hit, moment, changed.get(hit.record.document, ())):
-            cautions[hit.record.document, hit.section.ordinal] = caution
-    return cautions
-
-
-def _find_changed_refs(vault: Vault, claims: Sequence[Hit]) -> dict[int, list[str]]:
-    """Return, by document, the vault's files that a note rests on and that changed after it."""
-    documents = {hit.record.document: hit for hit in claims}
-    found: dict[int, list[str]] = {}
-    graph: LinkGraph | None = None
-    for document, links in LinkStore(vault.state).links(documents).items():
-        for link in links:
-            if link.property != "refs":
-                continue
-            hit = documents[document]
-            path: str | None = link.path
-            if link.kind != "path":
-                graph = graph or _open_graph(vault)
-                path = graph.names.find(link, hit.record.path)
-            since = max(written_at(hit), hit.record.changed)
-            if path and (vault.view.changed_at(path) or 0) > since:
-                found.setdefault(document, []).append(path)
-    return found
-
-
-def _open_graph(vault: Vault) -> LinkGraph:
-    from vaultmem.services.finding.links import LinkGraph
-
-    return LinkGraph(vault)
-
-
 #: How many sections are considered for a pack, and shown where probably nothing answers.
 _CANDIDATES, _NEAREST = 50, 5
 
@@ -221,7 +176,9 @@ def make_pack(
         relevant = relevant[:_NEAREST]
     relevant = add_answers(vault, query.filter, relevant)
     source = _date(pack_source(vault), [*pinned, *relevant])
-    relevant, remarks = add_remarks(vault, pinned, relevant, trusted, source.at)
+    relevant, remarks = add_remarks(vault, pinned, relevant, trusted)
+    moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
+    pinned, relevant = (add_cautions(vault, hits, moment) for hits in (pinned, relevant))
     wishes = find_wishes(vault, text, relevant, trusted)
     handles = name_notes(vault, [*pinned, *relevant, *wishes.hits])
     _, flat_tokens = vault.view.totals()

@@ -50,7 +50,7 @@ def _make_item(hit: Hit, handle: str) -> PackItem:
     text, is_long = hit.text, count_tokens(hit.text) > _LENGTH
     if is_long:
         text = render_passages(text, choose_passages(text, hit.matches, _LENGTH))
-    return PackItem(hit, text, False, False, is_long, hit.record.caution, handle=handle)
+    return PackItem(hit, text, False, False, is_long, hit.caution, handle=handle)
 
 
 def _fit(rows: list[tuple[Hit, str]]) -> list[tuple[Hit, str]]:

@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.finding.hit import Hit, choose_excerpt
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.links.link import LinkKind
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.core.packs.caution import OLD_DAYS, is_environment_claim
+from vaultmem.core.packs.caution import OLD_DAYS, quote_claim
 from vaultmem.core.upkeep.proposal import Action, Proposal
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.read_notes import read_note
@@ -138,7 +138,7 @@ def find_doubtful(
             reasons.append("of low confidence, and nobody confirmed it")
             evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
         if note and days > OLD_DAYS and (claim := _find_claim(record, note)):
-            reasons.append("an old claim about an environment")
+            reasons.append("an old claim of what does not work or exist")
             evidence.append(f'"{claim}", {_say_age(uses, record, days)}')
         if reasons:
             reason = "; ".join(reasons)
@@ -146,13 +146,13 @@ def find_doubtful(
 
 
 def _find_claim(record: NoteRecord, note: Note) -> str:
-    """Return the start of the first section that says something of a machine, "" for none."""
+    """Return the first sentence of a note that may not be so any more, "" for none."""
     for section in note.sections:
         span = (section.start, section.end, section.line)
         place = SectionRecord(0, section.ordinal, section.heading, section.parents, *span)
         text = note.section_text(section)
-        if is_environment_claim(Hit(record, place, text, 0.0, (), 0.0, 1.0)):
-            return choose_excerpt(text, ())
+        if claim := quote_claim(Hit(record, place, text, 0.0, (), 0.0, 1.0)):
+            return claim
     return ""
 
 
