@@ -12,11 +12,15 @@ from support import git, hash_tree, write_notes
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.upkeep.dreaming import Gates, Surfacing, Weights, measure_strength
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import change_state
+from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.compact import compact
 from vaultmem.services.upkeep.dream import Dream, dream, dream_if_due
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -88,7 +92,7 @@ def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clo
     assert [each.path for each in done.promoted] == [bell]
     assert get_note(vault, bell).note.state is State.ACTIVE
     after = (vault.root / "MEMORY.md").read_text()
-    line = "- Bell: [[notes/inbox/bell]]\n"
+    line = "- Bell: [[bell]]\n"
     assert after.replace(f"\n{line}", "") == before
     assert after.index("## Project") < after.index(line) < after.index("## Conventions")
     score = f"{done.promoted[0].strength.score:.2f}"
@@ -123,7 +127,7 @@ def test_what_a_person_took_out_of_memory_is_not_put_back(vault: Vault, clock: C
     ask_often(vault, clock)
     dream(vault)
     memory = vault.root / "MEMORY.md"
-    memory.write_text(memory.read_text().replace("- Bell: [[notes/inbox/bell]]\n", ""))
+    memory.write_text(memory.read_text().replace("- Bell: [[bell]]\n", ""))
     ask_often(vault, clock)
     assert dream(vault).promoted == ()
     assert "Bell" not in memory.read_text()
@@ -170,7 +174,7 @@ def test_a_dream_of_a_person_is_told_from_the_person(
     assert who == ["vaultmem: promote: 1 note, by dream", "Maren Person: edit: 1 note"]
     blame = git(vault.root, "blame", "MEMORY.md").splitlines()
     (mine,) = [line for line in blame if "Mine, not committed." in line]
-    (bullet,) = [line for line in blame if "[[notes/inbox/bell]]" in line]
+    (bullet,) = [line for line in blame if "[[bell]]" in line]
     assert "(Maren Person " in mine
     assert "(vaultmem " in bullet
     assert (vault.root / "MEMORY.md").read_text().endswith("\nMine, not committed.\n")
@@ -195,9 +199,9 @@ def test_a_title_cannot_become_markup(vault: Vault, clock: Clock) -> None:
     write_notes(vault.root, {"notes/b.md": f'---\ntitle: "{title}"\n---\nThe bell rings.\n'})
     ask_often(vault, clock, ("bell rings", "the bell", "ring a bell"))
     dream(vault)
-    (line,) = [x for x in (vault.root / "MEMORY.md").read_text().splitlines() if "notes/b" in x]
+    (line,) = [x for x in (vault.root / "MEMORY.md").read_text().splitlines() if "[[b]]" in x]
     head, _, link = line.rpartition(": ")
-    assert link == "[[notes/b]]"
+    assert link == "[[b]]"
     assert not set("[]<>`%#") & set(head)
 
 
@@ -231,15 +235,111 @@ def test_memory_stays_within_its_room_and_what_may_go_is_named(
     assert waiting in {bell, drum}
 
 
-def test_a_bullet_whose_note_counts_no_more_may_go(vault: Vault, clock: Clock) -> None:
+def read_memory(vault: Vault) -> str:
+    return (vault.root / "MEMORY.md").read_text()
+
+
+def test_a_bullet_is_a_whole_sentence_with_a_short_link_or_there_is_none(
+    vault: Vault, clock: Clock
+) -> None:
+    fact = (
+        "The refund queue stood still on Friday because Holmpay answered 429 to each refund after "
+        "the 120th, and nobody was paged before 16:30 since the alert counts errors < 500 only."
+    )
+    endless = f"The refund queue {', and then it ' * 20} stood."
+    short, _ = tell(vault, Memory(f"{fact} The rest is history."), Memory(endless))
+    ask_often(vault, clock, ("refund queue stood", "queue of refunds", "why stood the queue still"))
+
+    done = dream(vault)
+
+    assert f"- {fact} [[{Path(short).stem}]]\n" in read_memory(vault)
+    assert " ..." not in read_memory(vault)
+    held = [each.held for each in done.candidates if each.held]
+    assert held == ["its first sentence is too long for MEMORY.md; give it a title"]
+
+
+def test_a_name_that_two_notes_have_is_linked_by_its_path(vault: Vault, clock: Clock) -> None:
+    other = Memory("The drum is beaten at nine.", title="Bell", context="drums")
+    tell(vault, BELL, other)
+    ask_often(vault, clock)
+    dream(vault)
+    assert "- Bell: [[notes/inbox/bell]]\n" in read_memory(vault)
+
+
+@pytest.mark.parametrize("how", ["archived", "superseded", "forgotten"])
+def test_a_bullet_goes_in_the_commit_that_takes_its_note_out_of_sight(
+    vault: Vault, clock: Clock, how: str
+) -> None:
+    bell, new = tell(vault, BELL, Memory("Somebody beats a gong.", title="Gong"))
+    before = read_memory(vault)
+    ask_often(vault, clock)
+    dream(vault)
+    assert "[[bell]]" in read_memory(vault)
+    head = git(vault.root, "rev-parse", "HEAD")
+
+    if how == "archived":
+        change_state(vault, [bell], State.STALE)
+        head = git(vault.root, "rev-parse", "HEAD")
+        assert "[[bell]]" in read_memory(vault)
+        change_state(vault, [bell], State.ARCHIVED, "sold")
+    elif how == "superseded":
+        supersede_note(vault, bell, new)
+    elif how == "forgotten":
+        sync_vault(vault)
+        forget_notes(vault, select_notes(vault, [bell]).notes, "sold")
+    else:
+        head = git(vault.root, "rev-parse", "HEAD")
+        clock.pass_days(400)
+        assert compact(vault).steps
+
+    assert "[[bell]]" not in read_memory(vault)
+    assert read_memory(vault).split() == before.split()
+    assert git(vault.root, "rev-list", "--count", f"{head}..HEAD") == "1"
+    assert "MEMORY.md" in git(vault.root, "diff", "--name-only", head, "HEAD").splitlines()
+    assert git(vault.root, "status", "--porcelain") == ""
+
+
+def test_a_bullet_that_a_person_edited_stays_and_may_go(
+    vault: Vault, opened: Open, clock: Clock
+) -> None:
     (bell,) = tell(vault, BELL)
     ask_often(vault, clock)
     assert dream(vault).moves == ()
+    memory = vault.root / "MEMORY.md"
+    memory.write_text(memory.read_text().replace("- Bell: [[", "- The bell, mine: [["))
+    save_checkpoint(opened(vault.root, now=clock), "mine")
+    sync_vault(vault)
+    before = memory.read_bytes()
+
     change_state(vault, [bell], State.DEPRECATED, "sold")
-    before = (vault.root / "MEMORY.md").read_bytes()
+
+    assert memory.read_bytes() == before
     (move,) = dream(vault).moves
-    assert (move.text, move.reason) == ("- Bell: [[notes/inbox/bell]]", "its note is deprecated")
-    assert (vault.root / "MEMORY.md").read_bytes() == before
+    assert (move.text, move.reason) == (
+        "- The bell, mine: [[bell]]",
+        "its note is deprecated",
+    )
+    assert memory.read_bytes() == before
+
+
+def test_what_dream_limit_holds_back_is_told_and_left_for_the_next_night(
+    make_vault: Make, opened: Open, clock: Clock
+) -> None:
+    vault = opened(make_vault({"vaultmem.yaml": "dream_limit: 1\n"}), agent="claude", now=clock)
+    tell(vault, BELL, Memory("The drum is beaten at nine.", title="Drum"))
+    for question in ("bell seven", "drum nine", "drum beaten", "bell rings", "bell", "drum"):
+        ask(vault, question)
+        clock.pass_days(0.5)
+    first = dream(vault)
+    before = hash_tree(vault.root, skip=(".git",))
+    assert (len(first.promoted), len(first.left)) == (1, 1)
+
+    again = dream(vault)
+
+    assert (again.promoted, again.left) == ((), first.left)
+    assert hash_tree(vault.root, skip=(".git",)) == before
+    clock.pass_days(1)
+    assert [each.path for each in dream(vault).promoted] == [first.left[0].path]
 
 
 @pytest.mark.parametrize(("every", "nights"), [("day", [0, 1, 2, 3]), ("week", [0, 7])])

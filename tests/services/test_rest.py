@@ -43,7 +43,7 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
     (root / "vaultmem.yaml").write_text("dream_every: day\n")
     with watched(root) as (_, told):
         wait_until(lambda: any("by dream" in each.text for each in told), 30)
-        wait_until(lambda: "[[notes/inbox/bell]]" in (root / "MEMORY.md").read_text(), 30)
+        wait_until(lambda: "[[bell]]" in (root / "MEMORY.md").read_text(), 30)
     assert [each.what for each in told if "by dream" in each.text] == ["committed"]
     subjects = git(root, "log", "--format=%s").splitlines()
     assert subjects.count("promote: 1 note, by dream") == 1

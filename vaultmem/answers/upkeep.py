@@ -26,6 +26,7 @@ def dream_json(done: Dream) -> dict[str, Any]:
     return {
         "candidates": done.candidates,
         "promoted": [each.path for each in done.promoted],
+        "left": [each.path for each in done.left],
         "moves": done.moves,
         "commit": done.report.commit or None,
     }

@@ -192,6 +192,8 @@ def _say_dream(done: Dream, is_dry: bool) -> None:
         say(f" {s.score:.2f}  {numbers}  {s.recalls:>7}  {name}{one_line(said)}")
     if not done.promoted:
         say("Nothing to promote.")
+    if done.left:
+        say(f"{_count(len(done.left), 'note')} more are left for the next night (dream_limit).")
     for move in done.moves:
         told = f"MEMORY.md:{move.line}: {move.text}"
         say_painted("may go  ", "yellow", f"{told}  ({move.reason})")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.section_edit import append_to_section
 from vaultmem.core.token_count import count_tokens
+
+MEMORY = PurePosixPath("MEMORY.md")
 
 #: The heading under which a note of each kind is named; all others go under `PROJECT`.
 PROJECT = "Project"
@@ -24,9 +26,16 @@ HEADINGS = {
     Kind.EVAL_RESULT: "Gotchas",
 }
 
-_MAX_TITLE = 120
-_MARKS = re.compile(r"[\[\]<>`|\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])")
+#: Characters of a bullet's sentence at most: what is longer is no line to be kept in mind.
+_MAX_FACT = 280
+
+#: What would be markup: a number that is `< 200` or in `[0]` is none.
+_MARKS = re.compile(
+    r"\[\[+|\]\]+|(?<=\])\(|\[(?=\^|.\])|<(?=[A-Za-z/!?])|[`\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])"
+)
 _BULLET = re.compile(r"[-*+] +\S")
+_LINK_LAST = re.compile(r"[-*+] +\S.*\[\[([^\[\]|#]+)\]\]\s*")
+_CUT = " ..."
 
 
 class Room(NamedTuple):
@@ -54,12 +63,35 @@ class MemoryMove(NamedTuple):
     tokens: int
 
 
-def format_bullet(title: str, path: str) -> str:
-    """Return the line that names a note; nothing of its title is read as markup."""
-    plain = " ".join(_MARKS.sub(" ", title).split())
-    if len(plain) > _MAX_TITLE:
-        plain = plain[:_MAX_TITLE].rsplit(" ", 1)[0] + " ..."
-    return f"- {plain}: {link_to(path)}"
+def choose_fact(note: Note) -> str:
+    """Return what a bullet says of a note: a title of its own, else its whole first sentence.
+
+    A title that was made of the text may end in the middle of what it says. "" where the sentence
+    is too long for a line.
+    """
+    from vaultmem.core.similarity.statement import split_sentences
+
+    text = next(filter(None, map(note.section_text, note.sections)), "")
+    plain = " ".join(text.split()).lstrip("#>-* ")
+    title = " ".join(note.title.split())
+    fact = title
+    if title.endswith(_CUT) or plain.startswith(title):
+        fact = next(iter(split_sentences(text)), title).lstrip("#>-* ")
+    fact = " ".join(_MARKS.sub(" ", fact).split())
+    return fact if len(fact) <= _MAX_FACT else ""
+
+
+def format_bullet(fact: str, link: str) -> str:
+    """Return the line that says something and leads to its note."""
+    end = "" if fact.endswith((".", "!", "?", ":")) else ":"
+    return f"- {fact}{end} {link}"
+
+
+def find_bullets(text: str, path: str) -> dict[int, str]:
+    """Return the lines (0-based) that a dream may have written of a note, with their links."""
+    names = {path.removesuffix(".md"), PurePosixPath(path).stem}
+    found = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
+    return {n: match[1] for n, match in found if match and match[1] in names}
 
 
 def name_heading(kind: str) -> str:

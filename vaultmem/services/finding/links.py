@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.lifecycle import STATE_WEIGHT, State
-from vaultmem.core.links.link import Link, LinkKind
-from vaultmem.core.links.names import Names, find_place
+from vaultmem.core.links.link import Link, LinkKind, link_to
+from vaultmem.core.links.names import UNLINKABLE, Names, find_place
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.core.paths import is_text
+from vaultmem.core.paths import fold, is_text
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
@@ -62,6 +63,14 @@ class LinkGraph:
         moved = self._aliases.get(path) or self._aliases.get(without)
         files = [each for each in self._files if each != without]
         return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
+
+    def link_shortly(self, path: str) -> str:
+        """Return the shortest wikilink that means the note at a path and no other."""
+        stem = PurePosixPath(path).stem
+        ending = fold(f"/{stem}.md")
+        is_alone = sum(fold(f"/{each}").endswith(ending) for each in self._files) == 1
+        is_name = is_alone and not UNLINKABLE & set(stem)
+        return link_to(stem if is_name and self.names.resolve(stem, "") == path else path)
 
     def all_links(self) -> Iterator[tuple[int, list[Link]]]:
         """Yield each note's document with its links as written, hidden ones as well."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.token_count import count_tokens
+from vaultmem.core.upkeep.memory_file import MEMORY
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.known import refuse_held
 from vaultmem.services.likeness.similar import Asked
@@ -19,7 +19,6 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
 
-MEMORY = PurePosixPath("MEMORY.md")
 LEARNED = "Learned"
 
 

@@ -11,13 +11,12 @@ from vaultmem.core.lifecycle import CLOSED_STATES, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.upkeep.memory_file import MemoryMove, add_bullets, name_heading
+from vaultmem.core.upkeep.memory_file import MEMORY, MemoryMove, add_bullets, name_heading
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.sessions.learn import MEMORY
 from vaultmem.services.upkeep.curate import DREAMS
-from vaultmem.services.upkeep.weigh import NEW_MEMORY, Candidate, weigh_recalled
+from vaultmem.services.upkeep.weigh import NEW_MEMORY, NEXT_NIGHT, Candidate, weigh_recalled
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -52,6 +51,11 @@ class Dream(NamedTuple):
     def promoted(self) -> tuple[Candidate, ...]:
         """The notes that are promoted, strongest first."""
         return tuple(each for each in self.candidates if not each.held)
+
+    @property
+    def left(self) -> tuple[Candidate, ...]:
+        """The notes that only `dream_limit` holds back until the next night."""
+        return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
 
 
 def dream(vault: Vault, is_dry: bool = False) -> Dream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
@@ -17,9 +18,11 @@ from vaultmem.core.upkeep.dreaming import (
     measure_strength,
 )
 from vaultmem.core.upkeep.memory_file import (
+    MEMORY,
     MemoryMove,
     Room,
     add_bullets,
+    choose_fact,
     format_bullet,
     name_heading,
     propose_moves,
@@ -27,17 +30,23 @@ from vaultmem.core.upkeep.memory_file import (
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.sessions.learn import MEMORY, memory_budget
+from vaultmem.services.sessions.learn import memory_budget
 from vaultmem.services.upkeep.curate import DREAMS, KEPT_APART
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
+
+#: Why a note waits that only `dream_limit` holds back.
+NEXT_NIGHT = "left for the next night by dream_limit"
 
 #: How MEMORY.md begins where there is none.
 NEW_MEMORY = "# Memory\n"
 
 
 class Candidate(NamedTuple):
-    """A note that was recalled: how strong it is, and why it is not promoted ("" if it is)."""
+    """A note that was recalled: how strong it is, and why it is not promoted ("" if it is).
+
+    `bullet` is the line that names it in MEMORY.md, "" where it was not come to that.
+    """
 
     path: str
     title: str
@@ -45,11 +54,7 @@ class Candidate(NamedTuple):
     state: str
     strength: Strength
     held: str
-
-    @property
-    def bullet(self) -> str:
-        """The line that names it in MEMORY.md."""
-        return format_bullet(self.title, self.path)
+    bullet: str = ""
 
 
 class Weighed(NamedTuple):
@@ -71,12 +76,15 @@ def weigh_recalled(vault: Vault) -> Weighed:
     for path in sorted(strengths, key=lambda path: (-strengths[path][1].score, path)):
         record, strength = strengths[path]
         held = "promoted before" if path in named else strength.find_gate(gates)
-        held = held or _find_obstacle(record)
-        candidates.append(Candidate(path, record.title, record.kind, record.state, strength, held))
-    memory = _read_memory(vault)
+        bullet = "" if held else _make_bullet(vault, graph, record)
+        held = held or _find_obstacle(record, bullet)
+        named_so = (path, record.title, record.kind, record.state)
+        candidates.append(Candidate(*named_so, strength, held, bullet))
+    memory = _read(vault, MEMORY)
     room = Room(config.memory_lines, memory_budget(vault))
     text = memory.text if memory else NEW_MEMORY
-    chosen, waiting = _fit(text, candidates, room, config.dream_limit)
+    limit = max(0, config.dream_limit - _count_promoted(vault))
+    chosen, waiting = _fit(text, candidates, room, limit)
     if memory is None:
         return Weighed(tuple(chosen), ())
     wanted = "".join(f"{each.bullet}\n" for each in chosen if not each.held)
@@ -120,15 +128,32 @@ def _may_count(record: NoteRecord) -> bool:
     return not (apart or record.problem) and State(record.state) not in CLOSED_STATES
 
 
-def _find_obstacle(record: NoteRecord) -> str:
+def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
+    """Return the line that says what a note says and leads to it, "" where none can."""
+    note = _read(vault, PurePosixPath(record.path))
+    fact = choose_fact(note) if note is not None else ""
+    return format_bullet(fact, graph.link_shortly(record.path)) if fact else ""
+
+
+def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     """Return why a machine cannot promote a note, "" if it can."""
     if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
         return "not UTF-8, so it is never rewritten"
-    if find_secrets(format_bullet(record.title, record.path)):
-        return "its title looks like a credential"
+    if not bullet:
+        return "its first sentence is too long for MEMORY.md; give it a title"
+    if find_secrets(bullet):
+        return "what it says looks like a credential"
     return ""
+
+
+def _count_promoted(vault: Vault) -> int:
+    """Return how many notes were promoted today already, as the diary has it."""
+    diary = _read(vault, DREAMS)
+    today = f"- {vault.local_time().date()}:"
+    lines = diary.text.splitlines() if diary is not None else []
+    return sum(line.count("[[") for line in lines if line.startswith(today))
 
 
 def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, str]:
@@ -141,9 +166,9 @@ def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, 
     return linked
 
 
-def _read_memory(vault: Vault) -> Note | None:
+def _read(vault: Vault, path: PurePosixPath) -> Note | None:
     try:
-        return read_note(vault, MEMORY)
+        return read_note(vault, path)
     except (NoteNotFoundError, RefusedError):
         return None
 
@@ -157,7 +182,7 @@ def _fit(
     count = 0
     for each in candidates:
         if not each.held and count == limit:
-            each = each._replace(held=f"over the {limit} of one dream")
+            each = each._replace(held=NEXT_NIGHT)
         elif not each.held:
             longer = add_bullets(text, [(name_heading(each.kind), each.bullet)])
             if room.lacks(longer):

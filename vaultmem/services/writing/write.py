@@ -17,6 +17,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.branch import write_to_branch
+from vaultmem.services.writing.bullets import drop_bullets
 from vaultmem.services.writing.change import Change, Written, refuse_foreign
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -43,6 +44,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
 
     def checked(change: Change) -> T:
         value = plan(change)
+        drop_bullets(vault, change)
         event = change.event
         refuse_named(vault.author, *((event.subject, event.body) if event else ()))
         files = {path: step.data for path, step in change.steps.items()}
