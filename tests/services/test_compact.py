@@ -209,7 +209,7 @@ def test_a_recall_resets_the_clock(vault: Vault, clock: Clock) -> None:
     assert run(vault) == {path: DecayStep.SUMMARY}
 
 
-def test_short_notes_go_stale_and_then_to_the_archive_in_their_own_words(
+def test_short_notes_go_to_the_archive_at_once_in_their_own_words(
     vault: Vault, clock: Clock
 ) -> None:
     (path,) = tell(vault, Memory("The bell rings at seven."))
@@ -217,10 +217,54 @@ def test_short_notes_go_stale_and_then_to_the_archive_in_their_own_words(
     clock.pass_days(179)
     assert run(vault) == {}
     clock.pass_days(2)
-    assert run(vault) == {path: DecayStep.STALE}
+    (step,) = plan_compaction(vault).steps
+    assert step.tokens_left <= step.tokens
     assert run(vault) == {path: DecayStep.ARCHIVED}
     note = get_note(vault, path).note
     assert (note.body, note.state) == (body, State.ARCHIVED)
+    assert run(vault) == {}
+
+
+@pytest.mark.parametrize(
+    ("days", "step"),
+    [(61, DecayStep.SUMMARY), (121, DecayStep.KEYWORDS), (400, DecayStep.ARCHIVED)],
+)
+def test_what_is_overdue_takes_the_last_step_at_once_and_a_second_run_does_nothing(
+    vault: Vault, clock: Clock, days: int, step: DecayStep
+) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="Refunds stood still"))
+    clock.pass_days(days)
+    (planned,) = plan_compaction(vault).steps
+    assert planned.tokens_left <= planned.tokens
+    assert run(vault) == {path: step}
+    head = git(vault.root, "rev-parse", "HEAD")
+    assert run(vault) == {}
+    assert git(vault.root, "rev-parse", "HEAD") == head
+
+
+def test_what_others_lean_on_or_nobody_else_knows_stays(vault: Vault, clock: Clock) -> None:
+    linked, _, standing, number, shared, _ = tell(
+        vault,
+        Memory("The bell hangs in the tower of the old school.", title="Tower"),
+        Memory("Where the bell hangs: [[tower]]. Asked by the school.", title="Where"),
+        Memory("From now on, always ring the bell before the lessons begin.", title="Ring"),
+        Memory("The door of the tower opens with 4711.", title="Door"),
+        Memory("The bell weighs 300 kilograms.", title="Weight"),
+        Memory("The rope carries 300 kilograms.", title="Rope"),
+    )
+    clock.pass_days(400)
+
+    done = compact(vault)
+
+    left = {each.path for each in done.steps}
+    assert not left & {linked, standing, number}
+    assert shared in left
+    assert done.exempt == {
+        "pinned": 2,
+        "linked by another note": 1,
+        "a standing instruction": 1,
+        "a number that no other note has": 1,
+    }
 
 
 def test_what_is_exempt_stays_byte_for_byte(vault: Vault, opened: Open, clock: Clock) -> None:

@@ -266,7 +266,7 @@ def test_a_name_that_two_notes_have_is_linked_by_its_path(vault: Vault, clock: C
     assert "- Bell: [[notes/inbox/bell]]\n" in read_memory(vault)
 
 
-@pytest.mark.parametrize("how", ["archived", "superseded", "forgotten"])
+@pytest.mark.parametrize("how", ["archived", "superseded", "forgotten", "compacted"])
 def test_a_bullet_goes_in_the_commit_that_takes_its_note_out_of_sight(
     vault: Vault, clock: Clock, how: str
 ) -> None:

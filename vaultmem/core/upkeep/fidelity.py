@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.terms import stem_word, term_sequence
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import add_to_list, set_property
+from vaultmem.core.notes.edit_properties import add_to_list, remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.token_count import count_tokens
@@ -134,7 +134,6 @@ class DecayStep(StrEnum):
 
     SUMMARY = "summary"
     KEYWORDS = "keywords"
-    STALE = "stale"
     ARCHIVED = "archived"
 
 
@@ -153,42 +152,45 @@ def read_fidelity(note: Note) -> Fidelity:
     return Fidelity(value) if value in set(Fidelity) else Fidelity.FULL
 
 
-def plan_step(
-    note: Note, idle: float, ages: Ages, asked: Sequence[str] = ()
-) -> tuple[DecayStep, str] | None:
-    """Return the next step of a note that nobody asked for in `idle` days, and its text then.
+def is_short(note: Note) -> bool:
+    """Tell whether a note's text is too short to be shortened: a fact without its words is none."""
+    return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
 
-    One step at a time; None where none is due, or would gain too little. `asked` are questions
-    that the note answered once.
+
+def plan_step(
+    note: Note, idle: float, ages: Ages, asked: Sequence[str] = (), original: Note | None = None
+) -> tuple[DecayStep, str] | None:
+    """Return the step of a note that nobody asked for in `idle` days, and its text then.
+
+    It is the last of those that are due; None where none is, or would gain too little. `asked` are
+    questions that the note answered once, `original` is what it was before it was shortened.
     """
     level = read_fidelity(note)
-    if idle >= ages.archive and note.state is State.STALE:
-        return DecayStep.ARCHIVED, _set_state(note.text, State.ARCHIVED, idle)
+    if idle >= ages.archive:
+        return DecayStep.ARCHIVED, _set_state(note.text, State.ARCHIVED)
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
-        text = shorten_note(note, Fidelity.KEYWORDS, asked)
-        if text:
-            is_active = note.state is State.ACTIVE
-            return DecayStep.KEYWORDS, _set_state(text, State.STALE, idle) if is_active else text
-    if idle >= ages.archive and note.state is State.ACTIVE:
-        return DecayStep.STALE, _set_state(note.text, State.STALE, idle)
+        text = shorten_note(note, Fidelity.KEYWORDS, asked, original)
+        return (DecayStep.KEYWORDS, _set_state(text, State.STALE)) if text else None
     if ages.summary <= idle < ages.keywords and level is Fidelity.FULL:
         text = shorten_note(note, Fidelity.SUMMARY, asked)
-        if text:
-            return DecayStep.SUMMARY, text
+        return (DecayStep.SUMMARY, text) if text else None
     return None
 
 
-def shorten_note(note: Note, level: Fidelity, asked: Sequence[str] = ()) -> str:
+def shorten_note(
+    note: Note, level: Fidelity, asked: Sequence[str] = (), original: Note | None = None
+) -> str:
     """Return a note's text with a shorter body, "" where that would gain too little.
 
-    What the title and the questions `asked` are about is kept before other things.
-    Title and tags that stood in the body alone become properties, so that nothing else is lost.
+    What the title and the questions `asked` are about is kept before other things. Keywords are
+    those of the `original`, where the note was shortened before. Title and tags that stood in the
+    body alone become properties, so that nothing else is lost.
     """
-    is_short = read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
-    if is_short or len(note.body) > _MOST:
+    if is_short(note) or len(note.body) > _MOST:
         return ""
     topic = "\n".join((note.title, *asked))
-    shown = list(_summarise(note, topic)) if level is Fidelity.SUMMARY else [_name_keywords(note)]
+    is_summary = level is Fidelity.SUMMARY
+    shown = list(_summarise(note, topic)) if is_summary else [_name_keywords(original or note)]
     eol = "\r\n" if "\r\n" in note.text else "\n"
     body = "\n\n".join(part for part in shown if part)
     if not body or count_tokens(body) > _WORTH * count_tokens(note.body):
@@ -198,7 +200,8 @@ def shorten_note(note: Note, level: Fidelity, asked: Sequence[str] = ()) -> str:
         text = set_property(text, "title", note.title)
     left = parse_note(note.path, text.encode("utf-8"))
     lost = tuple(tag for tag in note.tags if tag not in left.tags)
-    return set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
+    text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
+    return text if count_tokens(text) < count_tokens(note.text) else ""
 
 
 def _summarise(note: Note, topic: str) -> Iterator[str]:
@@ -258,6 +261,6 @@ def _name_keywords(note: Note) -> str:
     return f"Keywords: {', '.join(words)}" if words else ""
 
 
-def _set_state(text: str, state: State, idle: float) -> str:
-    changed = set_property(text, "state", state.value)
-    return set_property(changed, "state_reason", f"not asked for in {int(idle)} days")
+def _set_state(text: str, state: State) -> str:
+    """Set a state without a reason: the commit has it, and nothing gets longer."""
+    return set_property(remove_property(text, "state_reason"), "state", state.value)

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
@@ -15,6 +16,7 @@ from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import KEPT_APART
+from vaultmem.services.upkeep.reasons import find_reasons
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -52,8 +54,9 @@ class Compacted(NamedTuple):
 def plan_compaction(vault: Vault) -> Compacted:
     """Return the steps that are due, at most one a note; the vault must be in sync.
 
-    Pinned notes, policies, skills, and what a person wrote or edited stay. So does what no commit
-    has yet: its full text could not be brought back.
+    Pinned notes, policies, skills, and what a person wrote or edited stay. So do notes that others
+    link to, that hold a standing wish, or as a short fact a number that no other has; and what no
+    commit has yet: its full text could not be brought back.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out, or it is in no git.
@@ -69,14 +72,19 @@ def plan_compaction(vault: Vault) -> Compacted:
         r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
     ]
     signals = SignalStore(vault.state, vault.state_folder)
+    find_reason = find_reasons(vault, records) if due else None
     exempt: dict[str, int] = {}
     steps: list[Compaction] = []
     for record in due:
-        if reason := _find_exemption(vault, record, uses[record.path]):
+        reason = _find_exemption(vault, record, uses[record.path])
+        note = None if reason else _read(vault, record)
+        if note is not None and find_reason is not None:
+            reason = find_reason(record.document, note)
+        if reason:
             exempt[reason] = exempt.get(reason, 0) + 1
-            continue
-        idle = uses[record.path].idle_days(vault.now())
-        steps.extend(_plan_note(vault, record, idle, ages, signals))
+        elif note is not None:
+            idle = uses[record.path].idle_days(vault.now())
+            steps.extend(_plan_note(record, note, idle, ages, signals))
     order = list(DecayStep)
     steps.sort(key=lambda each: (order.index(each.step), each.path))
     return Compacted(tuple(steps), exempt)
@@ -119,15 +127,22 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     return ""
 
 
-def _plan_note(
-    vault: Vault, record: NoteRecord, idle: float, ages: Ages, signals: SignalStore
-) -> Iterator[Compaction]:
+def _read(vault: Vault, record: NoteRecord) -> Note | None:
+    """Return a note as it was counted, None where it is no longer."""
     try:
         note = read_note(vault, PurePosixPath(record.path))
-        asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
-        current = note.blob == record.blob
-        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED]) if current else None
     except (NoteNotFoundError, RefusedError):
+        return None
+    return note if note.blob == record.blob else None
+
+
+def _plan_note(
+    record: NoteRecord, note: Note, idle: float, ages: Ages, signals: SignalStore
+) -> Iterator[Compaction]:
+    asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
+    try:
+        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED])
+    except RefusedError:  # Its properties are not written so that one can be set.
         return
     if planned is not None:
         step, text = planned
@@ -155,7 +170,6 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
     done = {
         DecayStep.SUMMARY: f"{count} to a summary",
         DecayStep.KEYWORDS: f"{count} to keywords",
-        DecayStep.STALE: f"{count} stale",
         DecayStep.ARCHIVED: f"{count} archived",
     }
     body = [
