@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.settings import CHOICES, find_contradiction
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Config(NamedTuple):
     dream_diversity: float = 0.2
     dream_consolidation: float = 0.1
     memory_lines: int = 150
+    compact_every: str = "never"
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""
@@ -103,7 +105,8 @@ def read_config(root: Path) -> Config:
     """Read a vault's vaultmem.yaml; the defaults where there is none.
 
     Raises:
-        VaultError: an unknown key, a value of the wrong type, no YAML, or a symbolic link.
+        VaultError: an unknown key, a value that it cannot take, settings that contradict each
+            other, no YAML, or a symbolic link.
     """
     file = root / CONFIG_NAME
     if file.is_symlink():  # It may lead to what is nobody's business, and errors quote settings.
@@ -125,6 +128,14 @@ def parse_config(text: str) -> Config:
     Raises:
         VaultError: as for `read_config`.
     """
+    config = _parse_keys(text)
+    if problem := find_contradiction(config._asdict()):
+        raise VaultError(f"{CONFIG_NAME}: {problem}")
+    return config
+
+
+def _parse_keys(text: str) -> Config:
+    """Return what each key says by itself."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if lines and lines[0].rstrip() == "---":  # YAML's own start of a document.
         del lines[0]
@@ -153,10 +164,12 @@ def override(config: Config, settings: Iterable[str]) -> Config:
         if not (name.isidentifier() and value) or len(setting.splitlines()) > 1:
             raise RefusedError(f'"{setting}": not a setting; write it as KEY=VALUE')
         try:
-            given = parse_config(f"{name}: {value}\n")
+            given = _parse_keys(f"{name}: {value}\n")
         except VaultError as error:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
         config = config._replace(**{name: given._asdict()[name]})
+    if problem := find_contradiction(config._asdict()):
+        raise RefusedError(problem)
     return config
 
 
@@ -247,6 +260,11 @@ def _read_value(prop: Property) -> object:
         raise VaultError(
             f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
         ) from None
+    if prop.name in CHOICES and value not in CHOICES[prop.name]:
+        raise VaultError(
+            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; '
+            f"it takes {', '.join(CHOICES[prop.name])}"
+        )
     return value
 
 

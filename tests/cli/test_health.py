@@ -156,6 +156,10 @@ def test_broken_settings_are_told_with_their_remedy(
     assert "branch      main at " in done.out
     (root / "vaultmem.yaml").write_bytes(b"\xff")
     assert "cannot be read" in run_cli("status", "--json", cwd=root).json["settings_problem"]
+    (root / "vaultmem.yaml").write_text("summary_after: 90\n")
+    told = run_cli("doctor", cwd=root).out
+    assert told.startswith('problem  settings            vaultmem.yaml: "summary_after" is 90')
+    assert 'remedy: set "summary_after" to 60 or less' in told
     (root / "vaultmem.yaml").write_text('ignor: "x"\n')
     done = run_cli("doctor", "--fix", cwd=root)
     assert done.code == 1
@@ -174,10 +178,11 @@ def test_doctor_mends_and_says_what_it_did(make_vault: Make, run_cli: RunCli) ->
     assert found.code == 1
     assert hash_tree(root) == before
     lines = found.out.splitlines()
-    at = lines.index("problem  ignored files       generated or local, and not ignored by git: 3")
-    assert lines[at + 1 : at + 5] == [
+    at = lines.index("problem  ignored files       generated or local, and not ignored by git: 4")
+    assert lines[at + 1 : at + 6] == [
         "         /CONTEXT.md",
         "         /.trash/",
+        "         **/*.tmp",
         "         **/.vaultmem-*",
         "         remedy: add these lines to .gitignore, or run `vaultmem doctor --fix`",
     ]

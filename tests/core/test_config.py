@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from vaultmem.config import CONFIG_NAME, Config, parse_config, read_config
-from vaultmem.errors import VaultError
+from vaultmem.config import CONFIG_NAME, Config, override, parse_config, read_config
+from vaultmem.errors import RefusedError, VaultError
 
 TEMPLATE = Path(__file__).parents[2] / "templates" / CONFIG_NAME
 
@@ -54,6 +55,32 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
 def test_key_without_a_value_keeps_its_default() -> None:
     assert parse_config("agent:\nbudget: ~\nignore:\nresults: 3\n") == Config(results=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("summary_after: 90\n", '"summary_after" is 90 and "keywords_after" 60, so no note would'),
+        ("archive_after: 50\nstale_after: 20\n", '"keywords_after" to 50 or less, or "archive'),
+        ("stale_after: 200\n", 'set "stale_after" to 120 or less, or "archive_after" to 200 or'),
+        ("related_above: 0.8\n", 'set "related_above" to 0.75 or less, or "same_above" to 0.8'),
+        ("dream_every: hour\n", '"dream_every" cannot be "hour"; it takes never, day, week'),
+        ("compact_every: often\n", '"compact_every" cannot be "often"; it takes never, day, week'),
+        ("labels: long\n", '"labels" cannot be "long"; it takes short, full'),
+    ],
+)
+def test_what_contradicts_itself_is_refused_with_the_remedy(text: str, told: str) -> None:
+    with pytest.raises(VaultError, match=re.escape(told)):
+        parse_config(text)
+
+
+def test_what_is_equal_contradicts_nothing_and_all_keys_count_together() -> None:
+    assert parse_config("summary_after: 60\n").summary_after == 60
+    settings = "summary_after: 90\nkeywords_after: 100\narchive_after: 100\n"
+    config = parse_config(settings)
+    assert override(config, ["summary_after=95"]).summary_after == 95
+    with pytest.raises(RefusedError, match='"summary_after" is 101 and "keywords_after" 100'):
+        override(config, ["summary_after=101"])
 
 
 def test_unknown_key_names_the_nearest() -> None:

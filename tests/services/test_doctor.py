@@ -152,7 +152,7 @@ def test_missing_ignore_lines_go_to_the_exclude_file(
     vault.trust.record({})
 
     check = find_only(vault, "ignored files")
-    lines = ["/CONTEXT.md", "/media/", "/.obsidian/workspace*.json", "**/.vaultmem-*"]
+    lines = ["/CONTEXT.md", "/media/", "/.obsidian/workspace*.json", "**/*.tmp", "**/.vaultmem-*"]
     lines += [r"/agents/a \[1].md"]
     lines[1:1] = ["/transcripts/"] if folder else []
     assert (check.verdict, list(check.paths)) == (PROBLEM, lines)
@@ -167,7 +167,9 @@ def test_missing_ignore_lines_go_to_the_exclude_file(
     assert (root / ".git/info/exclude").read_text() == f"mine\n{wanted}"
     assert len(checks["ignored files"].fixed) == len(lines)
     write_notes(root / folder, {"CONTEXT.md": "x\n", "media/a.png": "x", "agents/a [1].md": "x"})
-    write_notes(root / folder, {".vaultmem-a.tmp": "x", "notes/.vaultmem-0123.old": "x"})
+    write_notes(
+        root / folder, {".vaultmem-a.tmp": "x", "notes/x.tmp": "x", "notes/.vaultmem-0123.old": "x"}
+    )
     assert git(root, "status", "--porcelain") == ""
 
 

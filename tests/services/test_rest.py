@@ -25,6 +25,9 @@ Make = Callable[..., Path]
 Open = Callable[..., Vault]
 
 BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=State.CANDIDATE)
+LONG = " ".join(
+    f"Sentence {n} says that the bell of hall {n} rings at {n} past." for n in range(12)
+)
 QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at seven")
 
 
@@ -48,6 +51,28 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
     subjects = git(root, "log", "--format=%s").splitlines()
     assert subjects.count("promote: 1 note, by dream") == 1
     assert not [each for each in told if each.what == "problem"]
+
+
+def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"vaultmem.yaml": "dream_every: day\ncompact_every: week\n"})
+    clock = Clock(time.time() - 5 * DAY)
+    vault = opened(root, agent="claude", now=clock)
+    tell(vault, BELL, Memory(LONG, title="Halls"))
+    for question in QUESTIONS:
+        assert ask(vault, question)
+        clock.pass_days(1)
+    done = []
+    for _ in range(40):
+        resting = Rest(vault)
+        for report in resting.keep_small():
+            done.extend(subject for _, subject in report.commits)
+        assert not list(resting.keep_small())
+        clock.pass_days(1)
+    assert [each for each in done if not each.startswith("promote: ")] == [
+        "compact: 1 note to a summary"
+    ]
+    assert len(done) == 2
+    assert vault.state.get("compacted") < vault.state.get("dreamt")
 
 
 def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
@@ -86,8 +111,8 @@ def test_a_watcher_does_not_dream_unasked(make_vault: Make, opened: Open) -> Non
 
 def test_what_cannot_be_is_told_once(make_vault: Make) -> None:
     root = make_vault()
-    (root / "vaultmem.yaml").write_text("dream_every: hour\n")
     with watched(root) as (_, told):
+        (root / "vaultmem.yaml").write_text("dream_every: hour\n")
         wait_until(lambda: any(each.what == "problem" for each in told), 30)
         time.sleep(2.5)
     assert [each.what for each in told].count("problem") == 1

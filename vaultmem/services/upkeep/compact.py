@@ -16,6 +16,7 @@ from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import KEPT_APART
+from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.reasons import find_reasons
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.services.writing.commit import CommitReport
@@ -26,6 +27,9 @@ from vaultmem.vault import Vault
 
 #: Questions that a summary looks at: the newest ones that brought the note up.
 _MAX_ASKED = 20
+
+#: The name under which the last compaction's time is kept.
+_WORK = "compacted"
 
 _STATES = frozenset({State.ACTIVE, State.STALE})
 
@@ -106,7 +110,17 @@ def compact(vault: Vault) -> Compacted:
             for step in DecayStep
             if (steps := [each for each in plan.steps if each.step is step])
         ]
+        note_night(vault, _WORK)
     return plan._replace(reports=tuple(reports))
+
+
+def compact_if_due(vault: Vault) -> Compacted | None:
+    """Compact if vaultmem.yaml wants it and a night has come since the last time; None if not.
+
+    Raises:
+        RefusedError, PendingError: as for `compact`.
+    """
+    return compact(vault) if is_night(vault, vault.config.compact_every, _WORK) else None
 
 
 def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -12,10 +11,11 @@ from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.upkeep.memory_file import MEMORY, MemoryMove, add_bullets, name_heading
-from vaultmem.errors import NoteNotFoundError, VaultError
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import DREAMS
+from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.weigh import NEW_MEMORY, NEXT_NIGHT, Candidate, weigh_recalled
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
@@ -24,8 +24,8 @@ from vaultmem.services.writing.edit_notes import check_text
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
-#: Days between dreams, by the value of `dream_every`.
-_EVERY = {"never": 0, "day": 1, "week": 7}
+#: The name under which the last dream's time is kept.
+_WORK = "dreamt"
 
 #: How a diary begins; as an archived note it is in no pack, and in no recall unless asked for.
 _DIARY = """---
@@ -79,7 +79,7 @@ def dream(vault: Vault, is_dry: bool = False) -> Dream:
         found = Dream(weighed.candidates, weighed.moves, CommitReport())
         if found.promoted:
             found = found._replace(report=_promote(act_as_machine(vault), found.promoted))
-        vault.state.put("dreamt", str(vault.now()))
+        note_night(vault, _WORK)
     return found
 
 
@@ -87,24 +87,9 @@ def dream_if_due(vault: Vault) -> Dream | None:
     """Dream if vaultmem.yaml wants it and a night has come since the last time; None if not.
 
     Raises:
-        VaultError: `dream_every` is unknown, or as for `dream`.
+        VaultError: as for `dream`.
     """
-    every = vault.config.dream_every
-    if every not in _EVERY:
-        raise VaultError(
-            f'vaultmem.yaml: "dream_every" cannot be "{every}"; it takes {", ".join(_EVERY)}'
-        )
-    days = _EVERY[every]
-    if not days:
-        return None
-    now = vault.local_time()
-    night = now.replace(hour=3, minute=0, second=0, microsecond=0)
-    if now < night:
-        night -= timedelta(days=1)
-    last = float(vault.state.get("dreamt") or 0)
-    if last >= (night - timedelta(days=days - 1)).timestamp():
-        return None
-    return dream(vault)
+    return dream(vault) if is_night(vault, vault.config.dream_every, _WORK) else None
 
 
 def _promote(machine: Vault, promoted: Sequence[Candidate]) -> CommitReport:

@@ -1,4 +1,4 @@
-"""What a watcher does while nothing happens: embed what has no vectors, dream, tidy git up."""
+"""What a watcher does while nothing happens: embed, dream, compact, have git pack its objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from vaultmem.vault import Vault
 #: Seconds for which notes are embedded before the watcher listens again.
 _SLICE = 0.5
 
-#: Seconds between two looks at whether a dream is due.
+#: Seconds between two looks at whether a night has come.
 _MINUTE = 60.0
+
+#: `dream_every` and `compact_every` of who wants neither.
+_UNASKED = ("never", "never")
 
 #: Seconds between two looks at how git keeps its objects; the first is after so many.
 _UPKEEP = 900.0
@@ -23,7 +26,7 @@ class Rest:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._next_dream = 0.0
+        self._next_night = 0.0
         self._next_upkeep = time.monotonic() + _UPKEEP
 
     def embed(self) -> str:
@@ -37,21 +40,23 @@ class Rest:
             return ""
         return f"{done.sections:,} sections, with {done.model}"
 
-    def dream(self) -> Iterator[CommitReport]:
-        """Dream if vaultmem.yaml wants it and a night has come; yield what that committed.
+    def keep_small(self) -> Iterator[CommitReport]:
+        """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
 
         Raises:
-            VaultError: as for `dream_if_due`.
+            VaultError: as for `dream_if_due` and `compact_if_due`.
         """
-        now = time.monotonic()
-        if self._vault.config.dream_every == "never" or now < self._next_dream:
+        now, config = time.monotonic(), self._vault.config
+        if now < self._next_night or (config.dream_every, config.compact_every) == _UNASKED:
             return
-        self._next_dream = now + _MINUTE
+        self._next_night = now + _MINUTE
+        from vaultmem.services.upkeep.compact import compact_if_due
         from vaultmem.services.upkeep.dream import dream_if_due
 
-        found = dream_if_due(self._vault)
-        if found is not None and found.report.commits:
-            yield found.report
+        if dreamt := dream_if_due(self._vault):
+            yield dreamt.report
+        if compacted := compact_if_due(self._vault):
+            yield from compacted.reports
 
     def tidy(self) -> str:
         """Have git pack its objects where that is worth it; tell what came of it."""

@@ -205,7 +205,7 @@ class WatchLoop:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
         self._try(self._embed)
-        self._try(self._dream)
+        self._try(self._keep_small)
         self._try(self._tidy)
         for problem in sorted(self._problems - self._told):
             self._tell(Happened("problem", problem))
@@ -219,8 +219,8 @@ class WatchLoop:
         if text := self._resting.tidy():
             self._tell(Happened("packed", text))
 
-    def _dream(self) -> None:
-        for report in self._resting.dream():
+    def _keep_small(self) -> None:
+        for report in self._resting.keep_small():
             self._tell_commits(report)
 
     def _tell_commits(self, report: CommitReport) -> None:
