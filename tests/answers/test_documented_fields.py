@@ -59,6 +59,7 @@ pin notes/quay.md
 unpin notes/quay.md
 tag notes/quay.md stone
 pinned
+recent
 stats
 status
 curate

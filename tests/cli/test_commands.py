@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.token_count import count_tokens
+
 Run = Callable[..., Any]
 Make = Callable[..., Path]
 
@@ -227,6 +229,27 @@ def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
     assert "score" in shown
     nothing = run_cli("recall", "zzz", "-n", "5", cwd=root)
     assert (nothing.code, nothing.out) == (0, "Nothing in this vault answers that.\n")
+
+
+def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path) -> None:
+    write_notes(root, {f"notes/n{n}.md": f"Tokens of pier {n} are blue." for n in range(30)})
+    everything = run_cli("recall", "tokens pier", "-n", "50", cwd=root).out
+    assert everything.count("why: ") == 32
+    for budget in (40, 200, 700):
+        shown = run_cli("recall", "tokens pier", "--budget", str(budget), cwd=root).out
+        *hits, left_out = shown.splitlines()
+        count = shown.count("why: ")
+        assert count_tokens("\n".join(hits)) <= budget
+        assert everything.startswith("".join(f"{line}\n" for line in hits))
+        more = "more " if count else ""
+        assert left_out.startswith(f"{32 - count} {more}found, for which {budget} tokens have no")
+        found = run_cli("recall", "tokens pier", "--budget", str(budget), "--json", cwd=root).json
+        assert len(found["hits"]) + found["left_out"] == 32
+        assert sum(count_tokens(hit["text"]) for hit in found["hits"]) <= budget
+    assert count > 10
+    assert run_cli("recall", "tokens", "--json", cwd=root).json["left_out"] == 0
+    last = run_cli("recent", "--json", "-n", "1", cwd=root).json["calls"]
+    assert len(last[0]["shown"]) == 10
 
 
 def test_recall_works_without_any_option(run_cli: Run, root: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RunCli
+from support import git
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.plot import plot_lines
@@ -74,6 +78,38 @@ def test_what_is_pinned_and_packs_without_a_question_are_no_signal(vault: Vault)
     ask(vault, "")
     stats = read_stats(vault)
     assert (stats.packs.calls, stats.packs.empty, stats.most) == (1, 0, ())
+
+
+def test_recent_tells_what_was_shown_to_whom_and_when(
+    vault: Vault, opened: Open, run_cli: RunCli
+) -> None:
+    root = vault.root
+    before = git(root, "status", "--porcelain")
+    run_cli("recall", "oars", "--vault", root)
+    run_cli("pack", "gangway", "--vault", root, "--agent", "codex", "--session", "s-7")
+    run_cli("recall", "zeppelin", "--vault", root, "--agent", "codex")
+    nothing, pack, asked = run_cli("recent", "--vault", root, "--json").json["calls"]
+    assert (nothing["query"], nothing["shown"], nothing["receipt"]) == ("zeppelin", [], None)
+    assert (pack["kind"], pack["agent"], pack["session"]) == ("pack", "codex", "s-7")
+    assert [each["path"] for each in pack["shown"]] == ["notes/g.md"]
+    assert run_cli("replay", pack["receipt"], "--vault", root).out.count("gangway") == 1
+    assert (asked["agent"], asked["tokens"] > 0) == (None, True)
+    assert abs(datetime.fromisoformat(asked["time"]).timestamp() - time.time()) < 600
+    assert git(root, "status", "--porcelain") == before
+
+    def find(*options: str) -> list[str]:
+        found = run_cli("recent", *options, "--vault", root, "--json").json["calls"]
+        return [each["query"] for each in found]
+
+    assert find("notes/o.md") == ["oars"]
+    assert find("--from-agent", "codex") == ["zeppelin", "gangway"]
+    assert find("--from-session", "s-7") == ["gangway"]
+    assert find("-n", "1") == ["zeppelin"]
+    assert find("--since", "2100-01-01") == []
+    told = run_cli("recent", "-n", "2", "--vault", root).out.splitlines()
+    assert told[0].endswith("  recall  codex  0 tokens")
+    assert told[1:2] + told[3:] == ["    zeppelin", "    gangway", "    notes/g.md"]
+    assert f"pack  codex s-7  {pack['tokens']} tokens  receipt {pack['receipt']}" in told[2]
 
 
 def test_question_with_a_credential_is_counted_and_not_kept(vault: Vault) -> None:

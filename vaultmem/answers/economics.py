@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics import PinnedNote, Stats, Sums
+    from vaultmem.services.economics import PinnedNote, Shown, Stats, Sums
 
 
 def pinned_json(notes: Sequence[PinnedNote], tokens: int, budget: int) -> dict[str, Any]:
@@ -48,6 +49,34 @@ def stats_json(found: Stats) -> dict[str, Any]:
         ],
         "never_recalled": found.never,
     }
+
+
+def recent_json(shown: Sequence[Shown]) -> dict[str, Any]:
+    """Return what was shown, to whom and when."""
+    calls = []
+    for (call, sections), receipt in shown:
+        places = [
+            {"path": path, "heading": heading or None, "score": score}
+            for path, heading, score in sections
+        ]
+        calls.append(
+            {
+                "time": tell_time(call.at),
+                "kind": call.kind,
+                "query": call.query,
+                "agent": call.agent or None,
+                "session": call.session or None,
+                "tokens": call.sent,
+                "receipt": receipt or None,
+                "shown": places,
+            }
+        )
+    return {"calls": calls}
+
+
+def tell_time(at: float) -> str:
+    """Return a time, given in seconds since the epoch, as ISO 8601 with this machine's offset."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def _sums_json(sums: Sums) -> dict[str, Any]:

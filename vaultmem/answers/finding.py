@@ -36,7 +36,8 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "rerank": answer.reranked,
         "sureness": answer.sureness,
         "elsewhere": answer.elsewhere or None,
-        "hits": [hit_json(hit) for hit in answer.hits],
+        "hits": [hit_json(hit) for hit, _ in answer.shown],
+        "left_out": len(answer.hits) - len(answer.shown),
     }
 
 

@@ -30,7 +30,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "upkeep": ("curate", "dream", "compact"),
     "links": ("links", "backlinks", "orphans", "mv"),
     "priming": ("prime", "primed", "unprime"),
-    "economics": ("pinned", "stats"),
+    "economics": ("pinned", "recent", "stats"),
     "embedding": ("embed",),
     "sessions": ("session",),
     "tasks": ("task", "handoff", "family"),

@@ -1,4 +1,4 @@
-"""Commands about what memory costs: pinned, stats."""
+"""Commands about what memory shows and costs: pinned, recent, stats."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.economics import pinned_json, stats_json
+from vaultmem.answers.economics import pinned_json, recent_json, stats_json, tell_time
 from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.options import (
+    AtOption,
+    JsonOption,
+    RefOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
-    from vaultmem.services.economics import Stats
+    from vaultmem.services.economics import Shown, Stats
 
 _SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, pinned, stats)
+    add_commands(app, pinned, recent, stats)
 
 
 def pinned(
@@ -42,6 +47,60 @@ def pinned(
         say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
     if warning := warn_of_pinned(total, budget):
         warn(f"warning: {warning}")
+
+
+def recent(
+    note: Annotated[
+        str, typer.Argument(metavar="[NOTE]", help="Only where this note was shown.")
+    ] = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Calls at most.")] = 20,
+    from_agent: Annotated[
+        str, typer.Option("--from-agent", metavar="ID", help="Only what this agent was shown.")
+    ] = "",
+    from_session: Annotated[
+        str, typer.Option("--from-session", metavar="ID", help="Only what this session was shown.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="WHEN", help="Only then or later (2026-10-01).")
+    ] = "",
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what recalls and packs showed last: what, to whom, when, for which question.
+
+    What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`).
+    """
+    from vaultmem.core.timestamps import parse_timestamp
+    from vaultmem.services.economics import list_recent
+    from vaultmem.services.reading.read_notes import resolve_address
+
+    opened = open_synced(vault, reads=True)
+    shown = list_recent(
+        opened,
+        limit,
+        agent=from_agent,
+        session=from_session,
+        path=str(resolve_address(opened, note)[0]) if note else "",
+        since=parse_timestamp(since) if since else 0.0,
+    )
+    if as_json:
+        emit_json(recent_json(shown))
+        return
+    if not shown:
+        say("Nothing was shown yet.")
+    for each in shown:
+        _say_shown(each)
+
+
+def _say_shown(shown: Shown) -> None:
+    (call, sections), receipt = shown
+    who = " ".join(filter(None, (call.agent or "person", call.session)))
+    receipt = f"  receipt {receipt}" if receipt else ""
+    cost = f"{call.kind}  {one_line(who)}  {call.sent:,} tokens{receipt}"
+    say_painted(tell_time(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
+    say(f"    {one_line(call.query) or '(no question)'}")
+    for path, heading, _ in sections:
+        say_painted(f"    {path}#{heading}" if heading else f"    {path}", "dim")
 
 
 def stats(

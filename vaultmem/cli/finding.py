@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.finding import answer_json, pack_answer_json
+from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
@@ -34,55 +35,8 @@ from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
-    from vaultmem.core.finding.hit import Hit
     from vaultmem.services.finding.ask import Answer
     from vaultmem.services.finding.ask_pack import PackAnswer
-    from vaultmem.vault import Vault
-
-
-#: The parts of a score besides the words, as `Hit` has them, and what they are called.
-_PARTS = (
-    ("closeness", "words side by side"),
-    ("passage", "its best passage"),
-    ("named", "a title of the question's words"),
-    ("neighbours", "notes written just before and after"),
-    ("recency", "its age, beside the best answer"),
-)
-
-
-def _choose_line(hit: Hit) -> str:
-    """Return the line of a hit's text that shows why it was found."""
-    from vaultmem.core.finding.hit import choose_excerpt
-
-    return choose_excerpt(hit.text, [match.term for match in hit.matches])
-
-
-def _say_hit(number: int, hit: Hit, explain: bool) -> None:
-    """Print a hit in a few lines; with `explain`, each part of its score."""
-    from vaultmem.core.packs.pack_item import plain_label, tell_further
-
-    say_painted(f"{number:>2}. {plain_label(hit.name)}", "bold")
-    record = hit.record
-    refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
-    say(f"    {plain_label(hit.address)}   [{record.kind} | {record.state}{refs}]")
-    if hit.replaces:
-        say(f"    replaces {', '.join(hit.replaces)}")
-    if hit.caution:
-        say_painted(f"    {hit.caution}", "red")
-    if record.state == "quarantined":
-        say(f"    > {_choose_line(hit)}")
-    else:
-        say(f"    {_choose_line(hit)}")
-    say_painted(f"    why: {_say_why(hit)}", "dim", " and words in order" if hit.closeness else "")
-    if further := tell_further(hit):
-        say_painted(f"    also: {further}", "dim")
-    if explain:
-        _explain(hit)
-
-
-def _show_lines(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
-    """Show of each hit the one line that `_say_hit` prints."""
-    return [(hit, _choose_line(hit)) for hit in answer.hits]
 
 
 def _warn_of_models(answer: Answer | PackAnswer) -> None:
@@ -94,29 +48,6 @@ def _warn_of_models(answer: Answer | PackAnswer) -> None:
         warn(f"found by words alone: {of}, which have no vector yet; run `vaultmem embed`")
     if answer.reranked and answer.reranked.problem:
         warn(f"not reranked: {answer.reranked.problem}")
-
-
-def _say_why(hit: Hit) -> str:
-    words = [f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches]
-    if hit.linked_from:
-        words.append(f"link in {hit.linked_from}")
-    if not words and hit.semantic:
-        words.append("near in meaning")
-    return ", ".join(words)
-
-
-def _explain(hit: Hit) -> None:
-    for match in hit.matches:
-        say(f"      {match.score:7.3f}  {match.term} in {', '.join(match.fields)}")
-    for name, what in _PARTS:
-        if value := getattr(hit, name):
-            say(f"      {value:7.3f}  {what}")
-    if hit.semantic:
-        say(f"      {hit.semantic:7.3f}  in meaning; words and meaning are blended")
-    say(f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}")
-    if hit.rerank is not None:
-        say(f"      {hit.rerank:7.3f}  by the reranker, in whose order the best sections stand")
-    say(f"      {hit.score:7.3f}  score{' of this place' * (hit.rerank is not None)}")
 
 
 ExpandLinksOption = Annotated[
@@ -134,6 +65,9 @@ SemanticOption = Annotated[
 
 _FORMATS = ("markdown", "text", "json")
 
+#: Notes that are looked at for a budget.
+_MOST = 50
+
 _SHOWN = ["active", "candidate", "stale"]
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
 
@@ -149,6 +83,15 @@ def recall_(
         int,
         typer.Option(
             "-n", "--limit", metavar="N", help="Notes at most; else 10.", show_default=False
+        ),
+    ] = 0,
+    budget: Annotated[
+        int,
+        typer.Option(
+            "--budget",
+            metavar="TOKENS",
+            help="As many of the best as fit into so many tokens; else any number of tokens.",
+            show_default=False,
         ),
     ] = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Show each part of a score.")] = False,
@@ -179,7 +122,7 @@ def recall_(
     as_json: JsonOption = False,
 ) -> None:
     """Find the notes that answer a question, best first, each by its best section and why."""
-    from vaultmem.services.finding.ask import Ask, ask, show_texts, tell_how_sure
+    from vaultmem.services.finding.ask import Ask, ask, tell_how_sure
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
@@ -188,7 +131,7 @@ def recall_(
     wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
-        limit,
+        limit or (_MOST if budget else 0),
         filter=narrow_filter(wanted, from_agent, from_session, since, until, path),
         at=at,
         refs=split_names(include_refs),
@@ -196,15 +139,17 @@ def recall_(
         expand_links=expand_links,
         suggests=True,
     )
-    answer = ask(opened, asked, show_texts if as_json else _show_lines, ProgressLine)
+    answer = ask(opened, asked, show_hits(budget, explain, as_json), ProgressLine)
     _warn_of_models(answer)
     if as_json:
         emit_json(answer_json(answer))
         return
     for line in tell_how_sure(answer):
         say_painted(line, "yellow")
-    for number, hit in enumerate(answer.hits, 1):
-        _say_hit(number, hit, explain)
+    for number, (hit, _) in enumerate(answer.shown, 1):
+        say_hit(number, hit, explain)
+    if left_out := tell_left_out(answer, budget):
+        say_painted(left_out, "yellow")
 
 
 def pack(

@@ -1,20 +1,22 @@
-"""What memory costs: what is pinned, and what recalls and packs cost, saved and never touched."""
+"""What memory costs: what is pinned, and what recalls and packs showed, cost and saved."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.labels import count_items
 from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form
+from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.errors import BusyError
 from vaultmem.services.finding.pack import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
-from vaultmem.storage.signals import Account, Call, SignalStore, Surfaced
+from vaultmem.storage.signals import Account, Call, Showing, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
 
@@ -121,6 +123,45 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         tuple(each for each in most if each.path in paths)[:_LISTED],
         tuple(sorted(paths - surfaced.keys())),
     )
+
+
+class Shown(NamedTuple):
+    """What a recall or pack showed of what was found, to whom and when; a pack's receipt or ""."""
+
+    showing: Showing
+    receipt: str
+
+
+def list_recent(
+    vault: Vault,
+    limit: int,
+    *,
+    agent: str = "",
+    session: str = "",
+    path: str = "",
+    since: float = 0.0,
+) -> list[Shown]:
+    """Return what was shown last, newest first, of an agent, session or note if these are named."""
+    store = SignalStore(vault.state, vault.state_folder)
+    with contextlib.suppress(BusyError):  # What was noted down last is then left out.
+        store.fold(vault.view.totals()[1], vault.patience)
+    found = store.showings(limit, agent=agent, session=session, path=path, since=since)
+    receipts = [file.stem for file in vault.receipts.files()]
+    return [Shown(each, _find_receipt(vault, receipts, each.call)) for each in found]
+
+
+def _find_receipt(vault: Vault, receipts: Sequence[str], call: Call) -> str:
+    """Return the id of the receipt that a pack has; ids begin with the second that it was made."""
+    if call.kind != "pack":
+        return ""
+    seconds = tuple(
+        f"{datetime.fromtimestamp(call.at + later, UTC):%Y%m%dT%H%M%S}-" for later in (0, 1)
+    )
+    for name in reversed([each for each in receipts if each.startswith(seconds)]):
+        made = parse_receipt(vault.receipts.read(name))
+        if (made.agent, made.session, made.query) == (call.agent, call.session, call.query):
+            return name
+    return ""
 
 
 def _sum(accounts: Iterable[Account], kind: str) -> Sums:

@@ -85,6 +85,13 @@ class Signal(NamedTuple):
     heading: str
 
 
+class Showing(NamedTuple):
+    """A call, and the sections that came up in it, best first: path, heading, score."""
+
+    call: Call
+    sections: tuple[tuple[str, str, float], ...]
+
+
 class Surfaced(NamedTuple):
     """How often a note surfaced (once a call), when last, and its best score ever."""
 
@@ -142,6 +149,27 @@ class SignalStore:
         """Return the newest calls, newest first."""
         sql = f"SELECT {', '.join(Call._fields)} FROM calls ORDER BY at DESC LIMIT ?"
         return [Call(*row) for row in self._state.query(sql, (limit,))]
+
+    def showings(
+        self, limit: int, *, agent: str = "", session: str = "", path: str = "", since: float = 0.0
+    ) -> list[Showing]:
+        """Return the newest calls with their sections, of an agent, session or note if named."""
+        wanted = {
+            "at >= ?": since,
+            "agent = ?": agent,
+            "session = ?": session,
+            "id IN (SELECT call FROM signals WHERE path = ?)": path,
+        }
+        given = {clause: value for clause, value in wanted.items() if value}
+        rows = self._state.query(
+            f"SELECT id, {', '.join(Call._fields)} FROM calls "
+            f"WHERE {' AND '.join(['1', *given])} ORDER BY at DESC, id DESC LIMIT ?",
+            [*given.values(), limit],
+        )
+        sql = "SELECT path, heading, score FROM signals WHERE call = ? ORDER BY number"
+        return [
+            Showing(Call(*values), tuple(self._state.query(sql, (name,)))) for name, *values in rows
+        ]
 
     def signals(self, path: str) -> list[Signal]:
         """Return when and how a note surfaced, newest first."""

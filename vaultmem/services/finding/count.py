@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 def count_recall(vault: Vault, query: str, hits: Sequence[Hit], shown: Sequence[str]) -> None:
     """Count a recall; `shown` is what was shown of each hit."""
-    sent = sum(
-        count_tokens(f"{hit.name}\n{hit.address}\n{text}")
-        for hit, text in zip(hits, shown, strict=True)
-    )
+    sent = sum(count_hit(hit, text) for hit, text in zip(hits, shown, strict=True))
     _count(vault, "recall", query, hits, sent, -1, len(hits))
+
+
+def count_hit(hit: Hit, text: str) -> int:
+    """Return the tokens of a hit of which so much was shown."""
+    return count_tokens(f"{hit.name}\n{hit.address}\n{text}")
 
 
 def count_pack(vault: Vault, query: str, pack: Pack) -> None:

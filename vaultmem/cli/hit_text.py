@@ -1,0 +1,120 @@
+"""How a hit of a recall is printed, and which hits a budget has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vaultmem.cli.output import say, say_painted
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.services.finding.ask import Answer, Show
+    from vaultmem.vault import Vault
+
+#: The parts of a score besides the words, as `Hit` has them, and what they are called.
+_PARTS = (
+    ("closeness", "words side by side"),
+    ("passage", "its best passage"),
+    ("named", "a title of the question's words"),
+    ("neighbours", "notes written just before and after"),
+    ("recency", "its age, beside the best answer"),
+)
+
+
+def say_hit(number: int, hit: Hit, explain: bool) -> None:
+    """Print a hit in a few lines; with `explain`, each part of its score."""
+    for text, style, rest in _list_lines(number, hit, explain):
+        if style:
+            say_painted(text, style, rest)
+        else:
+            say(text)
+
+
+def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
+    """Return what shows of an answer the first hits that fit; all of them without a budget.
+
+    What counts is what is printed of a hit, in JSON its name, address and text.
+    """
+    from vaultmem.core.token_count import count_tokens
+    from vaultmem.services.finding.count import count_hit
+
+    def count(hit: Hit) -> int:
+        if as_json:
+            return count_hit(hit, hit.text)
+        lines = _list_lines(0, hit, explain)
+        return count_tokens("\n".join(f"{text}{rest}" for text, _, rest in lines))
+
+    def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
+        shown, left = [], budget
+        for hit in answer.hits:
+            left -= count(hit) if budget else 0
+            if left < 0:
+                break
+            shown.append((hit, hit.text if as_json else _choose_line(hit)))
+        return shown
+
+    return show
+
+
+def tell_left_out(answer: Answer, budget: int) -> str:
+    """Return how many hits a budget has no room for, "" if it has for all."""
+    count = len(answer.hits) - len(answer.shown)
+    if not budget or not count:
+        return ""
+    more = "more " if answer.shown else ""
+    return f"{count} {more}found, for which {budget} tokens have no room; give a larger --budget."
+
+
+def _choose_line(hit: Hit) -> str:
+    """Return the line of a hit's text that shows why it was found."""
+    from vaultmem.core.finding.hit import choose_excerpt
+
+    return choose_excerpt(hit.text, [match.term for match in hit.matches])
+
+
+def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of a hit: what is painted, how, and what is not."""
+    from vaultmem.core.packs.pack_item import plain_label, tell_further
+
+    yield f"{number:>2}. {plain_label(hit.name)}", "bold", ""
+    record = hit.record
+    refs = f" | on {', '.join(hit.refs)}" if hit.refs else ""
+    yield f"    {plain_label(hit.address)}   [{record.kind} | {record.state}{refs}]", "", ""
+    if hit.replaces:
+        yield f"    replaces {', '.join(hit.replaces)}", "", ""
+    if hit.caution:
+        yield f"    {hit.caution}", "red", ""
+    mark = "> " if record.state == "quarantined" else ""
+    yield f"    {mark}{_choose_line(hit)}", "", ""
+    order = " and words in order" if hit.closeness else ""
+    yield f"    why: {_say_why(hit)}", "dim", order
+    if further := tell_further(hit):
+        yield f"    also: {further}", "dim", ""
+    if explain:
+        yield from _explain(hit)
+
+
+def _say_why(hit: Hit) -> str:
+    words = [f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches]
+    if hit.linked_from:
+        words.append(f"link in {hit.linked_from}")
+    if not words and hit.semantic:
+        words.append("near in meaning")
+    return ", ".join(words)
+
+
+def _explain(hit: Hit) -> Iterator[tuple[str, str, str]]:
+    for match in hit.matches:
+        yield f"      {match.score:7.3f}  {match.term} in {', '.join(match.fields)}", "", ""
+    for name, what in _PARTS:
+        if value := getattr(hit, name):
+            yield f"      {value:7.3f}  {what}", "", ""
+    if hit.semantic:
+        yield f"      {hit.semantic:7.3f}  in meaning; words and meaning are blended", "", ""
+    yield f"      {hit.state_weight:7.3f}  times, for state {hit.record.state}", "", ""
+    if hit.rerank is not None:
+        told = "by the reranker, in whose order the best sections stand"
+        yield f"      {hit.rerank:7.3f}  {told}", "", ""
+    place = " of this place" * (hit.rerank is not None)
+    yield f"      {hit.score:7.3f}  score{place}", "", ""
