@@ -44,7 +44,6 @@ class Config(NamedTuple):
     allow_secrets: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ()
     keep_in: tuple[str, ...] = ()
-    same_above: float = 0.75
     related_above: float = 0.5
     transcript_mb: int = 32
     code_repository: str = ""

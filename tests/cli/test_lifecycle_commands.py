@@ -12,7 +12,7 @@ Make = Callable[..., Path]
 
 OLD, NEW = "notes/auth/old.md", "notes/auth/new.md"
 NOTES = {
-    OLD: "---\ntitle: Old\nagent: claude\n---\n\nSession tokens expire after 15 minutes.\n",
+    OLD: "---\ntitle: Expire\nagent: claude\n---\n\nSession tokens expire after 15 minutes.\n",
     NEW: "---\ntitle: New\nagent: claude\n---\n\nSession tokens expire after 30 minutes.\n",
 }
 
@@ -21,12 +21,15 @@ def test_what_is_known_near_and_contradicted_is_said(make_vault: Make) -> None:
     root = make_vault({OLD: NOTES[OLD]})
     run_here("sync", cwd=root)
 
-    known = run_here("remember", "After 15 min session tokens expire.", cwd=root)
+    known = run_here("remember", "session *tokens* expire after 15 min", cwd=root)
     other = run_here("remember", "Session tokens expire after 30 minutes.", cwd=root)
     forced = run_here("remember", "--force", "Session tokens expire after 15 minutes.", cwd=root)
     told = run_here("remember", "Session tokens expire after 20 minutes.", "--json", cwd=root).json
 
-    assert known.out == f"known already  {OLD}  (active)\n"
+    assert known.out.splitlines() == [
+        f"known already  {OLD}  (active)",
+        f"If it is another fact: vaultmem forget --confirmation {OLD}",
+    ]
     lines = other.out.splitlines()
     assert lines[0].startswith("remembered  notes/inbox/session-tokens-expire-after-30-minutes.md")
     assert lines[1].startswith(f"contradicts  {OLD}  0.")
@@ -36,12 +39,40 @@ def test_what_is_known_near_and_contradicted_is_said(make_vault: Make) -> None:
     ]
     assert lines[4].startswith(f"If it replaces that: vaultmem supersede {OLD} notes/inbox/")
     assert forced.out.startswith("remembered  ")
-    assert (told["outcome"], told["added"]) == ("created", [])
+    assert told["outcome"] == "created"
     assert {near["contradicts"] for near in told["similar"]} == {True}
 
 
+def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
+    make_vault: Make,
+) -> None:
+    root = make_vault({OLD: NOTES[OLD]})
+    head = git(root, "rev-parse", "HEAD")
+    run_here("sync", cwd=root)
+    said = "Session tokens expire after 15 minutes!"
+    run_here("remember", said, "--agent", "codex", cwd=root)
+    kept = (root / OLD).read_text()
+
+    done = run_here("forget", "--confirmation", OLD, "--reason", "it was the refresh", cwd=root)
+    again = run_here("forget", "--confirmation", OLD, cwd=root)
+
+    assert "confirmed_by:" in kept
+    assert f"codex: {said}" in kept
+    assert done.out.splitlines()[:2] == [f"took back  {OLD}: codex", f"  said: {said}"]
+    assert "codex" not in (root / OLD).read_text()
+    log = git(root, "log", "--format=%an|%s|%b", f"{head}..").splitlines()
+    assert log[0].endswith(f"|forget: confirmation of {OLD}|codex said: {said}")
+    assert "it was the refresh" in log
+    assert said in git(root, "show", f"HEAD~:{OLD}")
+    assert (again.code, again.err.count("nobody said that again")) == (5, 1)
+    run_here("restore", OLD, "--at", head, cwd=root)
+    assert (root / OLD).read_text() == NOTES[OLD]
+
+
 def test_similar_and_dedup_show_and_only_apply_changes(make_vault: Make) -> None:
-    root = make_vault({OLD: NOTES[OLD], "notes/auth/again.md": NOTES[OLD].replace("Old", "Again")})
+    root = make_vault(
+        {OLD: NOTES[OLD], "notes/auth/again.md": NOTES[OLD].replace("Expire", "Tokens")}
+    )
     head = git(root, "rev-parse", "HEAD")
 
     found = run_here("similar", OLD, "--json", cwd=root).json["similar"]
@@ -56,7 +87,7 @@ def test_similar_and_dedup_show_and_only_apply_changes(make_vault: Make) -> None
         "Nothing was changed; --apply merges 1 into others, in one commit.",
     ]
     assert done == {
-        "merged": [{"keep": "notes/auth/again.md", "merge": OLD, "adds": []}],
+        "merged": [{"keep": "notes/auth/again.md", "merge": OLD}],
         "commit": git(root, "rev-parse", "HEAD"),
     }
     assert run_here("dedup", cwd=root).out == "No note says the same as another.\n"

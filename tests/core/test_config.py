@@ -63,7 +63,6 @@ def test_key_without_a_value_keeps_its_default() -> None:
         ("summary_after: 90\n", '"summary_after" is 90 and "keywords_after" 60, so no note would'),
         ("archive_after: 50\nstale_after: 20\n", '"keywords_after" to 50 or less, or "archive'),
         ("stale_after: 200\n", 'set "stale_after" to 120 or less, or "archive_after" to 200 or'),
-        ("related_above: 0.8\n", 'set "related_above" to 0.75 or less, or "same_above" to 0.8'),
         ("dream_every: hour\n", '"dream_every" cannot be "hour"; it takes never, day, week'),
         ("compact_every: often\n", '"compact_every" cannot be "often"; it takes never, day, week'),
         ("labels: long\n", '"labels" cannot be "long"; it takes short, full'),

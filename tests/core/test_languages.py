@@ -24,6 +24,8 @@ LINES = {
     "language": r"stemmer [a-z]+|letters \w+|capital_nouns (?:yes|no)",
     "words": rf"{WORD}(?: [a-z-]+)+",
     "synonyms": rf"{WORD}(?: {WORD})+",
+    "same": rf"{WORD}(?: {WORD})+",
+    "contractions": rf"{WORD}(?: {WORD})+",
     "negated": f"{WORD} {WORD}",
     "opposites": f"{WORD} {WORD}",
     "numbers": rf"{WORD} \d+",

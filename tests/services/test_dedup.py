@@ -22,13 +22,14 @@ from vaultmem.vault import Vault
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
 
-BY_AGENT = "---\ntitle: {title}\nagent: claude\nsession: s-1\ncreated: {created}\n---\n\n{text}\n"
+BY_AGENT = "---\ntitle: {text}\nagent: claude\nsession: s-1\ncreated: {created}\n---\n\n{text}\n"
 FACT = "Session tokens expire after 15 minutes."
-AGAIN = "After 15 min a session token expires."
+AGAIN = "session *tokens* expire after 15 min"
+OTHERWISE = "After 15 min a session token expires."
 
 
-def by_agent(title: str, text: str, created: str = "2026-01-01") -> str:
-    return BY_AGENT.format(title=title, text=text, created=created)
+def by_agent(text: str, created: str = "2026-01-01") -> str:
+    return BY_AGENT.format(text=text, created=created)
 
 
 def synced(vault: Vault) -> Vault:
@@ -45,8 +46,8 @@ def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
 ) -> None:
     root = make_vault(
         {
-            "notes/expiry.md": by_agent("Expiry", AGAIN, "2026-02-02"),
-            "notes/tokens.md": by_agent("Tokens", f"{FACT}", "2026-01-01"),
+            "notes/expiry.md": by_agent(AGAIN, "2026-02-02"),
+            "notes/tokens.md": by_agent(FACT, "2026-01-01"),
             "notes/other.md": "See [[expiry]].\n",
         }
     )
@@ -56,9 +57,7 @@ def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
     merges = plan_merges(vault)
     report = apply_merges(vault, merges)
 
-    assert [(m.drop, m.keep, m.adds) for m in merges] == [
-        ("notes/expiry.md", "notes/tokens.md", ())
-    ]
+    assert [(m.drop, m.keep) for m in merges] == [("notes/expiry.md", "notes/tokens.md")]
     assert git(root, "rev-list", f"{head}..") == report.commit
     assert git(root, "log", "-1", "--format=%s") == "dedup: 1 note into 1 note"
     dropped, kept = note_at(root, "notes/expiry.md"), note_at(root, "notes/tokens.md")
@@ -71,19 +70,25 @@ def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
     assert [link.target for link in list_links(vault, "notes/other.md")] == ["notes/tokens.md"]
 
 
-def test_what_a_note_says_more_goes_along(make_vault: Make, opened: Open) -> None:
-    known = f"{FACT} They are opaque. Redis keeps them. Nobody may read them by hand."
-    more = f"{known} Support can revoke them."
-    root = make_vault({"notes/hand.md": f"{known}\n", "notes/machine.md": by_agent("Tokens", more)})
-    vault = synced(opened(root))
+def test_what_says_more_or_the_same_in_another_order_is_merged_into_nothing(
+    make_vault: Make, opened: Open
+) -> None:
+    more = f"{FACT} Support can revoke them."
+    root = make_vault(
+        {
+            "notes/tokens.md": f"{FACT}\n",
+            "notes/more.md": by_agent(more),
+            "notes/otherwise.md": by_agent(OTHERWISE),
+        }
+    )
 
-    (merge,) = merges = plan_merges(vault)
-    apply_merges(vault, merges)
+    assert plan_merges(synced(opened(root))) == []
 
-    assert (merge.drop, merge.keep) == ("notes/machine.md", "notes/hand.md")
-    assert merge.adds == ("Support can revoke them.",)
-    body = note_at(root, "notes/hand.md").body
-    assert body.startswith(f"{known}\n\n- Support can revoke them. *(claude, session s-1, ")
+
+def test_one_text_under_titles_that_say_more_is_not_merged(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"notes/web login.md": f"{FACT}\n", "notes/mobile login.md": f"{FACT}\n"})
+
+    assert plan_merges(synced(opened(root))) == []
 
 
 def test_near_misses_contexts_kinds_and_pinned_notes_are_left_alone(
@@ -91,14 +96,14 @@ def test_near_misses_contexts_kinds_and_pinned_notes_are_left_alone(
 ) -> None:
     root = make_vault(
         {
-            "notes/auth/a.md": by_agent("a", FACT),
-            "notes/auth/b.md": by_agent("b", FACT.replace("15", "30")),
-            "notes/search/c.md": by_agent("c", FACT),
-            "notes/auth/d.md": by_agent("d", FACT).replace("agent:", "kind: decision\nagent:"),
-            "notes/auth/e.md": by_agent("e", FACT).replace("agent:", "pinned: true\nagent:"),
-            "notes/auth/f.md": by_agent("f", FACT).replace("agent:", "state: archived\nagent:"),
-            "sessions/s-1.md": by_agent("g", FACT),
-            "primed/docs/h.md": by_agent("h", FACT),
+            "notes/auth/a.md": by_agent(FACT),
+            "notes/auth/b.md": by_agent(FACT.replace("15", "30")),
+            "notes/search/c.md": by_agent(FACT),
+            "notes/auth/d.md": by_agent(FACT).replace("agent:", "kind: decision\nagent:"),
+            "notes/auth/e.md": by_agent(FACT).replace("agent:", "pinned: true\nagent:"),
+            "notes/auth/f.md": by_agent(FACT).replace("agent:", "state: archived\nagent:"),
+            "sessions/s-1.md": by_agent(FACT),
+            "primed/docs/h.md": by_agent(FACT),
         }
     )
     vault = synced(opened(root))
@@ -113,22 +118,19 @@ def test_near_misses_contexts_kinds_and_pinned_notes_are_left_alone(
 def test_a_machine_merges_no_note_of_a_person_and_a_person_none_into_a_machines(
     make_vault: Make, opened: Open
 ) -> None:
-    root = make_vault({"notes/a.md": f"{FACT}\n", "notes/b.md": f"{FACT}\n"})
+    root = make_vault({"notes/session.md": f"{FACT}\n", "notes/tokens.md": f"{FACT}\n"})
     assert plan_merges(synced(opened(root, agent="claude"))) == []
     assert plan_merges(synced(opened(root)), is_machine=True) == []
     assert len(plan_merges(synced(opened(root)))) == 1
 
-    (root / "notes/b.md").write_text(by_agent("b", FACT))
+    (root / "notes/tokens.md").write_text(by_agent(FACT))
     (merge,) = plan_merges(synced(opened(root)))
-    assert (merge.drop, merge.keep) == ("notes/b.md", "notes/a.md")
+    assert (merge.drop, merge.keep) == ("notes/tokens.md", "notes/session.md")
 
 
 def test_three_alike_become_one(make_vault: Make, opened: Open) -> None:
     root = make_vault(
-        {
-            f"notes/{name}.md": by_agent(name, FACT, f"2026-01-0{n}")
-            for n, name in enumerate("cab", 1)
-        }
+        {f"notes/{name}.md": by_agent(FACT, f"2026-01-0{n}") for n, name in enumerate("cab", 1)}
     )
     vault = synced(opened(root))
 
@@ -145,8 +147,8 @@ def test_three_alike_become_one(make_vault: Make, opened: Open) -> None:
 
 def test_a_plan_that_is_no_longer_true_is_refused_whole(make_vault: Make, opened: Open) -> None:
     root = make_vault(
-        {f"notes/{name}.md": by_agent(name, FACT) for name in "ab"}
-        | {f"notes/{name}.md": by_agent(name, "The ferry to Holm leaves at noon.") for name in "cd"}
+        {f"notes/{name}.md": by_agent(FACT) for name in "ab"}
+        | {f"notes/{name}.md": by_agent("The ferry to Holm leaves at noon.") for name in "cd"}
     )
     vault = synced(opened(root))
     merges = plan_merges(vault)
@@ -162,7 +164,7 @@ def test_a_plan_that_is_no_longer_true_is_refused_whole(make_vault: Make, opened
 
 def test_exact_copies_of_long_notes_are_found_too(make_vault: Make, opened: Open) -> None:
     text = "".join(f"## Part {n}\n\nWords of part {n} about otter {n}.\n\n" for n in range(200))
-    root = make_vault({"notes/a.md": text, "notes/b.md": text})
+    root = make_vault({"notes/part.md": text, "notes/otter.md": text})
 
     assert len(plan_merges(synced(opened(root)))) == 1
 

@@ -161,8 +161,8 @@ def test_to_say_a_wish_vouches_for_no_other_words(vault: Vault) -> None:
 
     done = remember(vault, Memory(wish, kind=Kind.PREFERENCE))
 
-    assert done.outcome == "known"
-    assert part(vault, "harbour ferries") == []
+    assert done.outcome == "created"
+    assert part(vault, "harbour ferries") == [done.path]
 
 
 def keep(vault: Vault, *wishes: str) -> list[str]:

@@ -278,36 +278,75 @@ def test_what_a_note_says_already_is_confirmed_and_not_written_again(
     first = remember(opened(root, agent="claude", session="s-1"), Memory(FACT, context="auth"))
     vault = opened(root, agent="codex", session="s-2")
 
-    done = remember(vault, Memory("After 15 min a session token expires.", tags=("auth",)))
+    done = remember(vault, Memory("*Session tokens* expire after 15 min!", tags=("auth",)))
 
-    assert (done.outcome, done.path, done.added) == (Outcome.KNOWN, first.path, ())
+    assert (done.outcome, done.path) == (Outcome.KNOWN, first.path)
     note = parse_note(PurePosixPath(first.path), (root / first.path).read_bytes())
     assert note.body.strip() == FACT
     assert note.matter.get("confirmed_by").value == ("codex, session s-2",)
+    said = "codex, session s-2: *Session tokens* expire after 15 min!"
+    assert note.matter.get("also_said").value == (said,)
     assert (note.tags, note.agent, bool(note.updated)) == (("auth",), "claude", True)
     assert len(list((root / "notes").rglob("*.md"))) == 1
 
 
-def test_a_sentence_more_is_added_to_the_note_under_the_name_of_who_said_it(
+def test_what_says_more_or_less_than_a_note_is_a_note_of_its_own_beside_it(
     make_vault: Make, opened: Open
 ) -> None:
-    root = make_vault()
+    vault = opened(make_vault())
     known = f"{FACT} They are opaque. Redis keeps them. Nobody reads them by hand. Logs omit them."
-    first = remember(opened(root), Memory(known))
+    first = remember(vault, Memory(known))
+    before = read(vault, first.path)
+
+    more = remember(vault, Memory(f"{known} Support can revoke them."))
+    less = remember(vault, Memory("Redis keeps them. Nobody reads them by hand."))
+
+    assert [done.outcome for done in (more, less)] == [Outcome.CREATED] * 2
+    assert first.path in [each.path for each in more.similar]
+    assert read(vault, first.path) == before
+
+
+def test_another_wording_is_committed_with_who_said_it(make_vault: Make, opened: Open) -> None:
+    root = make_vault()
+    first = remember(opened(root), Memory(FACT))
     vault = opened(root, agent="codex", session="s-2")
 
-    done = remember(vault, Memory(f"{known} Support can revoke them."))
+    done = remember(vault, Memory(f"the {FACT.lower()}"))
 
-    assert (done.outcome, done.path) == (Outcome.UPDATED, first.path)
-    assert done.added == ("Support can revoke them.",)
-    text = read(vault, first.path)
-    assert f"{known}\n\n- Support can revoke them. *(codex, session s-2, " in text
-    assert [hit.record.path for hit in recall(vault, parse_query("revoke"))] == [first.path]
+    assert (done.outcome, done.path) == (Outcome.KNOWN, first.path)
     report = save_checkpoint(vault, "x")
     assert git(root, "log", "-2", "--format=%an", report.commit).splitlines() == [
         "codex",
         "Maren Person",
     ]
+    assert f"codex, session s-2: the {FACT.lower()}" in git(root, "show", f"HEAD:{first.path}")
+
+
+def test_a_wording_that_a_note_has_no_room_for_is_a_note_of_its_own(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/bare.md": "Retries are capped at three.\n"})
+    vault = opened(root, agent="codex")
+    sync_vault(vault)
+    first = remember(vault, Memory(FACT))
+    done = [remember(vault, Memory(FACT + "!" * number)) for number in range(1, 14)]
+
+    assert {each.path for each in done[:12]} == {first.path}
+    assert all(FACT + "!" * number in read(vault, first.path) for number in range(1, 13))
+    assert done[12].outcome is Outcome.CREATED
+
+    assert remember(vault, Memory("Retries are capped at 3.")).outcome is Outcome.CREATED
+    assert read(vault, "notes/bare.md") == "Retries are capped at three.\n"
+
+
+def test_one_text_under_two_titles_is_two_facts(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault())
+    remember(vault, Memory(FACT, title="Web login"))
+
+    other = remember(vault, Memory(FACT, title="Mobile login"))
+    again = remember(vault, Memory(FACT, title="web login"))
+
+    assert (other.outcome, again.outcome) == (Outcome.CREATED, Outcome.KNOWN)
 
 
 def test_what_is_near_is_a_note_of_its_own_that_names_the_other(
@@ -414,9 +453,10 @@ def test_the_file_that_is_always_in_a_pack_is_never_written_to(
     vault = opened(root, agent="claude")
     sync_vault(vault)
 
-    done = remember(vault, Memory("After 15 minutes session tokens expire."))
+    done = remember(vault, Memory(FACT))
 
-    assert (done.outcome, done.path) == (Outcome.KNOWN, "MEMORY.md")
+    assert done.outcome is Outcome.CREATED  # MEMORY.md cannot keep who said it.
+    assert [each.path for each in done.similar] == ["MEMORY.md"]
     assert (root / "MEMORY.md").read_bytes() == before
 
 
@@ -448,13 +488,13 @@ def test_a_note_saved_since_the_sync_is_compared_as_it_is_now(
 
 
 def test_on_a_branch_what_the_branch_knows_counts(make_vault: Make, opened: Open) -> None:
-    root = make_vault({"notes/n.md": f"---\ntitle: n\n---\n{FACT}\n"})
+    root = make_vault({"notes/n.md": f"---\ntitle: tokens\n---\n{FACT}\n"})
     git(root, "branch", "draft")
     (root / "notes/n.md").write_text("Something else.\n")
     vault = opened(root, ref="draft", agent="claude")
     sync_vault(vault)
 
-    done = remember(vault, Memory("After 15 minutes session tokens expire."))
+    done = remember(vault, Memory("session tokens expire after 15 minutes"))
 
     assert (done.outcome, done.path) == (Outcome.KNOWN, "notes/n.md")
     assert "confirmed_by" in git(root, "show", "draft:notes/n.md")
@@ -493,6 +533,23 @@ def test_what_a_quarantined_note_says_is_refused(
     with pytest.raises(RefusedError, match="is quarantined"):
         run_command(vault, {"command": "create", "path": "/memories/x", "file_text": memory.text})
     assert hash_tree(root, skip=(".git",)) == before
+
+
+def test_what_was_quarantined_by_hand_or_is_long_does_not_become_active_by_being_said_again(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault()
+    vault = opened(root, agent="claude")
+    short, long = POISON, " ".join(f"{POISON} It is rule {number}." for number in range(90))
+    for text in (short, long):
+        file = root / remember(vault, Memory(text)).path
+        file.write_text(file.read_text().replace("state: active", "state: quarantined"))
+        if text is long:  # Which is looked for among those that the index knows as quarantined.
+            sync_vault(vault)
+    for text in (short, f"  {short.upper()}", long, f"**{long}**"):
+        for force in (False, True):
+            with pytest.raises(RefusedError, match="says that already, and is quarantined"):
+                remember(vault, Memory(text, title="Refunds"), force=force)
 
 
 @pytest.mark.parametrize(

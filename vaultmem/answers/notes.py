@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.core.priming import PrimePlan
     from vaultmem.services.history.restore import Restored
+    from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.reading.read_notes import FoundNote
     from vaultmem.services.writing.commit import CommitReport
@@ -80,6 +81,16 @@ def forgotten_json(
         "would_forget" if is_dry else "forgotten": paths,
         "kept_pinned": kept,
         **({} if commits is None else {"commits": commits_json(commits)}),
+    }
+
+
+def unconfirmed_json(done: Unconfirmed) -> dict[str, Any]:
+    """Return who no longer counts as having said a note again, and in which words they did."""
+    return {
+        "path": done.path,
+        "who": done.confirmation.who,
+        "wording": done.confirmation.wording,
+        "commits": commits_json(done.report.commits),
     }
 
 

@@ -51,6 +51,6 @@ def compacted_json(done: Compacted) -> dict[str, Any]:
 
 def merged_json(merges: Sequence[Merge], report: CommitReport | None) -> dict[str, Any]:
     """Return the notes that were merged into others, or with no report would be."""
-    shown = [{"keep": m.keep, "merge": m.drop, "adds": m.adds} for m in merges]
+    shown = [{"keep": m.keep, "merge": m.drop} for m in merges]
     name = "merged" if report else "would_merge"
     return {name: shown, "commit": (report.commit or None) if report else None}

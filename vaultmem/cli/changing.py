@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.notes import edited_json, forgotten_json
+from vaultmem.answers.notes import edited_json, forgotten_json, unconfirmed_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
@@ -65,6 +65,10 @@ def forget(
         str,
         typer.Option("--reason", metavar="TEXT", help="Why; committed at once, for blame to tell."),
     ] = "",
+    confirmation: Annotated[
+        bool,
+        typer.Option("--confirmation", help="Not the note: only that it was said again, last."),
+    ] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Say how to remove it from git's history too.")
     ] = False,
@@ -87,6 +91,9 @@ def forget(
     if purge:
         _say_purge(opened, paths, Wanted(tag, age, from_session, query), as_json)
         return
+    if confirmation:
+        _forget_confirmation(opened, paths, reason, as_json)
+        return
     chosen = select_notes(opened, paths, Wanted(tag, age, from_session, query))
     really = not dry_run and (yes or len(chosen.notes) == 1)
     shown = [record.path for record in chosen.notes]
@@ -104,6 +111,22 @@ def forget(
         say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
     elif not shown:
         say("No note is like that.")
+
+
+def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:
+    from vaultmem.services.notes.unconfirm import forget_confirmation
+
+    if len(paths) != 1:
+        raise RefusedError("--confirmation goes with one note; name its path, and nothing else")
+    done = forget_confirmation(opened, paths[0], reason)
+    if as_json:
+        emit_json(unconfirmed_json(done))
+        return
+    say_painted("took back  ", "yellow", f"{done.path}: {one_line(done.confirmation.who)}")
+    if done.confirmation.wording:
+        say(f"  said: {one_line(done.confirmation.wording)}")
+        say("  `vaultmem remember --force` makes that a note of its own.")
+    say_commits(done.report.commits)
 
 
 def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -> None:

@@ -235,10 +235,7 @@ def _say_remembered(done: Remembered) -> None:
 
     if done.outcome == "known":
         say_painted("known already  ", "green", f"{done.path}  ({done.state})")
-    elif done.outcome == "updated":
-        say_painted("added to  ", "green", f"{done.path}  ({done.state})")
-        for sentence in done.added:
-            say(f"  + {one_line(sentence)}")
+        say(f"If it is another fact: vaultmem forget --confirmation {shlex.quote(done.path)}")
     else:
         say_painted("remembered  ", "green", f"{done.path}  ({done.state})")
     if done.state == "quarantined" and done.similar:

@@ -68,8 +68,6 @@ def dedup(
     for merge in merges:
         say_painted("merged  " if report else "would merge  ", "yellow", merge.drop)
         say(f"  into  {one_line(merge.keep)}")
-        for sentence in merge.adds:
-            say(f"  + {one_line(sentence)}")
     if not merges:
         say("No note says the same as another.")
     elif report is None:

@@ -18,7 +18,6 @@ _ORDER = (
     ("summary_after", "keywords_after", "no note would be left as a summary"),
     ("keywords_after", "archive_after", "no note would be left as keywords"),
     ("stale_after", "archive_after", "a note would be archived as soon as it is stale"),
-    ("related_above", "same_above", "a note would be the same as another, and not like it"),
 )
 
 

@@ -53,8 +53,8 @@ def remember_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def _describe_remembered(done: Remembered) -> list[str]:
     """Say where the memory is, and what is known that it repeats or contradicts."""
-    words = {"known": "Known already", "updated": "Added to what is known"}
-    lines = [f"{words.get(done.outcome, 'Remembered')}: {done.path} ({done.state})."]
+    word = "Known already" if done.outcome == "known" else "Remembered"
+    lines = [f"{word}: {done.path} ({done.state})."]
     if done.state == State.QUARANTINED:
         from vaultmem.services.notes.remember import HELD
 

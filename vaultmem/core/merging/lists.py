@@ -26,6 +26,7 @@ _LISTS = frozenset(
         "contradicts",
         "related",
         "confirmed_by",
+        "also_said",
     ]
 )
 

@@ -195,21 +195,22 @@ def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit:
 
     Each item stands once; of more than `limit` (0: no limit) the newest stay.
     """
-    have = _list_items(note, name)
+    have = list_items(note, name)
     wanted = tuple(dict.fromkeys([*have, *items]))[-limit:]
     return text if wanted == have else set_property(text, name, wanted)
 
 
 def drop_from_list(text: str, note: Note, name: str, item: str) -> str:
     """Return `text`, the note's with other changes, without an item of a list property."""
-    have = _list_items(note, name)
+    have = list_items(note, name)
     wanted = tuple(each for each in have if each != item)
     if wanted == have:
         return text
     return set_property(text, name, wanted) if wanted else remove_property(text, name)
 
 
-def _list_items(note: Note, name: str) -> tuple[str, ...]:
+def list_items(note: Note, name: str) -> tuple[str, ...]:
+    """Return the items of a list property, also where they are written in one line."""
     prop = note.matter.get(name)
     old = prop.value if prop is not None and prop.kind != "null" else ()
     return old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))

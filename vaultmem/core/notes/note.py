@@ -41,6 +41,7 @@ KNOWN_PROPERTIES = frozenset(
         "contradicts",
         "related",
         "confirmed_by",
+        "also_said",
         "state_reason",
         "fidelity",
         "primed",

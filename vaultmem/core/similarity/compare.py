@@ -1,4 +1,4 @@
-"""How much two texts say the same, and what they say differently."""
+"""How near two texts are, and what they say differently; what is the same, `canonical` tells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Weigh = Callable[[str], float]
 #: another value is half of it.
 ABOUT_SAME = 0.4
 
-#: From here on two texts have whole sentences in common.
+#: From here on two texts without a difference have whole sentences in common.
 _COMMON = 0.6
 
 #: A text with fewer words says nothing without its title.
@@ -50,21 +50,15 @@ class KnownText(NamedTuple):
 
 
 class Likeness(NamedTuple):
-    """How much of a text another one says (0 to 1).
-
-    `differences` keep them from being the same, whatever the number; `added` are the sentences
-    that the other text has nothing like.
-    """
+    """How much of a text another one says (0 to 1), what differs, and what of it is nearest."""
 
     similarity: float
     differences: tuple[Difference, ...] = ()
-    added: tuple[str, ...] = ()
     nearest: str = ""
 
-    @property
-    def has_common(self) -> bool:
-        """Tell whether nothing differs and some, not all, sentences are said by both."""
-        return not self.differences and bool(self.nearest) and self.similarity >= _COMMON
+    def is_said(self, share: float) -> bool:
+        """Tell whether so much of the text is said, with no difference that is seen."""
+        return not self.differences and self.similarity >= share
 
     @property
     def is_contradiction(self) -> bool:
@@ -101,7 +95,7 @@ def compare_texts(
         if not best.differences:
             return best
     found = _compare_sentences(text, known, weigh, around, title)
-    if best is None or found.has_common or found.similarity > best.similarity:
+    if best is None or found.is_said(_COMMON) or found.similarity > best.similarity:
         return found
     return best
 
@@ -127,7 +121,7 @@ def compare_statements(
         return Likeness(0.0)
     lost = sum(_weigh_all(tokens, weigh) for tokens in apart)
     differences = tuple(_find_differences(ours, theirs, alone))
-    return Likeness(max(0.0, 1 - lost / whole), differences, (), theirs.text)
+    return Likeness(max(0.0, 1 - lost / whole), differences, theirs.text)
 
 
 def _find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
@@ -143,12 +137,11 @@ def _find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> l
 def _compare_sentences(
     text: str, known: KnownText, weigh: Weigh, around: frozenset[str], title: frozenset[str]
 ) -> Likeness:
-    """Look for each sentence of a text in another; what is not about the same adds something."""
+    """Look for each sentence of a text in another."""
     places = [known.title[:_MAX_WHOLE], *split_sentences(known.text[:_MAX_KNOWN])]
     places = [each for each in places if each.strip() and len(each) <= _MAX_SENTENCE]
     total = reached = 0.0
     differences: list[Difference] = []
-    added: list[str] = []
     nearest, best_so_far = "", 0.0
     for sentence in split_sentences(text):
         if len(sentence) > _MAX_SENTENCE:
@@ -162,11 +155,7 @@ def _compare_sentences(
             nearest, best_so_far = found.nearest, found.similarity * weight
         if found.similarity >= ABOUT_SAME:
             differences.extend(found.differences)
-        else:
-            added.append(sentence)
-    if not added and not differences:
-        differences.extend(_find_other_subject(known, text, around))
-    return Likeness(reached / total if total else 0.0, tuple(differences), tuple(added), nearest)
+    return Likeness(reached / total if total else 0.0, tuple(differences), nearest)
 
 
 def _find_sentence(
@@ -195,20 +184,6 @@ def _find_sentence(
 def _quick_terms(text: str) -> frozenset[str]:
     """Return a text's index terms: enough to pass over what shares hardly any, and quick."""
     return frozenset(term_sequence(text))
-
-
-def _find_other_subject(known: KnownText, text: str, around: frozenset[str]) -> list[Difference]:
-    """Return the environments and identifiers that only the title of what is known names.
-
-    Below such a title a sentence means that environment, without saying so.
-    """
-    said = read_statement(text).keys | around
-    kinds = {TokenKind.ENVIRONMENT, TokenKind.IDENTIFIER}
-    named = [
-        t for t in read_statement(known.title[:_MAX_WHOLE]).content.values() if t.kind in kinds
-    ]
-    missing = [token for token in named if token.key not in said]
-    return [Difference(token.kind.value, "", token.raw) for token in missing]
 
 
 def _weigh_all(tokens: Iterable[Token], weigh: Weigh) -> float:

@@ -68,6 +68,11 @@ def is_environment(key: str) -> bool:
     return key in _keys_of(words.ENVIRONMENTS)
 
 
+def spell_american(word: str) -> str:
+    """Return a word in lower case as Americans spell it."""
+    return _OUR.sub("or", _BRITISH.sub("iz", word))
+
+
 @lru_cache(maxsize=20_000)
 def unify_word(word: str, language: Language) -> str:
     """Return the one form of a word in lower case."""
@@ -76,7 +81,7 @@ def unify_word(word: str, language: Language) -> str:
     if word in known:
         return known[word]
     if language.code == "en":
-        word = _ADVERB.sub("", _OUR.sub("or", _BRITISH.sub("iz", word)))
+        word = _ADVERB.sub("", spell_american(word))
     word = irregular.get(word, word)
     for prefix in _PREFIXES:
         rest = word.removeprefix(prefix)

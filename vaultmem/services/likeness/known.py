@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
-from vaultmem.core.notes.confirm import Saying, confirm_note
+from vaultmem.core.notes.confirm import Saying, confirm_note, has_room
 from vaultmem.core.paths import PINNED_FILES, note_context
+from vaultmem.core.similarity.canonical import say_same
 from vaultmem.core.similarity.compare import (
+    MAX_TEXT,
     KnownText,
     Likeness,
     compare_texts,
-    equal_weight,
     is_brief,
 )
 from vaultmem.core.similarity.differences import Difference
-from vaultmem.errors import RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.similar import (
     Asked,
     SimilarNote,
     find_similar,
-    match_note,
     says_same,
 )
+from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
-    from vaultmem.core.notes.sections import Section
+    from vaultmem.core.notes.record import NoteRecord
 
 
 #: States in which a note takes in what is said again.
@@ -37,6 +39,9 @@ _OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 
 #: Of a text that holds what a quarantined note says among other things: how much of it that is.
 _LEAST = 0.1
+
+#: How much two texts share where they say nearly the same, and where one says all of the other.
+_NEARLY, _ALL = 0.75, 0.95
 
 #: Notes that are named where a memory is like several.
 _NEAR = 3
@@ -62,32 +67,49 @@ class NewMemory(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a memory: the note that says the same, if one may take it in; near ones."""
+    """What is known of a memory: the note that says the same, if one may take it in; near ones.
+
+    `held` are those that somebody has put into quarantine since they were indexed.
+    """
 
     target: SimilarNote | None
     near: tuple[SimilarNote, ...]
+    held: tuple[SimilarNote, ...]
 
 
 def find_known(vault: Vault, new: NewMemory) -> Known:
     """Return what the vault knows of a memory, by its index; only a new index is filled first."""
     _fill_index(vault)
-    found = find_similar(vault, new.asked)
+    similar = find_similar(vault, new.asked)
+    held = tuple(each for each in similar if each.note.state is State.QUARANTINED)
+    found = [each for each in similar if each.note.state is not State.QUARANTINED]
     for each in found:
-        if says_same(vault, each.likeness) and may_absorb(vault, each.note, each.likeness, new):
-            return Known(each, tuple(other for other in found if other is not each)[:_NEAR])
-    return Known(None, tuple(found[:_NEAR]))
+        if each.is_same and _may_take(vault, each.note, new):
+            return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
+    return Known(None, tuple(found[:_NEAR]), held)
 
 
-def find_held(vault: Vault, asked: Asked) -> SimilarNote | None:
+def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) -> SimilarNote | None:
     """Return the quarantined note that says the same as a text, or nearly, if there is one.
 
-    Another word is nearly the same; another number, or a "not", is not.
+    Another word is nearly the same; another number, or a "not", is not. `held` are quarantined
+    notes that the index does not know as such.
     """
     _fill_index(vault)
-    if not vault.view.paths(f"d.state = '{State.QUARANTINED.value}'"):
+    records = vault.view.records(f"d.state = '{State.QUARANTINED.value}'")
+    if len(asked.text) > MAX_TEXT:  # The index is not asked for documents.
+        return next(filter(None, (_read_copy(vault, each, asked) for each in records)), None)
+    found = [*held, *(find_similar(vault, asked, _LEAST, quarantined=True) if records else ())]
+    return next((each for each in found if _is_nearly_same(asked, each)), None)
+
+
+def _read_copy(vault: Vault, record: NoteRecord, asked: Asked) -> SimilarNote | None:
+    try:
+        note = read_note(vault, PurePosixPath(record.path))
+    except (NoteNotFoundError, RefusedError):
         return None
-    found = find_similar(vault, asked, _LEAST, quarantined=True)
-    return next((each for each in found if _is_nearly_same(vault, asked, each)), None)
+    is_copy = say_same(asked.text, note.visible_body)
+    return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
 
 
 def _fill_index(vault: Vault) -> None:
@@ -95,28 +117,30 @@ def _fill_index(vault: Vault) -> None:
         sync_vault(vault)
 
 
-def _is_nearly_same(vault: Vault, asked: Asked, held: SimilarNote) -> bool:
+def _is_nearly_same(asked: Asked, held: SimilarNote) -> bool:
     """Tell whether a text says what a note says, or that among other things."""
-    if _is_same_but_for_words(vault, held.likeness):
+    if held.is_same or _is_same_but_for_words(held.likeness):
         return True
     there = held.note.section_text(held.section)
-    inside = compare_texts(there, KnownText(asked.text, asked.title), equal_weight)
-    return not is_brief(there) and _is_same_but_for_words(vault, inside)
+    inside = compare_texts(there, KnownText(asked.text, asked.title))
+    return not is_brief(there) and _is_same_but_for_words(inside)
 
 
-def _is_same_but_for_words(vault: Vault, likeness: Likeness) -> bool:
-    only_words = all(each.kind == "word" for each in likeness.differences)
-    return only_words and likeness.similarity >= vault.config.same_above
+def _is_same_but_for_words(likeness: Likeness) -> bool:
+    only_words = all(each.kind in {"word", "wording"} for each in likeness.differences)
+    return only_words and likeness.similarity >= _NEARLY
 
 
-def refuse_held(vault: Vault, asked: Asked) -> SimilarNote | None:
-    """Return the quarantined note that says nearly the same as a text.
+def refuse_held(
+    vault: Vault, asked: Asked, fresh: tuple[SimilarNote, ...] = ()
+) -> SimilarNote | None:
+    """Return the quarantined note that says nearly the same as a text, also of the `fresh` ones.
 
     Raises:
         RefusedError: it says all of it.
     """
-    held = find_held(vault, asked)
-    if held and says_same(vault, held.likeness) and not held.likeness.added:
+    held = find_held(vault, asked, fresh)
+    if held and (held.is_same or held.likeness.is_said(_ALL)):
         raise RefusedError(
             f"{held.path} says that already, and is quarantined; a person who has read it "
             f"lets it out with `vaultmem state {held.path} candidate`"
@@ -126,48 +150,48 @@ def refuse_held(vault: Vault, asked: Asked) -> SimilarNote | None:
 
 def absorb(vault: Vault, note: Note, new: NewMemory) -> str | None:
     """Return the note's text with the memory taken in; None if it does not say the same now."""
-    section, likeness = match_note(note, new.asked)
-    if not says_same(vault, likeness) or not may_absorb(vault, note, likeness, new):
+    if not says_same(note, new.asked) or not _may_take(vault, note, new):
         return None
     author = vault.author
-    said = (new.tags, new.refs, new.pinned)
-    saying = Saying(author.agent, author.session, vault.local_time(), *said)
+    said = (new.tags, new.refs, new.pinned, _find_wording(note, new))
     try:
-        return add_saying(note, section, likeness, saying)
+        return confirm_note(note, Saying(author.agent, author.session, vault.local_time(), *said))
     except RefusedError:  # Its properties cannot be edited by position.
         return None
 
 
-def add_saying(note: Note, section: Section, likeness: Likeness, said: Saying) -> str:
-    """Return the note's text once it was said again; MEMORY.md and the like stay as they are."""
-    if str(note.path) in PINNED_FILES:
-        return note.text
-    return confirm_note(note, section, likeness.added, said)
+def _may_take(vault: Vault, note: Note, new: NewMemory) -> bool:
+    """Tell whether a note may take a memory in, and keeps who said it and how.
+
+    MEMORY.md and the like are never written to.
+    """
+    has_place = str(note.path) not in PINNED_FILES and has_room(note, _find_wording(note, new))
+    return has_place and may_absorb(vault, note, new)
 
 
-def may_absorb(vault: Vault, note: Note, likeness: Likeness, new: NewMemory) -> bool:
-    """Tell whether a note may take in what it says, or nearly says, already.
+def _find_wording(note: Note, new: NewMemory) -> str:
+    said = new.text.strip()
+    return "" if said == note.visible_body.strip() else said
+
+
+def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
+    """Tell whether a note may take in what it says already.
 
     It has the same kind, context and authority, and its state is open.
     """
-    path, adds = str(note.path), bool(likeness.added)
     if note.state not in _OPEN_STATES or note.problem or note.encoding:
         return False
     is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
-    if note.kind is not new.kind and (adds or not is_fact_of_decision):
+    if note.kind is not new.kind and not is_fact_of_decision:
         return False
-    if path.startswith("primed/") or (adds and path in PINNED_FILES):
+    if str(note.path).startswith("primed/"):
         return False
-    if note.kind in OWNER_KINDS and (adds or note.state is not new.state):
-        return False  # Another text would end its trust; another state is another authority.
+    if note.kind in OWNER_KINDS and note.state is not new.state:
+        return False  # Another state is another authority.
     if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
         return False
     if new.is_state_given and new.state not in _OPEN_STATES:
         return False
-    if adds and note.pinned and not vault.is_person:
-        return False  # What is pinned stands in every pack.
-    if new.title and new.title != note.title and is_brief(new.text):
-        return False  # "42" under one title is another fact than under another.
     return _is_same_context(vault, note_context(note.path), new.context)
 
 
@@ -219,7 +243,7 @@ def describe_similar(vault: Vault, found: Sequence[SimilarNote]) -> tuple[Nearby
             round(each.likeness.similarity, 3),
             each.likeness.nearest,
             each.likeness.differences,
-            says_same(vault, each.likeness),
+            each.is_same,
             each in contradicted,
         )
         for each in found

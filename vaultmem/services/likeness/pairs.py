@@ -58,7 +58,7 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
             continue
         for other in _find_like(vault, note, counts):
             names = (record.path, other.path)
-            if says_same(vault, other.likeness) and names not in copies:
+            if other.is_same and names not in copies:
                 same.append(Pair(note, other.note, other.likeness))
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
@@ -74,10 +74,13 @@ def _counts(record: NoteRecord) -> bool:
 
 
 def _find_like(vault: Vault, note: Note, counts: dict[str, int]) -> Iterator[SimilarNote]:
-    asked = Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
-    for similar in find_similar(vault, asked, counts=counts):
+    for similar in find_similar(vault, _ask(note), counts=counts):
         if _counts(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
+
+
+def _ask(note: Note) -> Asked:
+    return Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
 
 
 def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
@@ -87,9 +90,10 @@ def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
         groups.setdefault(record.body_digest, []).append(record.path)
     for paths in groups.values():
         notes = [note for path in paths if len(paths) > 1 and (note := _read(vault, path))]
+        notes = [note for note in notes if note.visible_body.strip()]
         for ours in notes:
             for theirs in notes:
-                if ours.path != theirs.path and ours.visible_body.strip():
+                if ours.path != theirs.path and says_same(ours, _ask(theirs)):
                     yield Pair(ours, theirs, Likeness(1.0))
 
 

@@ -12,6 +12,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
+from vaultmem.core.similarity.canonical import say_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     KnownText,
@@ -37,12 +38,16 @@ _LEFT_OUT = "sessions/"
 
 
 class SimilarNote(NamedTuple):
-    """A note and the section in it that is like a text, with what they share and what not."""
+    """A note and the section in it that is like a text, with what they share and what not.
+
+    `is_same` tells that the note states what the text states, and nothing else.
+    """
 
     record: NoteRecord
     note: Note
     section: Section
     likeness: Likeness
+    is_same: bool = False
 
     @property
     def address(self) -> str:
@@ -75,9 +80,9 @@ def find_similar(
 ) -> list[SimilarNote]:
     """Return the notes that are like the text, those that say the same first.
 
-    Quarantined notes are never among them; with `quarantined` nothing else is. `least` is the
-    smallest similarity, else `related_above`; `counts` is kept by who asks often. Notes that were
-    saved since the last sync are compared as they are now.
+    Notes that the index has as quarantined are never among them; with `quarantined` nothing else
+    is. `least` is the smallest similarity, else `related_above`; `counts` is kept by who asks
+    often. Notes that were saved since the last sync are compared as they are now.
     """
     if len(asked.text) > MAX_TEXT:
         return []
@@ -91,8 +96,8 @@ def find_similar(
         similar
         for record, ordinals in _choose_notes(vault, sections, asked.path, quarantined)
         if (similar := _compare_note(vault, record, ordinals, asked, weigh))
-        and (similar.note.state is State.QUARANTINED) == quarantined
-        and similar.likeness.similarity >= least
+        and (not quarantined or similar.note.state is State.QUARANTINED)
+        and (similar.is_same or similar.likeness.similarity >= least)
     ]
     return sorted(found, key=_rank)
 
@@ -109,26 +114,15 @@ def read_asked(vault: Vault, text: str) -> Asked:
     return Asked(body, note.title, note_context(path), str(path))
 
 
-def match_note(note: Note, asked: Asked, weigh: Weigh | None = None) -> tuple[Section, Likeness]:
-    """Return the section of a note that is most like the text."""
-    best: tuple[Section, Likeness] | None = None
-    for section in note.sections:
-        likeness = _compare_section(note, section, asked, weigh)
-        if best is None or _better(likeness) < _better(best[1]):
-            best = (section, likeness)
-    assert best is not None  # noqa: S101 - a note has at least one section.
-    return best
+def says_same(note: Note, asked: Asked) -> bool:
+    """Tell whether a note states what a text states, and nothing else."""
+    return say_same(asked.text, note.visible_body, asked.title, note.title)
 
 
-def says_same(vault: Vault, likeness: Likeness) -> bool:
-    """Tell whether nothing differs, and so much is shared that they are one memory."""
-    return not likeness.differences and likeness.similarity >= vault.config.same_above
-
-
-def _rank(similar: SimilarNote) -> tuple[bool, float, bool, int, str]:
+def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
     note = similar.note
     tie = (note.state is not State.ACTIVE, len(note.body), similar.path)
-    return (*_better(similar.likeness), *tie)
+    return (not similar.is_same, *_better(similar.likeness), *tie)
 
 
 def _better(likeness: Likeness) -> tuple[bool, float]:
@@ -162,26 +156,21 @@ def _compare_note(
         note = read_note(vault, PurePosixPath(record.path))
     except (NoteNotFoundError, RefusedError):
         return None
-    if note.blob != record.blob:
-        return SimilarNote(record, note, *match_note(note, asked, weigh))
+    is_same = says_same(note, asked)
     best: SimilarNote | None = None
     for section in note.sections:
-        if section.ordinal in ordinals:
+        if section.ordinal in ordinals or note.blob != record.blob:
             likeness = _compare_section(note, section, asked, weigh)
             if best is None or _better(likeness) < _better(best.likeness):
-                best = SimilarNote(record, note, section, likeness)
+                best = SimilarNote(record, note, section, likeness, is_same)
     return best
 
 
-def _compare_section(note: Note, section: Section, asked: Asked, weigh: Weigh | None) -> Likeness:
+def _compare_section(note: Note, section: Section, asked: Asked, weigh: Weigh) -> Likeness:
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
     known = KnownText(note.section_text(section), title.strip(". "))
     context = f"{asked.title}. {asked.context}"
-    return compare_texts(asked.text, known, weigh or _equal, context)
-
-
-def _equal(_: str) -> float:
-    return 1.0
+    return compare_texts(asked.text, known, weigh, context)
 
 
 def _weigher(weigh_term: Weigh) -> Weigh:

@@ -24,6 +24,9 @@ FOLDER = parse_note_path("notes/preferences")
 #: Proposals from one memory or one session, at most.
 _MOST = 20
 
+#: How much of a wish a preference must say for it not to be proposed.
+_SAID = 0.75
+
 
 class Proposed(NamedTuple):
     """A standing wish that was proposed: its note, its words, and what it is about."""
@@ -81,10 +84,11 @@ def _read_preferences(vault: Vault) -> Iterable[Note]:
 
 def _is_barred(vault: Vault, wish: Standing, known: Iterable[Note]) -> bool:
     """Tell whether a wish was proposed before, is quarantined, or looks like a credential."""
+    from vaultmem.core.similarity.compare import KnownText, compare_texts
     from vaultmem.services.likeness.known import find_held
-    from vaultmem.services.likeness.similar import Asked, match_note, says_same
+    from vaultmem.services.likeness.similar import Asked
 
-    asked = Asked(wish.text)
-    if any(says_same(vault, match_note(note, asked)[1]) for note in known):
-        return True
-    return bool(find_held(vault, asked) or look_for_leaks(vault, str(FOLDER), wish.text))
+    for note in known:  # A repeat in other words is a question asked twice, and no memory lost.
+        if compare_texts(wish.text, KnownText(note.visible_body, note.title)).is_said(_SAID):
+            return True
+    return bool(find_held(vault, Asked(wish.text)) or look_for_leaks(vault, str(FOLDER), wish.text))

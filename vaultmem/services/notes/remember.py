@@ -44,10 +44,9 @@ __all__ = ["Memory", "Nearby", "Outcome", "Remembered", "remember"]
 
 
 class Outcome(StrEnum):
-    """What became of a memory: a note of its own, or another note that took it in."""
+    """What became of a memory: a note of its own, or another note that states the same."""
 
     CREATED = "created"
-    UPDATED = "updated"
     KNOWN = "known"
 
 
@@ -58,8 +57,7 @@ HELD = "It is quarantined until a person has read it: a quarantined note says ne
 class Remembered(NamedTuple):
     """The note that holds the memory, and the notes that are like it.
 
-    `added` are the sentences that a note took in; none where it said all of it already. `proposed`
-    are the standing wishes in it that wait for the owner's word.
+    `proposed` are the standing wishes in it that wait for the owner's word.
     """
 
     path: str
@@ -67,7 +65,6 @@ class Remembered(NamedTuple):
     title: str
     state: str
     outcome: Outcome = Outcome.CREATED
-    added: tuple[str, ...] = ()
     similar: tuple[Nearby, ...] = ()
     proposed: tuple[Proposed, ...] = ()
 
@@ -75,9 +72,9 @@ class Remembered(NamedTuple):
 def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered:
     """Write down a memory; when this returns it is durable on disk and indexed, not yet committed.
 
-    A note that says the same takes it in; one that is near is linked; `force` always makes a new
-    note. What a quarantined note nearly says is quarantined too, whatever is asked for. On a branch
-    that is not checked out, the write is a commit there.
+    A note that states the same keeps who said it, and how; one that is near is linked; `force`
+    always makes a new note. What a quarantined note nearly says is quarantined too, whatever is
+    asked for. On a branch that is not checked out, the write is a commit there.
 
     Policies, skills and preferences that an agent writes start as candidates: they count for
     nobody before they were promoted. A preference that the person writes counts at once. Standing
@@ -103,9 +100,10 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     def plan(change: Change) -> Remembered:
         event = Event("write", "write: {paths}", vault.author, intent="observe")
         change.leave(event)
-        if held := refuse_held(change.seen, new.asked):
+        known = find_known(change.seen, new)
+        if held := refuse_held(change.seen, new.asked, known.held):
             return _put_new(change, memory, title, State.QUARANTINED, (held,))
-        known = Known(None, ()) if force else find_known(change.seen, new)
+        known = Known(None, (), ()) if force else known
         done = _absorb(change, known, new)
         done = done or _put_new(change, memory, title, state, known.near)
         if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
@@ -156,7 +154,7 @@ def _as_new(vault: Vault, memory: Memory, state: State) -> NewMemory:
 
 
 def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
-    """Let a note take the memory in; None if none may, or it says another thing by now."""
+    """Let a note keep that it was said again; None if none may, or it says another thing by now."""
     target = known.target
     if target is None:
         return None
@@ -174,11 +172,10 @@ def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
 def _describe_absorbed(
     vault: Vault, target: SimilarNote, blob: str, near: tuple[SimilarNote, ...]
 ) -> Remembered:
-    note, added = target.note, target.likeness.added
-    outcome = Outcome.UPDATED if added else Outcome.KNOWN
+    note = target.note
     state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
     shown = describe_similar(vault, (target, *near))
-    return Remembered(target.path, blob, note.title, state, outcome, added, shown)
+    return Remembered(target.path, blob, note.title, state, Outcome.KNOWN, shown)
 
 
 def _link(near: tuple[SimilarNote, ...]) -> Links:

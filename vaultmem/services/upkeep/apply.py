@@ -73,7 +73,7 @@ def apply_report(vault: Vault, report: Report) -> Applied:
 def _plan_changes(vault: Vault, proposals: Sequence[Proposal]) -> dict[PurePosixPath, Edit]:
     mover = name_mover(vault, is_machine=True)
     merges = [
-        Merge(each.path, each.into, each.blob, each.into_blob, ())
+        Merge(each.path, each.into, each.blob, each.into_blob)
         for each in proposals
         if each.action is Action.MERGE_DUPLICATES
     ]

@@ -87,8 +87,7 @@ def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
 
 def _find_duplicates(vault: Vault, pairs: Pairs) -> Iterator[Proposal]:
     for merge in plan_merges(vault, is_machine=True, pairs=pairs.same):
-        evidence = tuple(f"adds: {sentence}" for sentence in merge.adds) or ("adds nothing",)
-        reason = f"says the same as {merge.keep}"
+        evidence, reason = ("adds nothing",), f"says the same as {merge.keep}"
         yield Proposal(
             *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
             *(evidence, merge.keep, merge.keep_blob),

@@ -8,16 +8,15 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Mover
-from vaultmem.core.notes.confirm import Saying
+from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.lifecycle.supersede import plan_supersession
 from vaultmem.services.lifecycle.transition import name_mover
-from vaultmem.services.likeness.known import NewMemory, add_saying, may_absorb
+from vaultmem.services.likeness.known import NewMemory, may_absorb
 from vaultmem.services.likeness.pairs import Pair, compare_vault
-from vaultmem.services.likeness.similar import Asked, match_note
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -26,13 +25,12 @@ from vaultmem.vault import Vault
 
 
 class Merge(NamedTuple):
-    """A note that is to be merged into another, as both are now (blob ids); what it adds to it."""
+    """A note that is to be merged into another, as both are now (blob ids)."""
 
     drop: str
     keep: str
     drop_blob: str
     keep_blob: str
-    adds: tuple[str, ...]
 
 
 def plan_merges(
@@ -55,7 +53,7 @@ def plan_merges(
         drop, keep = str(pair.ours.path), str(pair.theirs.path)
         if drop in merges or drop in kept or keep in merges or not _may_merge(vault, pair, mover):
             continue
-        merges[drop] = Merge(drop, keep, pair.ours.blob, pair.theirs.blob, pair.likeness.added)
+        merges[drop] = Merge(drop, keep, pair.ours.blob, pair.theirs.blob)
         kept.add(keep)
     return sorted(merges.values(), key=lambda merge: merge.drop)
 
@@ -92,20 +90,19 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
         planned = plan_supersession(drop, keep.path, reason, mover, alias)
         for path, change in planned.items():
-            steps = [_absorb_text(drop, at), change] if path == keep.path else [change]
+            steps = [_confirm(drop, at), change] if path == keep.path else [change]
             before = [changes[path]] if path in changes else []
             changes[path] = _chain([*before, *steps])
     return changes
 
 
-def _rank(pair: Pair) -> tuple[bool, bool, bool, int, float, str, str]:
+def _rank(pair: Pair) -> tuple[bool, bool, int, float, str, str]:
     """Order the pairs so that the best note to keep comes first."""
     keep, drop = pair.theirs, pair.ours
     created = read_timestamp(keep.created) or float("inf")
     return (
         not keep.pinned,
         bool(keep.agent) and not drop.agent,
-        bool(pair.likeness.added),
         -len(keep.body),
         created,
         str(keep.path),
@@ -127,7 +124,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
         plan_supersession(drop, keep.path, "", mover)
     except RefusedError:
         return False
-    return may_absorb(vault, keep, pair.likeness, _as_new(drop))
+    return may_absorb(vault, keep, _as_new(drop))
 
 
 def _as_new(note: Note) -> NewMemory:
@@ -135,16 +132,13 @@ def _as_new(note: Note) -> NewMemory:
     return NewMemory(*place, note.tags, note.refs, False)
 
 
-def _absorb_text(drop: Note, at: datetime) -> Edit:
-    """Return the change by which a note takes in what another says."""
+def _confirm(drop: Note, at: datetime) -> Edit:
+    """Return the change by which a note keeps who said the same; the other note keeps its words."""
 
     def change(note: Note) -> str:
         if note.body == drop.body:
             return note.text
-        asked = Asked(drop.visible_body, drop.title)
-        section, likeness = match_note(note, asked)
-        said = Saying(drop.agent, drop.session, at, drop.tags, drop.refs)
-        return add_saying(note, section, likeness, said)
+        return confirm_note(note, Saying(drop.agent, drop.session, at, drop.tags, drop.refs))
 
     return change
 

@@ -1,0 +1,240 @@
+"""The one form of a text: equal for two texts that say the same, whoever reads them.
+
+What differs between two texts with one form is written here and in three tables, and is nothing but
+case, markup, punctuation that ends or sets off, English articles, contractions, and words that are
+one word. Whatever is not known to be the same stays in the form as it was written, at its place.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.similarity.language import spell_american
+from vaultmem.core.similarity.words import find_words
+
+#: A sentence, an item or a paragraph ends; something is set off within a sentence.
+_END, _PAUSE = "\n", ","
+
+
+class _Piece(NamedTuple):
+    """A word or a mark as it was written; `is_code` where it stood between backticks."""
+
+    text: str
+    is_code: bool = False
+
+    @property
+    def is_mark(self) -> bool:
+        return not self.is_code and self.text in {_END, _PAUSE, "?", '"'}
+
+
+def say_same(text: str, other: str, title: str = "", other_title: str = "") -> bool:
+    """Tell whether two texts state the same, each below its title.
+
+    What a title says and its text does not is part of the statement.
+    """
+    if _read_title(title, text) != _read_title(other_title, other):
+        return False
+    form = canonical_form(text)
+    return form == canonical_form(other) if form else text.strip() == other.strip()
+
+
+def _read_title(title: str, text: str) -> frozenset[str]:
+    """Return what only the title says, in lower case."""
+    said = set(re.findall(r"\w+", text.lower()))
+    parts = (part.strip(".,;:!?()*") for part in title.lower().split())
+    return frozenset(part for part in parts if not set(re.findall(r"\w+", part)) <= said)
+
+
+@lru_cache(maxsize=512)
+def canonical_form(text: str) -> tuple[str, ...]:
+    """Return the words of a text in order, and the marks between them that may say something.
+
+    A text with code blocks has its lines alone.
+    """
+    text = unicodedata.normalize("NFC", text).strip()
+    if re.search(r"^[ \t]*(?:```|~~~)", text, re.MULTILINE):
+        return tuple(line.rstrip() for line in text.splitlines())
+    pieces = list(_read_pieces(text))
+    words = {piece.text.lower() for piece in pieces}
+    is_german = len(words & find_words("mark", "de")) > len(words & find_words("mark", "en"))
+    is_shouted = text.isupper()
+    pieces = _drop_articles(_drop_pauses(pieces, is_shouted), is_german, is_shouted)
+    form: list[str] = []
+    for piece in pieces:
+        form.extend(_unify(piece, form[-1] if form else "", is_german, is_shouted))
+    return tuple(form)
+
+
+_LINE_MARK = re.compile(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?!\d)|(?=\d+[.)][ \t]|[>|]))")
+
+#: Markup, then marks that are written in several ways. What is inside of a link stays.
+_PLAIN = (
+    (re.compile(r"\[( |x|X)\](?=\s)"), r" [\1] "),
+    (re.compile(r"\[([^\[\]\n]*)\]\(([^()\s]*)\)"), r"\1 \2"),
+    (re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])"), r"\2"),
+    (re.compile(r"(?<!\w)_(?=[^\s_])([^_]*[^\s_])_(?!\w)"), r"\1"),
+    (re.compile(r"[’‘ʼ]"), "'"),
+    (re.compile(r"[“”„«»]|``|''"), '"'),
+    (re.compile(r"(?<!\w)([\"'])([^\s\"']+)\1(?!\w)"), r"\2"),
+    (re.compile(r"(?<=\d)[–−](?=\d)|(?<!\w)−(?=\d)"), "-"),
+    (re.compile(r"[—–]|(?<=[^\W\d]) - (?=[^\W\d])"), " , "),
+    (re.compile("…"), "... "),
+)
+
+
+def _read_pieces(text: str) -> Iterator[_Piece]:
+    for line in text.splitlines():
+        mark = _LINE_MARK.match(line)
+        if mark or not line.strip():
+            yield _Piece(_END)
+        line = line[mark.end() :] if mark else line
+        for number, part in enumerate(re.split(r"(?<!`)`([^`\n]+)`(?!`)", line)):
+            if number % 2:
+                yield from (_Piece(each, is_code=True) for each in part.split())
+            else:
+                yield from _read_plain(part)
+        if mark and "#" in mark.group():
+            yield _Piece(_END)
+
+
+def _read_plain(text: str) -> Iterator[_Piece]:
+    """Yield words, and what is before and behind them: `(see foo());` is `, see foo() . `."""
+    for pattern, into in _PLAIN:
+        text = pattern.sub(into, text)
+    for chunk in text.split():
+        if re.fullmatch(r"\[[ xX]\]|\[|\]", chunk):
+            yield _Piece(chunk.lower())
+            continue
+        before, chunk = _take(chunk, r"^(?:[(\"]|\[+)+")
+        behind, chunk = _take(chunk, r"[.,;:!?)\"\]]+$")
+        if chunk.count("(") > chunk.count(")") and behind.startswith(")"):
+            chunk, behind = f"{chunk})", behind[1:]
+        if chunk.count("[") > chunk.count("]") and behind.startswith("]"):
+            chunk, behind = f"{chunk}]", behind[1:]
+        yield from _read_marks(before)
+        if chunk:
+            yield _Piece(chunk)
+        yield from _read_marks(behind)
+
+
+def _take(chunk: str, pattern: str) -> tuple[str, str]:
+    found = re.search(pattern, chunk)
+    if not found:
+        return "", chunk
+    return found.group(), chunk[: found.start()] + chunk[found.end() :]
+
+
+def _read_marks(marks: str) -> Iterator[_Piece]:
+    for mark in marks:
+        if mark in ".;!":
+            yield _Piece(_END)
+        elif mark in ",:()":
+            yield _Piece(_PAUSE)
+        elif mark in '?"':
+            yield _Piece(mark)
+
+
+def _drop_pauses(pieces: list[_Piece], is_shouted: bool) -> list[_Piece]:
+    """Return the pieces without marks beside stronger ones, and before words that need none."""
+    kept: list[_Piece] = []
+    for place, piece in enumerate(pieces):
+        before = kept[-1].text if kept and kept[-1].is_mark else ""
+        behind = pieces[place + 1] if place + 1 < len(pieces) else _Piece(_END)
+        if piece.is_mark and piece.text == _PAUSE:
+            is_told = behind.is_mark and behind.text != '"'
+            if not kept or before in {_END, _PAUSE, "?"} or is_told:
+                continue
+            if behind.text.lower() in find_words("after-pause") and not behind.is_code:
+                continue
+        if piece.is_mark and piece.text == _END and (not kept or before in {_END, "?"}):
+            continue
+        if piece.is_mark and piece.text == "?" and before in {_END, "?"}:
+            kept.pop()
+        kept.append(piece)
+    while kept and kept[-1].is_mark and kept[-1].text in {_END, _PAUSE}:
+        kept.pop()
+    return kept
+
+
+def _drop_articles(pieces: list[_Piece], is_german: bool, is_shouted: bool) -> list[_Piece]:
+    """Return the pieces without articles, but where one may say how many, which or how."""
+    return [
+        piece
+        for place, piece in enumerate(pieces)
+        if not _is_idle_article(pieces, place, is_german, is_shouted)
+    ]
+
+
+def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shouted: bool) -> bool:
+    raw = pieces[place].text
+    if (
+        pieces[place].is_code
+        or raw.lower() not in find_words("article")
+        or place + 1 == len(pieces)
+    ):
+        return False
+    if is_german and raw.lower() != "the":
+        return False  # "Schalte das Licht an."
+    is_first = place == 0 or (pieces[place - 1].is_mark and pieces[place - 1].text in {_END, "?"})
+    if not (raw.islower() or is_first or is_shouted):
+        return False  # "Vitamin A"
+    behind = pieces[place + 1]
+    word = behind.text.lower()
+    return len(word) > 1 and word[0].isalnum() and word not in find_words("needs-article")
+
+
+def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> list[str]:
+    """Return a piece in its one form; behind a number, a unit of time may be in any."""
+    if piece.is_code or piece.is_mark:
+        return [piece.text]
+    raw = piece.text
+    language = "de" if is_german else "en"
+    attached = re.fullmatch(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)", raw)
+    if attached and attached[2] in _read_units(language):
+        return [attached[1], _read_units(language)[attached[2]]]
+    if re.fullmatch(r"[^\w\s]*\d[\d.,:]*", before) and re.fullmatch(r"[^\W\d_]{1,3}|%", raw):
+        return [_read_units(language).get(raw, raw)]
+    word = _fold_case(raw, is_shouted)
+    if re.fullmatch(r"[^\w\s]*\d[\d.,:]*", before) and word in _read_units(language):
+        return [_read_units(language)[word]]
+    if word in _read_contractions():
+        return _read_contractions()[word].split()
+    if not is_german and word.isalpha():
+        word = spell_american(word)
+    return [_read_same().get(word, word)]
+
+
+def _fold_case(raw: str, is_shouted: bool) -> str:
+    """Return a word in lower case, but `userId`, `a.B`, `IT` and `US`, which are others so."""
+    if is_shouted:
+        return raw.lower()
+    letters = re.sub(r"['-]", "", raw)
+    if not letters.isalpha() or not raw[0].isupper():
+        return raw
+    is_other = raw.isupper() and raw.lower() in find_words("other-in-capitals")
+    is_letter = len(raw) == 1 and raw not in "AI"
+    return raw if is_other or is_letter else raw.lower()
+
+
+@cache
+def _read_units(language: str) -> dict[str, str]:
+    """Return the words for a unit of time, or for percent, with what they stand for."""
+    pairs = {**read_pairs("units", "en"), **read_pairs("units", language)}
+    return {word: said for word, said in pairs.items() if said.startswith(("time ", "percent "))}
+
+
+@cache
+def _read_contractions() -> dict[str, str]:
+    return read_pairs("contractions")
+
+
+@cache
+def _read_same() -> dict[str, str]:
+    """Return the one form for each word of a group."""
+    groups = [line.split() for line in read_lines("same")]
+    return {word: group[0] for group in groups for word in group}
