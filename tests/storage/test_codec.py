@@ -740,7 +740,8 @@ def test_sequences_of_both_ways_of_writing_are_read_alike(tmp_path: Path) -> Non
 
 
 def unpack_sequence(segment: SegmentArrays, section: int) -> list[int]:
-    ranks: list[int] = unpack_numbers(np.frombuffer(segment.sequence(section), np.uint8)).tolist()
+    (packed,) = segment.sequences([section])
+    ranks: list[int] = unpack_numbers(np.frombuffer(packed, np.uint8)).tolist()
     return ranks
 
 

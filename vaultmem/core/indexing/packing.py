@@ -33,16 +33,16 @@ def pack_numbers(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArra
 
 def unpack_numbers(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Return the numbers of `pack_numbers`."""
-    ends = np.flatnonzero(packed < 0x80)
-    numbers = packed[ends].astype(np.uint32)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-    sizes = ends - starts
+    ends = (packed < 0x80).nonzero()[0]
+    numbers = packed.take(ends).astype(np.uint32)
+    sizes = ends.copy()  # Of what stands before the last byte.
+    sizes[1:] -= ends[:-1] + 1
     for back in range(1, _MOST_BYTES):
-        longer = np.flatnonzero(sizes >= back)
+        longer = (sizes >= back).nonzero()[0]
         if not len(longer):
             break
-        low = packed[ends[longer] - back] & np.uint8(0x7F)
-        numbers[longer] = (numbers[longer] << np.uint32(7)) | low
+        low = packed.take(ends.take(longer) - back) & np.uint8(0x7F)
+        numbers[longer] = (numbers.take(longer) << np.uint32(7)) | low
     return numbers
 
 

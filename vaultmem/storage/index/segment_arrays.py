@@ -20,7 +20,7 @@ it, and stored, from stored_start on, what is stored of each section, pickled.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,9 +142,10 @@ class SegmentArrays:
     def _sequences(self) -> memoryview[int]:
         return self.file.read("sequence_start", 0, self.size + 1)
 
-    def sequence(self, section: int) -> bytes:
-        """Return a section's sequence, packed."""
-        return self.file.bytes("sequence", *self._sequences[section : section + 2])
+    def sequences(self, sections: Iterable[int]) -> list[bytes]:
+        """Return the sequences of sections, each packed."""
+        starts, read = self._sequences, self.file.bytes
+        return [read("sequence", starts[n], starts[n + 1]) for n in sections]
 
     def counts(self) -> NDArray[Any]:
         """Return the counts that codes stand for (shape: codes, fields)."""

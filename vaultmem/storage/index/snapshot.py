@@ -20,6 +20,8 @@ _KEPT_POSTINGS = 4_000_000
 #: Terms whose places are kept.
 _KEPT_TERMS = 8_192
 
+_NO_RANK = (1 << 32) - 1
+
 
 class Snapshot:
     """The sections of one generation; each has a number from 0 up, its row.
@@ -38,7 +40,7 @@ class Snapshot:
         self._codes = [0, *accumulate(part.codes for part in self._parts)]
         self._columns: dict[str, NDArray[Any]] = {}
         self._places: dict[str, list[int]] = {}
-        self._ranks: dict[str, list[int]] = {}
+        self._ranks: dict[str, NDArray[np.uint32]] = {}
         self._found: dict[str, tuple[NDArray[np.int64], NDArray[np.uint32]]] = {}
         self._left = _KEPT_POSTINGS
 
@@ -126,17 +128,21 @@ class Snapshot:
     ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the places of some sections, which of the terms is at each, and their starts.
 
-        A place has 1 for the first of the terms and so on, 0 for all others and between fields.
+        `rows` are in ascending order. A place has 1 for the first of the terms and so on, 0 for all
+        others and between fields.
         Shapes: all places, and one more than rows.
         """
         import numpy as np
 
         from vaultmem.core.indexing.packing import unpack_numbers
 
-        parts = (np.searchsorted(self._rows, rows, "right") - 1).tolist()
-        sections = zip(parts, rows.tolist(), strict=True)
-        packed = b"".join([self._parts[n].sequence(row - self._rows[n]) for n, row in sections])
-        ranks = unpack_numbers(np.frombuffer(packed, np.uint8))
+        packed: list[bytes] = []
+        bounds = rows.searchsorted(self._rows)
+        of_part = np.diff(bounds)
+        for number in of_part.nonzero()[0].tolist():
+            some = rows[bounds[number] : bounds[number + 1]] - self._rows[number]
+            packed += self._parts[number].sequences(some.tolist())
+        ranks = unpack_numbers(np.frombuffer(b"".join(packed), np.uint8))
         sizes = np.full(len(rows), len(FIELDS) - 1)
         for name in FIELDS:
             sizes += self.column(f"{name}_length")[rows]
@@ -144,8 +150,8 @@ class Snapshot:
         sizes.cumsum(out=starts[1:])
         marks = np.zeros(len(ranks), np.uint16)
         for number, term in enumerate(terms, 1):
-            wanted = self._find_ranks(term)
-            marks[ranks == np.repeat([wanted[n] for n in parts], sizes)] = number
+            wanted = self._find_ranks(term).repeat(of_part).repeat(sizes)
+            np.putmask(marks, ranks == wanted, number)
         return marks, starts
 
     def labels(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -164,14 +170,17 @@ class Snapshot:
             for part in self._parts
         ]
 
-    def _find_ranks(self, term: str) -> list[int]:
-        """Return a term's rank in each segment, -1 where it is not."""
+    def _find_ranks(self, term: str) -> NDArray[np.uint32]:
+        """Return a term's rank in each segment; where it is not, one that none has."""
+        import numpy as np
+
         known = self._ranks.get(term)
         if known is None:
             if len(self._ranks) >= _KEPT_TERMS:
                 self._ranks.clear()
             places = zip(self._parts, self._find_places(term), strict=True)
-            known = self._ranks[term] = [part.rank(place) or -1 for part, place in places]
+            ranks = [part.rank(place) or _NO_RANK for part, place in places]
+            known = self._ranks[term] = np.asarray(ranks, np.uint32)
         return known
 
     def _find_places(self, term: str) -> list[int]:
