@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.errors import RefusedError
+from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.finding.respell import respell
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -125,8 +125,12 @@ MEANT = [
 
 
 def test_a_misspelt_word_gets_a_word_of_the_vault(vault: Vault) -> None:
-    found = [(text, dict(respell(vault, parse_query(text)).replaced)) for text, _ in MEANT]
-    assert found == MEANT
+    assert [(text, find_replaced(vault, parse_query(text))) for text, _ in MEANT] == MEANT
+
+
+def find_replaced(vault: Vault, query: RecallQuery) -> dict[str, str]:
+    searched, _ = recall_any(vault, query)
+    return dict(searched.replaced)
 
 
 def test_words_that_the_filter_hides_are_not_suggested(
@@ -134,9 +138,9 @@ def test_words_that_the_filter_hides_are_not_suggested(
 ) -> None:
     made = opened(make_vault({"a.md": "---\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"}))
     sync_vault(made)
-    assert dict(respell(made, parse_query("gangwya")).replaced) == {}
+    assert find_replaced(made, parse_query("gangwya")) == {}
     shown = NoteFilter(any_state=True)
-    assert dict(respell(made, parse_query("gangwya", 5, shown)).replaced) == {"gangwya": "gangway"}
+    assert find_replaced(made, parse_query("gangwya", 5, shown)) == {"gangwya": "gangway"}
 
 
 def test_the_command_says_what_may_have_been_meant(

@@ -21,8 +21,10 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
     """
     groups: dict[Hashable, list[int]] = {}
     for place, (note, score) in enumerate(zip(notes, scores, strict=True)):
-        group = groups.setdefault(note, [])
-        if not group or (len(group) <= _FURTHER and score >= _SHARE * scores[group[0]]):
+        group = groups.get(note)
+        if group is None:
+            groups[note] = [place]
+        elif len(group) <= _FURTHER and score >= _SHARE * scores[group[0]]:
             group.append(place)
     return list(groups.values())
 

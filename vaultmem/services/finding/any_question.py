@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
-from vaultmem.services.finding.recall import Scorer, recall
+from vaultmem.services.finding.recall import Scorer, respell_and_recall
+from vaultmem.services.finding.respell import respell
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
@@ -34,8 +35,5 @@ def recall_any(
         if by_note:
             return query, group_hits(find_plain(vault, query, READ_SECTIONS))[:wanted]
         return query, find_plain(vault, query, wanted)
-    if query.terms and len(query.terms) <= MAX_TERMS:
-        from vaultmem.services.finding.respell import respell
-
-        query = respell(vault, query)
-    return query, recall(vault, query, dense, beyond, reranker, by_note)
+    change = respell if query.terms and len(query.terms) <= MAX_TERMS else None
+    return respell_and_recall(vault, query, dense, beyond, reranker, by_note, change)

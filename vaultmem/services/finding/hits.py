@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.finding.grouping import group_places, point_at
+from vaultmem.core.finding.grouping import point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
@@ -30,87 +30,60 @@ _KEPT_PLACES = 4_096
 
 
 class Ranked(NamedTuple):
-    """A ranking, what each term gave to which row, and what could be found."""
+    """A ranking and its rows' documents, what each term gave to which row, what could be found."""
 
     ranking: Ranking
+    documents: list[int]
     shares: dict[str, Share]
     eligible: EligibleRows
 
 
-def make_hits(vault: Vault, snapshot: Snapshot, ranked: Ranked, limit: int) -> list[Hit]:
-    """Return the best sections with their texts."""
+def make_hits(
+    vault: Vault,
+    snapshot: Snapshot,
+    ranked: Ranked,
+    groups: Sequence[Sequence[int]],
+    limit: int,
+) -> list[Hit]:
+    """Return a hit for each of the first groups, with its text.
+
+    A group has places in the ranking: that of the section which is shown, and of those of its note
+    that are only named. Where a note changed meanwhile, the next group takes its place.
+    """
     hits: list[Hit] = []
     is_union = len(vault.view.sources) > 1
     asked = sum(share.idf for share in ranked.shares.values())
+    all_rows, all_scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
     start = 0
-    while len(hits) < limit and start < len(ranked.ranking.rows):
-        some = ranked.ranking.cut(slice(start, start + limit - len(hits)))
-        rows = some.rows.tolist()
-        start += len(rows)
-        places = find_places(vault, snapshot, ranked.eligible, rows)
-        matches = _explain(some.rows, ranked.shares, snapshot)
-        weights = ranked.eligible.state_weight[some.rows].tolist()
-        parts = zip(weights, *(part.tolist() for part in some.parts), strict=True)
-        for row, matched, (weight, score, closeness, *others) in zip(
-            rows, matches, parts, strict=True
+    while len(hits) < limit and start < len(groups):
+        some = groups[start : start + limit - len(hits)]
+        start += len(some)
+        best = ranked.ranking.cut([group[0] for group in some])
+        wanted = [all_rows[place] for group in some for place in group]
+        places = find_places(vault, snapshot, ranked.eligible, wanted)
+        matches = _explain(best.rows, ranked.shares, snapshot)
+        weights = ranked.eligible.state_weight[best.rows].tolist()
+        parts = zip(*(part.tolist() for part in best.parts), strict=True)
+        for (first, *rest), matched, weight, scored in zip(
+            some, matches, weights, parts, strict=True
         ):
-            if row not in places:
+            if all_rows[first] not in places:
                 continue
-            record, section = places[row]
+            record, section = places[all_rows[first]]
             text = read_section(vault, record, section)
             if text is None:
                 continue
             refs = name_refs(vault, record) if is_union else ()
-            found = (record, section, text, score, matched, closeness, weight, refs, "", *others)
-            hits.append(Hit(*found)._replace(asked=asked))
+            also = tuple(
+                point_at(places[all_rows[place]][1], all_scores[place])
+                for place in rest
+                if all_rows[place] in places
+            )
+            score, closeness, passage, neighbours, recency, semantic, named = scored
+            found = (record, section, text, score, matched, closeness, weight, refs, "")
+            why = (passage, neighbours, recency, semantic, named)
+            hits.append(Hit(*found, *why, asked=asked, also=also))
     return hits
-
-
-def make_note_hits(
-    vault: Vault, snapshot: Snapshot, ranked: Ranked, notes: int, least: int
-) -> list[Hit]:
-    """Return the best section of so many notes, with what else counts of each in `also`.
-
-    With `least`, so many of the best sections instead, and behind them those that are missing for
-    the number of notes.
-    """
-    documents = snapshot.column("document")[ranked.ranking.rows].tolist()
-    groups = group_places(documents, ranked.ranking.score.tolist())
-    taken = notes
-    while True:
-        places = {*range(min(least, len(documents))), *(group[0] for group in groups[:taken])}
-        some = ranked._replace(ranking=ranked.ranking.cut(sorted(places)))
-        hits = make_hits(vault, snapshot, some, len(places))
-        missing = notes - len({hit.record.document for hit in hits})
-        if missing <= 0 or taken >= len(groups):
-            break
-        taken += missing  # So many notes changed meanwhile.
-    if least:
-        return hits
-    further = {documents[best]: rest for best, *rest in groups[:taken] if rest}
-    if not further:
-        return hits
-    return _add_further(vault, snapshot, ranked, hits, further)
-
-
-def _add_further(
-    vault: Vault,
-    snapshot: Snapshot,
-    ranked: Ranked,
-    hits: Sequence[Hit],
-    further: Mapping[int, Sequence[int]],
-) -> list[Hit]:
-    """Return hits with the further sections of each, given by document as places in a ranking."""
-    rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
-    wanted = [rows[place] for rest in further.values() for place in rest]
-    known = find_places(vault, snapshot, ranked.eligible, wanted)
-    also = {
-        document: tuple(
-            point_at(known[rows[place]][1], scores[place]) for place in rest if rows[place] in known
-        )
-        for document, rest in further.items()
-    }
-    return [hit._replace(also=also.get(hit.record.document, ())) for hit in hits]
 
 
 def find_places(

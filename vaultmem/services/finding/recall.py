@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from vaultmem.core.finding.grouping import group_hits
+from vaultmem.core.finding.grouping import group_hits, group_places
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
 from vaultmem.core.finding.terms import weak_terms
 from vaultmem.services.finding.eligible import choose_sections
-from vaultmem.services.finding.hits import Ranked, make_hits, make_note_hits
+from vaultmem.services.finding.hits import Ranked, make_hits
 from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Ranking, Share
     from vaultmem.storage.index.snapshot import Snapshot
+
+
+#: Returns a query with other words for those that no section has which it may find.
+Respell = Callable[[Vault, "Snapshot", "EligibleRows", RecallQuery], RecallQuery]
 
 
 class Scorer(Protocol):
@@ -62,7 +67,6 @@ _DEEPEST = 2_000
 _KEPT_SHARES = 4_000_000
 
 
-@heals
 def recall(
     vault: Vault,
     query: RecallQuery,
@@ -77,37 +81,57 @@ def recall(
     notes, and returns the best section of each. What is on disk is taken in first, once for each
     `open_vault`; later this looks at no file but those it returns.
     """
+    return respell_and_recall(vault, query, dense, beyond, reranker, by_note, None)[1]
+
+
+@heals
+def respell_and_recall(
+    vault: Vault,
+    query: RecallQuery,
+    dense: Scorer | None,
+    beyond: int,
+    reranker: Reranker | None,
+    by_note: bool,
+    respell: Respell | None,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query with what `respell` made of it, and its answer as `recall` does."""
+    from vaultmem.core.finding.weights import WEIGHTS
+
     sync_once(vault)
     snapshot = vault.index.snapshot()
     if not snapshot.size or not (query.terms or query.compounds or dense):
-        return []
+        return query, []
+    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
+    if respell is not None:
+        query = respell(vault, snapshot, eligible, query)
     wanted = query.limit + beyond
+    least = reranker.sections if reranker is not None else 0
+    asked = query._replace(limit=max(query.limit, least))
+    rank = partial(rank_sections, vault, snapshot, eligible, dense=dense)
+    ranked, groups = _rank_deeper(asked, rank, wanted) if by_note else _rank_once(asked, rank)
+    many = wanted
+    if least:
+        groups, many = _take_apart(groups, range(min(least, len(ranked.documents))), wanted)
+    hits = make_hits(vault, snapshot, ranked, groups, many)
     if reranker is not None:
-        query = query._replace(limit=max(query.limit, reranker.sections))
-    ranked = rank_sections(vault, snapshot, query, dense)
-    if by_note:
-        ranked = _rank_deeper(vault, snapshot, query, dense, ranked, wanted)
-        least = reranker.sections if reranker is not None else 0
-        hits = make_note_hits(vault, snapshot, ranked, wanted, least)
-    else:
-        hits = make_hits(vault, snapshot, ranked, max(query.limit, wanted))
-    if reranker is not None:
-        hits = reranker(query, hits)
-    hits = (group_hits(hits) if by_note else hits)[:wanted]
-    kept = ranked.eligible.kept
-    if "replaced" not in kept:
-        kept["replaced"] = list_replaced(vault)
-    return name_replaced(hits, kept["replaced"])
+        hits = reranker(asked, hits)
+        hits = (group_hits(hits) if by_note else hits)[:wanted]
+    if "replaced" not in eligible.kept:
+        eligible.kept["replaced"] = list_replaced(vault)
+    return query, name_replaced(hits, eligible.kept["replaced"])
 
 
 def rank_sections(
-    vault: Vault, snapshot: Snapshot, query: RecallQuery, dense: Scorer | None = None
+    vault: Vault,
+    snapshot: Snapshot,
+    eligible: EligibleRows,
+    query: RecallQuery,
+    dense: Scorer | None = None,
 ) -> Ranked:
     """Return the best rows of a snapshot, best first."""
     from vaultmem.core.finding import ranking as rules
     from vaultmem.core.finding.weights import WEIGHTS
 
-    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
     query = keep_rarest(query, snapshot.count_sections)
     asked = rules.weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
     asked |= {term: asked[term] * WEIGHTS.near for term in query.near}
@@ -137,27 +161,43 @@ def rank_sections(
         found = _blend(found, meant, dense.weight)
     found = rules.apply_decay(found, eligible, vault.config.recency)
     ordinals = snapshot.column("ordinal")[found.rows]
-    return Ranked(rules.order_rows(found, eligible, ordinals), shares, eligible)
+    found = rules.order_rows(found, eligible, ordinals)
+    documents = snapshot.column("document")[found.rows].tolist()
+    return Ranked(found, documents, shares, eligible)
 
 
-def _rank_deeper(
-    vault: Vault,
-    snapshot: Snapshot,
-    query: RecallQuery,
-    dense: Scorer | None,
-    ranked: Ranked,
-    notes: int,
-) -> Ranked:
-    """Return a ranking of more sections where those that were ranked are of too few notes."""
+#: A ranking, and its places as `make_hits` takes them.
+Grouped = tuple[Ranked, list[list[int]]]
+
+
+def _rank_once(query: RecallQuery, rank: Callable[[RecallQuery], Ranked]) -> Grouped:
+    """Return a ranking, each section by itself."""
+    ranked = rank(query)
+    return ranked, [[place] for place in range(len(ranked.documents))]
+
+
+def _rank_deeper(query: RecallQuery, rank: Callable[[RecallQuery], Ranked], notes: int) -> Grouped:
+    """Return a ranking that has so many notes, if there are, each note with its sections."""
     from vaultmem.core.finding.weights import WEIGHTS
 
-    document = snapshot.column("document")
-    while query.limit < _DEEPEST and len(set(document[ranked.ranking.rows].tolist())) < notes:
-        if len(ranked.ranking.rows) < max(2 * query.limit, WEIGHTS.candidates):
-            break  # There are no more.
+    while True:
+        ranked = rank(query)
+        groups = group_places(ranked.documents, ranked.ranking.score.tolist())
+        is_all = len(ranked.documents) < max(2 * query.limit, WEIGHTS.candidates)
+        if is_all or len(groups) >= notes or query.limit >= _DEEPEST:
+            return ranked, groups
         query = query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), _DEEPEST))
-        ranked = rank_sections(vault, snapshot, query, dense)
-    return ranked
+
+
+def _take_apart(
+    groups: Sequence[Sequence[int]], best: Iterable[int], notes: int
+) -> tuple[list[list[int]], int]:
+    """Return the best sections and the first of each note, by themselves; and how many to take.
+
+    A model reads each of the best, and behind them what is missing for so many notes.
+    """
+    firsts = [group[0] for group in groups]
+    return [[place] for place in sorted({*best, *firsts})], len({*best, *firsts[:notes]})
 
 
 def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:

@@ -13,7 +13,6 @@ from vaultmem.core.finding.spelling import (
     read_spellings,
 )
 from vaultmem.core.finding.terms import split_words, stem_word
-from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.hits import find_places
 from vaultmem.services.reading.texts import read_section
 from vaultmem.vault import Vault
@@ -35,20 +34,16 @@ _TRIED = 12
 _READ = 4
 
 
-def respell(vault: Vault, query: RecallQuery) -> RecallQuery:
+def respell(
+    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, query: RecallQuery
+) -> RecallQuery:
     """Return the query with similar words for those that no section has which it may find.
 
     A word among others must be nearer than one alone: it may be right, and the others answer.
     """
-    from vaultmem.core.finding.weights import WEIGHTS
-
-    snapshot = vault.index.snapshot()
     different = {*query.terms}
-    if not snapshot.size or (
-        len(different) > _FEW and any(map(snapshot.count_sections, different))
-    ):
+    if len(different) > _FEW and any(map(snapshot.count_sections, different)):
         return query
-    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
     known = {term: _is_known(snapshot, eligible, term) for term in different}
     is_alone = not any(known.values())
     if all(known.values()) or (not is_alone and len(known) > _FEW):
@@ -104,9 +99,8 @@ def _find_word(
 
 
 def _is_known(snapshot: Snapshot, eligible: EligibleRows, term: str) -> bool:
-    if eligible.is_all:
-        return snapshot.count_sections(term) > 0
-    return bool(eligible.mask[snapshot.term(term)[0]].any())
+    rows, _ = snapshot.term(term)  # What is read is kept for the ranking.
+    return len(rows) > 0 if eligible.is_all else bool(eligible.mask[rows].any())
 
 
 def _find_rows(snapshot: Snapshot, eligible: EligibleRows, term: str) -> NDArray[np.int64]:
