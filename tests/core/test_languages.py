@@ -21,7 +21,10 @@ PAGE = PACKAGE.parent / "docs" / "languages.md"
 
 WORD = r"[^\sA-Z#]+"
 LINES = {
-    "language": r"stemmer [a-z]+|letters \w+|capital_nouns (?:yes|no)",
+    "language": r"stemmer [a-z]+|letters \w+|(?:capital_nouns|verb_last) (?:yes|no)",
+    "relations": r"[a-z]+ [a-z,]+(?: [^A-Z#]+)+",
+    "updates": r"[a-z]+ [^A-Z#]+",
+    "exclusive": rf"{WORD}(?: {WORD})+",
     "words": rf"{WORD}(?: [a-z-]+)+",
     "synonyms": rf"{WORD}(?: {WORD})+",
     "same": rf"{WORD}(?: {WORD})+",
@@ -42,7 +45,9 @@ LINES = {
 #: Tables that are not sorted by their bytes.
 ORDERED = {"opposites", "numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"claims", "opposites", "standing", "synonyms"}
+REPEATED = {"exclusive", "relations", "updates", "claims", "opposites", "standing", "synonyms"}
+#: Tables in which each line begins with its sort.
+SORTED = ("claims", "relations", "standing", "updates")
 LIMITS = {"negation", "exception", "condition", "only", "hedge", "quantifier"}
 LIMITS |= {"obligation", "permission"}
 
@@ -81,7 +86,7 @@ def test_the_page_names_every_table_and_every_trait() -> None:
     page = PAGE.read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_-]+)(?:\.txt)?`", page))
     traits = {trait for line in read_lines("words") for trait in line.split()[1:]}
-    sorts = {line.split()[0] for table in ("claims", "standing") for line in read_lines(table)}
+    sorts = {line.split()[0] for table in SORTED for line in read_lines(table)}
     assert set(LINES) | traits | sorts <= named
 
 

@@ -14,6 +14,7 @@ from vaultmem.core.similarity.differences import (
     compare_content,
     find_unmatched,
 )
+from vaultmem.core.similarity.events import tells_event
 from vaultmem.core.similarity.statement import Statement, read_statement, split_sentences
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
@@ -62,8 +63,14 @@ class Likeness(NamedTuple):
 
     @property
     def is_contradiction(self) -> bool:
-        """Tell whether they seem to say another value of the same thing."""
-        has_values = bool(self.differences) and all(each.is_value for each in self.differences)
+        """Tell whether they seem to say another value of the same thing.
+
+        What happened on another day is no other value.
+        """
+        kinds = {each.kind for each in self.differences}
+        if "update" in kinds or (kinds == {"date"} and tells_event(self.nearest)):
+            return "update" in kinds
+        has_values = bool(kinds) and all(each.is_value for each in self.differences)
         return has_values and self.similarity >= ABOUT_SAME
 
 

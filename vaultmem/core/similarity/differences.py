@@ -20,7 +20,9 @@ _TELLING = (
 )
 
 #: Differences that leave the subject as it is. Another name or word may be another subject.
-_VALUES = frozenset(["number", "date", "time", "negation", "limit", "modality", "quantifier"])
+_VALUES = frozenset(
+    ["number", "date", "time", "negation", "limit", "modality", "quantifier", "update"]
+)
 
 
 class Difference(NamedTuple):
@@ -153,6 +155,8 @@ def _compare_words(ours: Statement, theirs: Statement, alone: Unmatched) -> Iter
         kinds = {token.kind for token in (*mine, *yours)}
         telling = [kind for kind in _TELLING if kind in kinds]
         kind = telling[0] if len(telling) == 1 else TokenKind.WORD
+        if kind in {TokenKind.DATE, TokenKind.TIME} and TokenKind.WORD in kinds:
+            kind = TokenKind.WORD  # On another day, another thing.
         yield Difference(kind.value, _say(mine), _say(yours))
 
 

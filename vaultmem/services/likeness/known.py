@@ -25,6 +25,7 @@ from vaultmem.services.likeness.similar import (
     find_similar,
     says_same,
 )
+from vaultmem.services.likeness.updates import add_updated
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
@@ -86,7 +87,7 @@ def find_known(vault: Vault, new: NewMemory) -> Known:
     for each in found:
         if each.is_same and _may_take(vault, each.note, new):
             return Known(each, tuple(other for other in found if other is not each)[:_NEAR], held)
-    return Known(None, tuple(found[:_NEAR]), held)
+    return Known(None, tuple(add_updated(vault, new.asked, found)[:_NEAR]), held)
 
 
 def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) -> SimilarNote | None:

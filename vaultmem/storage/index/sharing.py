@@ -97,3 +97,34 @@ def _count(snapshot: Snapshot, term: str, known: dict[str, int]) -> int:
     if count is None:
         count = known[term] = snapshot.count_sections(term)
     return count
+
+
+def find_with_all(
+    snapshot: Snapshot, terms: Iterable[str], beside: Iterable[str], limit: int
+) -> list[tuple[int, int]]:
+    """Return at most `limit` sections that have all terms, first those with most of `beside`.
+
+    A term of more sections than the budget allows is passed over, and none are found by it alone.
+    """
+    found: set[tuple[int, int]] | None = None
+    left = _BUDGET
+    for count, term in sorted((snapshot.count_sections(term), term) for term in set(terms)):
+        if count > left:
+            break
+        left -= count
+        sections = _list_sections(snapshot, term)
+        found = sections if found is None else found & sections
+    if not found or len(found) <= limit:
+        return [snapshot.locate(*each) for each in sorted(found or ())]
+    scores = dict.fromkeys(sorted(found, reverse=True), 0)
+    for term in beside:
+        if (count := snapshot.count_sections(term)) <= left:
+            left -= count
+            for each in found & _list_sections(snapshot, term):
+                scores[each] += 1
+    best = heapq.nlargest(limit, scores, key=scores.__getitem__)
+    return [snapshot.locate(*each) for each in best]
+
+
+def _list_sections(snapshot: Snapshot, term: str) -> set[tuple[int, int]]:
+    return {(place, n) for place, numbers in snapshot.find_sections(term) for n in numbers}

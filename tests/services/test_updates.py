@@ -1,0 +1,91 @@
+"""New values of old facts: told by `remember`, proposed by `curate`, decided by one command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from vaultmem.core.notes.note import parse_note
+from vaultmem.services.likeness.updates import list_updates
+from vaultmem.services.notes.remember import Memory, remember
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+NOTE = "---\ntitle: {text}\nagent: {agent}\ncreated: {created}\n---\n\n{text}\n"
+
+
+def fact(text: str, created: str, agent: str = "claude") -> str:
+    return NOTE.format(text=text, created=created, agent=agent)
+
+
+def read_property(root: Path, path: str, name: str) -> object:
+    prop = parse_note(PurePosixPath(path), (root / path).read_bytes()).matter.get(name)
+    return prop and prop.value
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Maria lives in Boston.", "Maria moved to Denver."),
+        ("Tom is vegetarian.", "Tom eats meat again."),
+        ("CI runs on Jenkins.", "CI runs on GitHub Actions."),
+        ("The importer is written in Python.", "The importer was rewritten in Rust."),
+    ],
+)
+def test_remember_finds_the_old_value_whatever_else_is_said_of_the_subject(
+    make_vault: Make, opened: Open, old: str, new: str
+) -> None:
+    subject = old.split()[0] if old[:3] != "The" else "The importer"
+    notes = {f"notes/{n}.md": f"{subject} was seen in room {n} with {n * 7}.\n" for n in range(40)}
+    vault = opened(make_vault(notes), agent="claude")
+    sync_vault(vault)
+    known = remember(vault, Memory(old))
+
+    done = remember(vault, Memory(new))
+
+    told = [each for each in done.similar if each.contradicts]
+    assert [(each.path, each.says) for each in told] == [(known.path, old)]
+    assert told[0].differences[0].kind == "update"
+    assert read_property(vault.root, done.path, "contradicts") == (f"[[{known.path[:-3]}]]",)
+
+
+def test_what_is_said_of_the_same_subject_is_no_update(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault({}), agent="claude")
+    remember(vault, Memory("Maria lives in Boston."))
+    remember(vault, Memory("Kim and Ana talked on 3 June 2023 about the garden."))
+
+    others = (
+        "Maria works at Acme.",
+        "Maria's sister moved to Denver.",
+        "Kim and Ana talked on 3 July 2023 about the garden.",
+    )
+    told = [each for text in others for each in remember(vault, Memory(text)).similar]
+
+    assert not any(each.contradicts for each in told)
+
+
+def test_a_vault_lists_each_old_value_with_the_next_one(make_vault: Make, opened: Open) -> None:
+    vault = opened(
+        make_vault(
+            {
+                "notes/c.md": fact("Maria moved to Austin.", "2026-03-01"),
+                "notes/a.md": fact("Maria lives in Boston.", "2026-01-01"),
+                "notes/b.md": fact("Maria moved to Denver. She likes it.", "2026-02-01"),
+                "notes/d.md": fact("Maria works at Acme.", "2026-04-01"),
+                "sessions/s.md": fact("Maria moved to Paris.", "2026-05-01"),
+            }
+        )
+    )
+    sync_vault(vault)
+
+    found = list_updates(vault)
+
+    assert [(each.command, each.why, each.is_whole) for each in found] == [
+        ("vaultmem supersede notes/a.md notes/b.md", "city: Boston, now Denver", True),
+        ("vaultmem supersede notes/b.md notes/c.md", "city: Denver, now Austin", False),
+    ]

@@ -1,0 +1,281 @@
+"""What the clauses of a text state: of whom, by which relation, with which value, and if it is new.
+
+The words that it knows are tables: `relations.txt` and `updates.txt` of each language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from vaultmem.core.similarity import words as traits
+from vaultmem.core.similarity.figures import MONTHS
+from vaultmem.core.similarity.relations import (
+    BE,
+    Found,
+    Word,
+    Words,
+    find_relation,
+    list_keys,
+    list_last_verbs,
+    list_sort,
+    list_ties,
+    list_verbs,
+    read_key,
+    read_marks,
+)
+from vaultmem.core.similarity.statement import split_sentences
+
+#: Longer sentences say more than one thing; and of a text no more sentences are read.
+_MAX_SENTENCE, _MAX_SENTENCES = 200, 40
+
+#: Words of a clause, and of a subject or value.
+_MAX_CLAUSE, _MAX_PART = 14, 5
+
+
+class Fact(NamedTuple):
+    """What one clause says.
+
+    `kind` and `classes` are those of its relation in `relations.txt` ("" and none without one),
+    `verb` and `tie` that one's first and last word. `subject` is of whom or what it says the
+    `value`, `gone` what that takes the place of. `words` are all of the clause but marks and
+    articles, `marks` the sorts of `updates.txt` that tell what is new.
+    """
+
+    text: str
+    words: Words
+    subject: Words
+    kind: str
+    classes: frozenset[str]
+    verb: str
+    tie: str
+    value: Words
+    gone: frozenset[str]
+    marks: frozenset[str]
+    is_negative: bool
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether it says of itself that something changed."""
+        return bool(self.marks or self.gone) or self.kind in {"begins", "ends", "swaps", "taken"}
+
+    @property
+    def content(self) -> frozenset[str]:
+        """The words that name something."""
+        return list_keys(self.words) - _LITTLE - {"be"}
+
+    @property
+    def predicate(self) -> frozenset[str]:
+        """The words behind the subject that name something."""
+        rest = self.words[len(self.subject) :] if self.words[:1] == self.subject[:1] else self.words
+        return list_keys(rest) - _LITTLE - {"be"}
+
+
+_TOKEN = re.compile(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
+_NOISE = re.compile(
+    r"[*`\"“”„«»]+|(?<!\w)_+|_+(?!\w)|\[\[|\]\]|^[ \t]*(?:[-+>]|#{1,6}|\d+[.)])[ \t]+"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?\.?"
+#: A date, with what ties it to a clause.
+_DATE = re.compile(
+    rf"[(]?\b(?:(?P<since>since|seit|as of|starting|ab) |(?:on|in|at|by|am|im|bis) )?"
+    rf"(?:\d{{4}}-\d\d(?:-\d\d)?\b|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}"
+    rf"|{_DAY} (?:of )?{MONTHS}\b(?:,? \d{{4}})?"
+    rf"|{MONTHS}\b(?: {_DAY}(?!\d))?(?:,? \d{{4}})?|(?:1[5-9]|20)\d\d\b"
+    r"|(?:last|this|next|letzte[nsm]?|diese[nsm]?) (?:week|month|year|Woche|Monat|Jahr)\b"
+    r"|(?:yesterday|today|gestern|heute)\b)[):,]*"
+)
+_LITTLE = traits.find_words("auxiliary") | traits.find_words("copula") | traits.RELATIONS
+
+
+@lru_cache(maxsize=4096)
+def read_facts(text: str) -> tuple[Fact, ...]:
+    """Return what a text states; questions and long sentences are left out."""
+    sentences = split_sentences(text)[:_MAX_SENTENCES]
+    is_list = len(sentences) > 1  # Whose owner "Owner: Alice" tells, only what is around it does.
+    return tuple(
+        fact
+        for each in sentences
+        if len(each) <= _MAX_SENTENCE and not each.endswith("?") and not (is_list and ": " in each)
+        for fact in _read_sentence(each)
+    )
+
+
+def _read_sentence(sentence: str) -> Iterator[Fact]:
+    plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
+    dated = _DATE.search(plain)
+    is_since = bool(dated and dated["since"])
+    subject: Words = ()
+    for tokens in _divide(_TOKEN.findall(_DATE.sub(" ", plain))):
+        fact = _read_clause(sentence, tokens, subject)
+        if fact is not None:
+            subject = subject or fact.subject
+            yield fact._replace(marks=fact.marks | {"since"}) if is_since else fact
+
+
+def _divide(tokens: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the clauses: a joint begins one where a verb or a pronoun follows it."""
+    clause: list[str] = []
+    for place, token in enumerate(tokens):
+        is_joint = token in {",", ";", ":"} or token.lower() in list_sort("joint")
+        if is_joint and clause and _opens_clause(tokens[place + 1 :]):
+            yield clause
+            clause = []
+        elif clause or not is_joint:
+            clause.append(token)
+    if clause:
+        yield clause
+
+
+def _opens_clause(tokens: Sequence[str]) -> bool:
+    passing = list_sort("passing") | list_sort("now")
+    first, behind = ([t for t in tokens if t.lower() not in passing] + ["", ""])[:2]
+    if first.lower() in list_sort("pronoun") or read_key(first) in list_verbs() | {"be"}:
+        return True
+    is_verb = re.fullmatch(r"[a-z]+[a-rt-z]s", first) is not None
+    return is_verb and behind[:1].isalnum() and behind not in traits.RELATIONS
+
+
+def _read_clause(text: str, tokens: Sequence[str], before: Words) -> Fact | None:
+    """Read a clause; one that does not say of whom goes on about `before`."""
+    tokens, marks, gone = _take_marks(tokens)
+    words, is_negative = _read_words(tokens)
+    words = _put_verb_first(words)
+    if not 0 < len(words) <= _MAX_CLAUSE or list_sort("indefinite") & _open(words[0]):
+        return None
+    is_negative = is_negative or "ended" in marks
+    fact = Fact(text, words, (), "", frozenset(), "", "", (), gone, marks, is_negative)
+    found = find_relation(words, 0 if before else 1)
+    said = _tie(fact, found, before) if found else _open_fact(fact, before)
+    return said if said and max(len(said.subject), len(said.value)) <= _MAX_PART else None
+
+
+def _open(word: Word) -> set[str]:
+    return {word.article, word.raw.lower()}
+
+
+def _open_fact(fact: Fact, before: Words) -> Fact | None:
+    """Return a fact without a known relation; of whom it is said only its words tell."""
+    first = fact.words[0]
+    if first.raw.lower() in list_sort("pronoun"):
+        return fact._replace(subject=before) if before else None
+    return fact._replace(subject=before) if first.key in list_verbs() | {"be"} else fact
+
+
+def _tie(fact: Fact, found: Found, before: Words) -> Fact | None:
+    """Return a fact with subject and value on their sides of its relation."""
+    words, gone, between = fact.words, fact.gone, _strip(found.between)
+    subject, value = _strip(words[: found.start]), _cut_value(words[found.end :])
+    if not subject or subject[0].raw.lower() in list_sort("pronoun"):
+        subject = before
+    if not subject or subject[0].raw.lower() in list_ties():
+        return None
+    if found.kind == "swaps":
+        is_tied = found.end - found.start > 1
+        gone |= list_keys((between or subject) if is_tied else value)
+        value, subject = value if is_tied else subject, subject if between else ()
+    elif between and between[0].raw.lower() in list_sort("source"):
+        gone |= list_keys(between[1:])
+    elif (
+        between
+        and found.verb != "be"
+        and (between[0].article or list_keys(subject) & list_sort("agent"))
+    ):
+        subject = between
+    elif between and found.verb != "be":
+        return None
+    if found.kind in {"held", "taken"}:
+        subject, value = value, subject
+    elif found.kind == "ends" and not value:
+        subject, value = (), subject
+    is_value = not value or value[0].raw.lower() not in traits.RELATIONS
+    return fact._replace(
+        subject=subject,
+        kind=found.kind,
+        classes=found.classes,
+        verb=found.verb,
+        tie=found.tie,
+        value=value if is_value else (),
+        gone=gone,
+    )
+
+
+def _take_marks(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
+    """Return the tokens without the words that tell what is new, their sorts, and what is gone."""
+    left: list[str] = []
+    marks: set[str] = set()
+    gone: set[str] = set()
+    place = 0
+    while place < len(tokens):
+        sort, length = _find_mark(tokens, place)
+        place += length
+        if sort == "gone":
+            rest = tokens[place:]
+            stop = next((n for n, t in enumerate(rest) if not t[0].isalnum()), len(rest))
+            gone.update(map(read_key, rest[:stop]))
+            place += stop
+        elif sort == "since":
+            marks.add(sort)
+            break
+        elif sort:
+            marks.update({sort} - {"passing"})
+        else:
+            left.append(tokens[place])
+            place += 1
+    return left, frozenset(marks), frozenset(gone)
+
+
+def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
+    for sort, phrase in read_marks().get(tokens[place].lower(), ()):
+        if tuple(t.lower() for t in tokens[place : place + len(phrase)]) == phrase:
+            return sort, len(phrase)
+    return "", 0
+
+
+def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
+    """Return the words without articles and helping verbs, and whether a negation was there."""
+    found: list[Word] = []
+    article, is_negative = "", False
+    kept = BE | traits.RELATIONS | list_sort("agent") | list_sort("pronoun")
+    for token in tokens:
+        lower = token.lower()
+        if lower in traits.NEGATIONS:
+            is_negative = True
+        if lower in list_sort("article") | list_sort("indefinite") | traits.NEGATIONS:
+            article = lower
+        elif not (token[0].isalnum() or token[0] in "+#@"):
+            article = ","
+        else:
+            if lower not in traits.AUXILIARIES - kept or read_key(lower) in list_verbs():
+                owns = "'s" if token.endswith("'s") else ""
+                found.append(Word(read_key(token) + owns, token, article))
+                article = ""
+    return tuple(found), is_negative
+
+
+def _put_verb_first(words: Words) -> Words:
+    """Return words whose clause ends with its verb, as in German, with that verb before its tie."""
+    if words and words[-1].key in list_last_verbs():
+        tie = next((n for n, word in enumerate(words[1:-1], 1) if word.key in list_ties()), 0)
+        if tie:
+            return (*words[:tie], words[-1], *words[tie:-1])
+    return words
+
+
+def _strip(words: Words) -> Words:
+    """Return words without the verbs and ties at their end."""
+    end = len(words)
+    while end and (words[end - 1].key == "be" or words[end - 1].raw in traits.RELATIONS):
+        end -= 1
+    return words[:end]
+
+
+def _cut_value(words: Words) -> Words:
+    """Return a value without what is tied to it: "Denver" of "Denver with her family"."""
+    ends = (traits.RELATIONS | list_ties() | list_sort("joint") | {"be"}) - list_sort("part")
+    stop = next(
+        (n for n, w in enumerate(words) if n and (w.raw in ends or w.article == ",")), len(words)
+    )
+    return words[:stop]

@@ -1,0 +1,175 @@
+"""Find the notes whose value a text or a newer note updates: by their subject, not by likeness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.finding.terms import term_sequence
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts
+from vaultmem.core.similarity.differences import Difference
+from vaultmem.core.similarity.facts import Fact, read_facts
+from vaultmem.core.similarity.relations import list_keys, list_related
+from vaultmem.core.similarity.statement import split_sentences
+from vaultmem.core.similarity.updates import Update, compare_facts
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.likeness.similar import Asked, SimilarNote
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.storage.index.sharing import find_with_all
+from vaultmem.vault import Vault
+
+#: States in which a note's value counts still.
+_OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
+
+#: Sessions and tasks tell what was, and reference material is no memory.
+_LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
+
+#: Notes about a subject that are read for one text, and older facts that each is held against.
+_NOTES, _OLDER = 12, 50
+
+
+class NoteUpdate(NamedTuple):
+    """Two notes of which the newer says a new value; `is_whole`: the older one says only that."""
+
+    old: Note
+    new: Note
+    update: Update
+    is_whole: bool
+
+    @property
+    def why(self) -> str:
+        """What is another value now."""
+        return tell_update(self.update)
+
+    @property
+    def command(self) -> str:
+        """What says that the newer note replaces the older."""
+        return f"vaultmem supersede {self.old.path} {self.new.path}"
+
+
+def tell_update(update: Update) -> str:
+    """Return both values in words."""
+    return f"{update.kind}: {update.before}, now {update.after or 'no longer'}"
+
+
+def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> list[SimilarNote]:
+    """Return the notes that are like a text, before them those with a value that it updates.
+
+    These need not be like it: the index is asked for what it says the new value of.
+    """
+    facts = read_facts(asked.text) if len(asked.text) <= MAX_TEXT else ()
+    if not facts:
+        return list(found)
+    updated: dict[str, SimilarNote] = {}
+    known = {each.path: each for each in found}
+    records = {each.path: each.record for each in found}
+    for each in _find_about(vault, facts):
+        records.setdefault(each.path, each)
+    for path, record in records.items():
+        if path in known and known[path].likeness.is_contradiction:
+            continue
+        note = known[path].note if path in known else _read(vault, record)
+        if note is None or path == asked.path or not _counts(record, note):
+            continue
+        update = _find_update(read_facts(note.visible_body), facts)
+        if update is not None:
+            updated[path] = _as_similar(record, note, asked, update)
+    return [*updated.values(), *(each for each in found if each.path not in updated)]
+
+
+def list_updates(vault: Vault) -> list[NoteUpdate]:
+    """Return which notes of a vault say a new value of what an older one says, by the older's path.
+
+    Each older note is named once, with the first that came after it. All notes are read; the vault
+    must be in sync.
+    """
+    dated = []
+    for record in vault.view.records():
+        note = _read(vault, record)
+        if note and _counts(record, note) and len(note.body) <= MAX_TEXT:
+            written = read_timestamp(record.created or record.updated) or record.changed
+            dated.append((written, record.path, note))
+    found: dict[str, NoteUpdate] = {}
+    seen: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
+    for _, _, note in sorted(dated, key=lambda each: each[:2]):
+        for fact in read_facts(note.visible_body):
+            for older, update in _find_older(seen, note, fact):
+                is_whole = len(split_sentences(older.visible_body)) == 1
+                found.setdefault(str(older.path), NoteUpdate(older, note, update, is_whole))
+        for fact in read_facts(note.visible_body):
+            for topic in _list_topics(fact):
+                seen.setdefault(topic, []).append((note, fact))
+    return [found[path] for path in sorted(found)]
+
+
+def _find_older(
+    seen: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], note: Note, fact: Fact
+) -> Iterator[tuple[Note, Update]]:
+    for topic in _list_topics(fact):
+        for older, said in seen.get(topic, ())[-_OLDER:]:
+            if older is not note and (update := compare_facts(said, fact)) is not None:
+                yield older, update
+
+
+def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
+    """Yield what a fact may be found by: its subject, its first words, and the values it names."""
+    if fact.subject:
+        yield ("of", *sorted(list_keys(fact.subject)))
+    yield ("of", fact.words[0].key)
+    yield ("by", *(word.key for word in fact.words[:2]))
+    values = list_keys(w for w in fact.value or fact.words[1:] if w.is_proper)
+    yield from (("value", key) for key in values | fact.gone)
+
+
+def _find_update(olds: Iterable[Fact], news: Iterable[Fact]) -> Update | None:
+    pairs = ((old, new) for new in news for old in olds)
+    return next((each for old, new in pairs if (each := compare_facts(old, new))), None)
+
+
+def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
+    """Yield the notes that have all words of what a fact is about, best those of its relation."""
+    snapshot = vault.index.snapshot()
+    documents: dict[int, None] = {}
+    for fact in facts:
+        words = fact.subject or fact.words[:1]
+        related = list_related(fact.classes)
+        wanted = [" ".join(word.raw for word in words), *fact.gone]
+        for text in wanted:
+            terms = term_sequence(text)
+            for document, _ in find_with_all(snapshot, terms, related, _NOTES) if terms else ():
+                documents.setdefault(document)
+    records = vault.view.records_of(documents)
+    yield from (records[each] for each in list(documents)[:_NOTES] if each in records)
+
+
+def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) -> SimilarNote:
+    """Return a note as one that is like the text, but for the value."""
+    differs = Difference("update", update.after or "no longer", update.before)
+    similarity = compare_texts(asked.text, KnownText(update.old)).similarity
+    likeness = Likeness(similarity, differences=(differs,), nearest=update.old)
+    section = next(
+        (each for each in note.sections if update.old[:20] in note.section_text(each)),
+        note.sections[0],
+    )
+    return SimilarNote(record, note, section, likeness)
+
+
+def _counts(record: NoteRecord, note: Note) -> bool:
+    """Tell whether a note holds values: what happened on a day holds none."""
+    if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
+        return False
+    is_whole = not (note.problem or note.encoding or note.pinned)
+    return note.state in _OPEN_STATES and note.kind is not Kind.EPISODIC_TRACE and is_whole
+
+
+def _read(vault: Vault, record: NoteRecord) -> Note | None:
+    try:
+        return read_note(vault, PurePosixPath(record.path))
+    except (NoteNotFoundError, RefusedError):
+        return None
