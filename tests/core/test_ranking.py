@@ -32,6 +32,9 @@ FIELDS = {"title": WEIGHTS.title, "tags": 1.5, "body": 1.0}
 Counts = dict[str, dict[str, int]]
 
 #: Three sections: how often each term stands in each field.
+#: No rows.
+NONE = np.empty(0, np.int64)
+
 VAULT: list[Counts] = [
     {"title": {"auth": 1}, "tags": {"auth": 1}, "body": {"token": 2, "key": 3}},
     {"title": {"db": 2}, "tags": {}, "body": {"token": 1, "pool": 4}},
@@ -48,7 +51,7 @@ def choose(vault: list[Counts], eligible: Sequence[bool]) -> EligibleRows:
     columns["document"] = np.arange(len(vault))
     documents = [(number, 0.0) for number, kept in enumerate(eligible) if kept]
     labels = np.empty(0, np.uint32), np.zeros(len(vault) + 1, np.int64)
-    return make_eligible(columns, documents, [0], [1.0], labels, WEIGHTS, 2_000_000_000.0)
+    return make_eligible(columns, documents, [0], [1.0], labels, NONE, WEIGHTS, 2_000_000_000.0)
 
 
 def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[Share]:
@@ -58,7 +61,7 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
         counts = np.array([[section[field].get(term, 0) for field in FIELDS] for section in vault])
         rows = np.flatnonzero(counts.any(1))
         postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
-        shares.append(score_term(postings, weigh_counts(counts, WEIGHTS), chosen))
+        shares.append(score_term(postings, NONE, weigh_counts(counts, WEIGHTS), chosen))
     return shares
 
 
@@ -155,7 +158,7 @@ def test_best_rows_are_ordered_by_score_then_place_then_number(
     held = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
     rows = np.flatnonzero(np.array(held, np.bool_) & (np.array(scores, np.int64) > 0))
     empty = np.empty(0, np.uint32)
-    shares = [Share(1.0, rows, empty, np.empty(0, np.float32))]
+    shares = [Share(1.0, rows, empty, np.empty(0, np.float32), NONE)]
     total = np.array([*scores, 0], np.float32)
     wanted = sorted((n for n, s in enumerate(scores) if s), key=lambda n: (-scores[n], place[n], n))
     found = best_rows(total, limit, np.array(place, np.int64), shares)

@@ -11,11 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaultmem.core.finding.terms import FIELDS, list_compounds, term_sequence
+from vaultmem.core.finding.terms import (
+    FIELDS,
+    LINKS_ALONE,
+    list_compounds,
+    mark_speaker,
+    term_sequence,
+)
+from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import (
     MOST,
     SHIFTS,
-    SectionTexts,
     TermArrays,
     TermCounter,
 )
@@ -34,13 +40,17 @@ TEXTS = st.one_of(
 )
 NAMES = st.lists(TEXTS, min_size=1, max_size=3, unique=True).map(tuple)
 
+MARKED = [LINKS_ALONE, mark_speaker(""), mark_speaker("ab")]
+
 #: Sections of which some have their title, their tags or both from a few that others have, too.
 NOTES = st.tuples(st.lists(NAMES, max_size=2), st.lists(TEXTS, max_size=2)).flatmap(
     lambda shared: st.lists(
-        st.tuples(
+        st.builds(
+            SectionTexts,
             st.sampled_from(shared[0]) | NAMES if shared[0] else NAMES,
             st.sampled_from(shared[1]) | TEXTS if shared[1] else TEXTS,
             TEXTS,
+            st.lists(st.sampled_from(MARKED), unique=True).map(tuple),
         ),
         max_size=4,
     )
@@ -54,7 +64,9 @@ def count_one_by_one(
     counts: dict[tuple[int, bytes], int] = Counter()
     sequence: list[bytes] = []
     lengths: list[int] = []
-    for number, (names, tags, body) in enumerate(sections):
+    for number, (names, tags, body, marks) in enumerate(sections):
+        for mark in marks:
+            counts[number, encode(mark)] += 1 << SHIFTS[2]
         for place, text in enumerate(("\n".join(names), tags, body)):
             terms = term_sequence(text)
             sequence += map(encode, terms)
@@ -97,7 +109,12 @@ def test_the_blocks_that_are_split_at_once_change_nothing(
 ) -> None:
     monkeypatch.setattr("vaultmem.core.indexing.term_arrays._BLOCK", block)
     sections: list[SectionTexts] = [
-        (("Mail", f"Part {n}"), "readNote e-mail", f"750,000 {n} {' '.join(PIECES)} 東京タワー -")
+        SectionTexts(
+            ("Mail", f"Part {n}"),
+            "readNote e-mail",
+            f"750,000 {n} {' '.join(PIECES)} 東京タワー -",
+            tuple(MARKED[: n % 3]),
+        )
         for n in range(40)
     ]
 
@@ -106,8 +123,8 @@ def test_the_blocks_that_are_split_at_once_change_nothing(
 
 def test_counts_that_do_not_fit_are_the_largest_that_do() -> None:
     sections = [
-        (("tide " * 16,), "tide " * 16, "tide " * 4_096),
-        (("tide " * 15,), "", "e-mail " * 5_000),
+        SectionTexts(("tide " * 16,), "tide " * 16, "tide " * 4_096),
+        SectionTexts(("tide " * 15,), "", "e-mail " * 5_000),
     ]
 
     found = TermCounter().count(sections)
@@ -118,13 +135,14 @@ def test_counts_that_do_not_fit_are_the_largest_that_do() -> None:
 
 
 def test_no_section_and_sections_of_nothing_have_no_terms() -> None:
-    for sections in ([], [(("",), "", "")], [(("the",), "", "\0"), (("-",), ",", "/")]):
+    for texts in ([], [(("",), "", "")], [(("the",), "", "\0"), (("-",), ",", "/")]):
+        sections = [SectionTexts(*each) for each in texts]
         check_same(TermCounter().count(sections), sections)
 
 
 def test_more_words_than_sixteen_bits_can_number_keep_their_numbers() -> None:
     sections = [
-        (("",), "", " ".join(f"{n}x" for n in range(first, first + 35_000)))
+        SectionTexts(("",), "", " ".join(f"{n}x" for n in range(first, first + 35_000)))
         for first in (0, 35_000)
     ]
 

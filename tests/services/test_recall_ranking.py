@@ -178,6 +178,44 @@ def test_the_page_comes_first_whose_title_or_alias_has_all_words(
     assert paths(fill(notes), question)[0] == wanted
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "**Maren:** the ferry leaves too early for all of us",
+        "Maren: the ferry leaves too early for all of us",
+        'Maren said, "The ferry leaves too early for all of us."',
+        "---\nsource: Maren\n---\nthe ferry leaves too early for all of us, she says, Maren",
+    ],
+)
+def test_what_somebody_said_comes_first_where_the_question_names_them(
+    fill: Fill, said: str
+) -> None:
+    vault = fill({"a.md": "Omar: Maren, is the ferry late, Maren?\n", "b.md": f"{said}\n"})
+
+    found = ask(vault, "what does maren think about the ferry")
+
+    assert [hit.record.path for hit in found] == ["b.md", "a.md"]
+    assert [hit.named > 0 for hit in found] == [True, False]
+
+
+def test_a_conversation_is_said_by_nobody(fill: Fill) -> None:
+    turns = "Maren: the ferry is late\nOmar: the ferry is always late\n"
+    vault = fill({"a.md": turns})
+
+    assert [hit.named for hit in ask(vault, "what does Maren think about the ferry")] == [0]
+
+
+def test_a_list_of_links_comes_after_what_says_something(fill: Fill) -> None:
+    vault = fill(
+        {
+            "a.md": "# Rope lockers\n\n## See also\n\n- [[Ferry tickets]]\n- [[Ferry]]\n",
+            "b.md": "# Ferry prices\n\nWhat each pier asks for, tickets of children included.\n",
+        }
+    )
+
+    assert paths(vault, "ferry tickets") == ["b.md", "a.md"]
+
+
 def test_nothing_is_found_for_its_neighbours_alone(fill: Fill) -> None:
     turns = {
         "log/a1.md": session_note(1, "The winch of the ferry broke."),

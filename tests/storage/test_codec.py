@@ -24,6 +24,7 @@ from whoosh.writing import NO_MERGE
 
 from vaultmem.core.finding.terms import FIELDS, list_compounds, term_sequence
 from vaultmem.core.indexing.packing import unpack_numbers
+from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import TermCounter
 from vaultmem.storage.index.array_file import ArrayFile, DamagedFileError, encode_arrays
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
@@ -604,7 +605,7 @@ def make_sections(texts: list[tuple[str, str, str]]) -> SectionArrays:
     counts = np.arange(len(texts), dtype=np.uint32) % np.uint32(3)
     labels = np.arange(int(counts.sum()), dtype=np.uint32) * np.uint32(70_000)
     return SectionArrays(
-        TermCounter().count([([title], tags, body) for title, tags, body in texts]),
+        TermCounter().count([SectionTexts([title], tags, body) for title, tags, body in texts]),
         numbers,
         labels,
         counts,

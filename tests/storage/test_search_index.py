@@ -23,7 +23,8 @@ from whoosh import index as whoosh_index
 
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.indexing.rows import NoteRows
-from vaultmem.core.indexing.term_arrays import MOST, SectionTexts, TermCounter
+from vaultmem.core.indexing.section_texts import SectionTexts
+from vaultmem.core.indexing.term_arrays import MOST, TermCounter
 from vaultmem.errors import DamagedError, VaultError
 from vaultmem.storage.index import merging
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays, describe_sections
@@ -90,7 +91,7 @@ def make_part(sections: Sections, documents: list[int]) -> SectionArrays:
 
 def make_texts(fields: Mapping[str, list[str]]) -> SectionTexts:
     title, tags, body = (" ".join(fields[name]) for name in FIELDS)
-    return [title], tags, body
+    return SectionTexts([title], tags, body)
 
 
 def make_rows(document: int, many: int) -> NoteRows:

@@ -110,6 +110,7 @@ def make_eligible(
     states: Sequence[int],
     state_weights: Sequence[float],
     labels: tuple[NDArray[np.uint32], Numbers],
+    links_alone: Numbers,
     weights: RankingWeights,
     now: float,
 ) -> EligibleRows:
@@ -117,8 +118,9 @@ def make_eligible(
 
     What is dated later than `now` (seconds since the epoch) counts as of now.
     `states` are the numbers of the states that are eligible, `state_weights` what each state
-    counts for; `labels` are all rows' labels and where each row's begin. A note's own date counts,
-    else the time that was given (seconds).
+    counts for; `labels` are all rows' labels and where each row's begin, `links_alone` the rows
+    that are links and hardly more. A note's own date counts, else the time that was given
+    (seconds).
     """
     document = columns["document"]
     place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
@@ -139,6 +141,7 @@ def make_eligible(
     k1, b = weights.choose_k1(mean), weights.choose_b(mean)
     norm *= k1 * b / max(mean, 1e-9)
     norm += k1 * (1 - b)
+    norm[links_alone] *= weights.links_alone
     norm[~mask] = np.inf
     return EligibleRows(
         mask=mask,

@@ -11,9 +11,9 @@ in its simple form with one length norm for all fields:
 
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
 gives the scores that a vault of just those notes would give. The best by words are looked at
-again (`closeness`, `neighbours`):
+again (`closeness`, `neighbours`; `named` is what a title or speaker adds that the question names):
 
-    relevance = words + closeness + passage + title + neighbours
+    relevance = words + closeness + passage + named + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
 
 where best is the largest relevance and w the `recency` of vaultmem.yaml: bounded, so that a strong
@@ -54,6 +54,8 @@ class Share(NamedTuple):
     rows: Numbers
     codes: NDArray[np.uint32]
     scores: Floats
+    #: The rows that whom the term names has said.
+    said: Numbers
 
 
 class Ranking(NamedTuple):
@@ -97,7 +99,7 @@ def weigh_share(share: Share, weight: float) -> Share:
     if weight == 1:
         return share
     scores = share.scores * np.float32(weight)
-    return Share(share.idf * weight, share.rows, share.codes, scores)
+    return share._replace(idf=share.idf * weight, scores=scores)
 
 
 def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> Floats:
@@ -106,10 +108,12 @@ def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> F
     return counts.astype(np.float32) @ worth
 
 
-def score_term(postings: Postings, frequencies: Floats, eligible: EligibleRows) -> Share:
+def score_term(
+    postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows
+) -> Share:
     """Score the sections that have a term; those that are not eligible score 0.
 
-    `frequencies` are the weighted ones of all codes.
+    `frequencies` are the weighted ones of all codes, `said` the rows that the term marks.
     """
     rows, codes = postings
     found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
@@ -117,7 +121,7 @@ def score_term(postings: Postings, frequencies: Floats, eligible: EligibleRows) 
     scores = frequencies[codes]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
-    return Share(idf, rows, codes, scores)
+    return Share(idf, rows, codes, scores, said)
 
 
 def add_shares(shares: Sequence[Share], size: int) -> Floats:
@@ -182,6 +186,8 @@ def rank_rows(
         named = measure_titles(read, found, idf, weights)
         norm = (eligible.k1, eligible.b, eligible.mean)
         passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
+        own = total[best] + close + passage
+        named = named + weights.speaker * own * _find_said(best, shares)
         total[best] += close + passage + named
     candidates = np.concatenate([best, candidates[len(best) :]])
     rows, neighbours = _add_neighbours(total, candidates, eligible, weights)
@@ -198,6 +204,15 @@ def rank_rows(
         semantic=empty,
         named=parts[2],
     )
+
+
+def _find_said(rows: Numbers, shares: Sequence[Share]) -> NDArray[np.bool_]:
+    """Tell which of some rows were said by somebody whom the question names."""
+    is_said = np.zeros(len(rows), np.bool_)
+    for share in shares:
+        if len(share.said):
+            is_said |= share.said.take(share.said.searchsorted(rows), mode="clip") == rows
+    return is_said
 
 
 def _add_neighbours(

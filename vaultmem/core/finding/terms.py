@@ -30,7 +30,12 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5
+
+#: What marks a section that is links to other notes alone, and, behind a name, one that somebody
+#: said. No word has such a sign.
+LINKS_ALONE = "[]"
+_SPEAKER = ":"
 
 #: Each ASCII byte in lower case, blanks for all that is neither letter nor digit.
 _ASCII_WORDS = bytes(
@@ -128,6 +133,11 @@ def term_sequence(text: str) -> list[str]:
 def stem_word(word: str) -> str:
     """Return a word's index term, empty for a stop word."""
     return _stems[word]
+
+
+def mark_speaker(term: str) -> str:
+    """Return the term of sections that were said by whom a term names, "" for anybody."""
+    return term + _SPEAKER
 
 
 def count_terms(text: str) -> dict[str, int]:

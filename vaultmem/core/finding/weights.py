@@ -31,6 +31,10 @@ class RankingWeights(NamedTuple):
     phrase: float = 0.3
     #: Of a title that is the question's words, in shares of all idf.
     named: float = 1.0
+    #: Of a turn whose speaker the question names, in shares of its own score.
+    speaker: float = 0.25
+    #: What the length part of a section counts times that is links to other notes alone.
+    links_alone: float = 4.0
     #: Terms of a passage, and the share of the best one in the score of a longer section.
     passage_terms: int = 80
     passage_share: float = 0.5

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
+from vaultmem.core.indexing.section_texts import SectionTexts, list_texts
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.hidden import drop_unseen
@@ -16,7 +17,6 @@ from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
-    from vaultmem.core.indexing.term_arrays import SectionTexts
     from vaultmem.core.notes.sections import Section
 
 
@@ -69,7 +69,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         record=record,
         visible=note.visible,
         sections=note.sections,
-        texts=_list_texts(note, record.context),
+        texts=list_texts(note, record.context),
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
@@ -80,21 +80,3 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
 def digest_body(note: Note) -> str:
     """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _list_texts(note: Note, context: str) -> list[SectionTexts]:
-    """List what each section is found by: its title, its tags and its body.
-
-    The title holds the note's title and the headings down to the section; the first section
-    also answers for aliases, references, and properties that are the person's own.
-    """
-    tags = " ".join([*note.tags, context])
-    found: list[SectionTexts] = []
-    for section in note.sections:
-        title = [note.title, *section.parents, section.heading]
-        body = note.section_text(section)
-        if section.ordinal == 0:
-            title.extend(note.aliases)
-            body = "\n".join([body, note.extra, *note.refs])
-        found.append((tuple(dict.fromkeys(title)), tags, body))
-    return found

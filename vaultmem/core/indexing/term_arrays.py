@@ -34,6 +34,7 @@ from vaultmem.core.indexing.joined_texts import (
     split_joined,
 )
 from vaultmem.core.indexing.packing import spread
+from vaultmem.core.indexing.section_texts import SectionTexts
 
 Numbers = NDArray[np.uint32]
 Whole = NDArray[np.unsignedinteger[Any]]
@@ -46,9 +47,6 @@ COUNT_BITS = 20
 
 #: Characters that are split into words at once.
 _BLOCK = 300_000
-
-#: A section's names, which are its title together, its tags and its body.
-SectionTexts = tuple[Sequence[str], str, str]
 
 
 class TermArrays(NamedTuple):
@@ -90,6 +88,8 @@ class TermCounter:
         empty = np.empty(0, np.uint32)
         found = [(empty, empty, empty, empty)]
         found += [self._number(strings, pieces, *span) for span in _divide(strings)]
+        marked = np.array([self._terms[mark] for _, mark in members.marks], np.uint32)
+        found.append((empty, empty, marked, np.array([n for n, _ in members.marks], np.uint32)))
         words, lengths, others, place = map(np.concatenate, zip(*found, strict=True))
         sequence, field = _expand(words, lengths, members)
         others = others[place.argsort(kind="stable")]
@@ -199,11 +199,13 @@ class _Pieces(dict[bytes, int]):
 class _Members(NamedTuple):
     """Which strings the fields of all sections are made of.
 
-    `strings` has those of all fields one after another, `field_parts` how many each field has.
+    `strings` has those of all fields one after another, `field_parts` how many each field has;
+    `marks` are those of bodies, each with the string's number.
     """
 
     strings: NDArray[np.int64]
     field_parts: NDArray[np.int64]
+    marks: list[tuple[int, str]]
 
 
 def _list_strings(texts: Iterable[SectionTexts]) -> tuple[list[str], _Members]:
@@ -215,16 +217,18 @@ def _list_strings(texts: Iterable[SectionTexts]) -> tuple[list[str], _Members]:
     known: dict[str, int] = {}
     members: list[int] = []
     parts: list[int] = []
-    for title, tags, body in texts:
+    marks: list[tuple[int, str]] = []
+    for title, tags, body, marked in texts:
         for each in (*title, tags):
             if (number := known.get(each)) is None:
                 number = known[each] = len(strings)
                 strings.append(each)
             members.append(number)
+        marks += [(len(strings), mark) for mark in marked]
         members.append(len(strings))
         strings.append(body)
         parts += (len(title), 1, 1)
-    return strings, _Members(np.array(members, np.int64), np.array(parts, np.int64))
+    return strings, _Members(np.array(members, np.int64), np.array(parts, np.int64), marks)
 
 
 def _expand(

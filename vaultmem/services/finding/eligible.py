@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.finding.terms import LINKS_ALONE
 from vaultmem.core.indexing.note_facts import STATES
 from vaultmem.core.lifecycle import STATE_WEIGHT
 from vaultmem.vault import Vault
@@ -44,6 +45,7 @@ def choose_sections(
         [STATES.index(state) for state in note_filter.wanted_states],
         [STATE_WEIGHT.get(state, 1.0) for state in STATES],
         snapshot.labels(),
+        snapshot.term(LINKS_ALONE)[0],
         weights,
         vault.now(),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from vaultmem.core.finding.grouping import group_hits, group_places
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
-from vaultmem.core.finding.terms import weak_terms
+from vaultmem.core.finding.terms import mark_speaker, weak_terms
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.hits import Ranked, make_hits
 from vaultmem.services.finding.rerank import Reranker
@@ -210,7 +210,10 @@ def _score_term(snapshot: Snapshot, term: str, eligible: EligibleRows) -> Share:
         if held["rows"] > _KEPT_SHARES:
             kept.clear()
             held["rows"] = 0
-        kept[term] = score_term(snapshot.term(term), _weigh_counts(snapshot), eligible)
+        said, _ = snapshot.term(mark_speaker(""))
+        if len(said):  # Most vaults have no turns, and spare the look-up of each term.
+            said, _ = snapshot.term(mark_speaker(term))
+        kept[term] = score_term(snapshot.term(term), said, _weigh_counts(snapshot), eligible)
         held["rows"] += len(kept[term].rows)
     found: Share = kept[term]
     return found

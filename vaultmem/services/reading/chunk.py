@@ -12,7 +12,8 @@ import numpy as np
 from vaultmem.core.blob import blob_id
 from vaultmem.core.indexing.analysis import analyse_note
 from vaultmem.core.indexing.rows import NoteRows, list_rows
-from vaultmem.core.indexing.term_arrays import SectionTexts, TermArrays, TermCounter
+from vaultmem.core.indexing.section_texts import SectionTexts
+from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
 from vaultmem.core.notes.note import UnreadableNoteError
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file
