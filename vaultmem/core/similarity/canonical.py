@@ -70,7 +70,7 @@ def canonical_form(text: str) -> tuple[str, ...]:
     return tuple(form)
 
 
-_LINE_MARK = re.compile(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?!\d)|(?=\d+[.)][ \t]|[>|]))")
+_LINE_MARK = re.compile(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
 
 #: Markup, then marks that are written in several ways. What is inside of a link stays.
 _PLAIN = (
