@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
-from vaultmem.services.finding.recall import Scorer, respell_and_recall
-from vaultmem.services.finding.respell import respell
+from vaultmem.services.finding.recall import Scorer, recall_corrected
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
@@ -35,5 +34,5 @@ def recall_any(
         if by_note:
             return query, group_hits(find_plain(vault, query, READ_SECTIONS))[:wanted]
         return query, find_plain(vault, query, wanted)
-    change = respell if query.terms and len(query.terms) <= MAX_TERMS else None
-    return respell_and_recall(vault, query, dense, beyond, reranker, by_note, change)
+    corrects = 0 < len(query.terms) <= MAX_TERMS
+    return recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects)

@@ -13,13 +13,13 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_recall
-from vaultmem.services.finding.rerank import ModelReranker, Reranked
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer
+    from vaultmem.services.finding.rerank import ModelReranker, Reranked
 
 #: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
 TellProgress = Callable[[str], Callable[[int, int], None]]
@@ -204,8 +204,11 @@ def open_models(
 ) -> Models:
     """Return what scores a question besides its words; a reranker only where somebody waits."""
     scorer, problem = open_scorer(vault, semantic, waits, progress)
-    is_wanted = waits and vault.config.rerank != "off"
-    return Models(scorer, problem, ModelReranker(vault) if is_wanted else None)
+    if not waits or vault.config.rerank == "off":
+        return Models(scorer, problem)
+    from vaultmem.services.finding.rerank import ModelReranker
+
+    return Models(scorer, problem, ModelReranker(vault))
 
 
 def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
@@ -217,7 +220,7 @@ def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> li
 
 
 def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
-    if not asked.suggests:
+    if not asked.suggests or sureness is Sureness.STRONG:
         return ""
     from vaultmem.services.finding.elsewhere import find_elsewhere
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, warn_of_pinned
@@ -16,9 +16,11 @@ from vaultmem.services.finding.ask import (
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
-from vaultmem.services.finding.rerank import Reranked
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.services.finding.rerank import Reranked
 
 
 class AskPack(NamedTuple):

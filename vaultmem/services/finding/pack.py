@@ -29,7 +29,6 @@ from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.preferences import find_wishes
 from vaultmem.services.finding.recall import Scorer
-from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.handles import name_notes
@@ -40,6 +39,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.links.link import Link
+    from vaultmem.services.finding.rerank import Reranker
 
 
 def add_remarks(

@@ -12,7 +12,6 @@ from vaultmem.core.finding.query import RecallQuery, keep_rarest
 from vaultmem.core.finding.terms import mark_speaker, weak_terms
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.hits import Ranked, make_hits
-from vaultmem.services.finding.rerank import Reranker
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.storage.links import LinkStore
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.closeness import Sequences
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Ranking, Share
+    from vaultmem.services.finding.rerank import Reranker
     from vaultmem.storage.index.snapshot import Snapshot
-
-
-#: Returns a query with other words for those that no section has which it may find.
-Respell = Callable[[Vault, "Snapshot", "EligibleRows", RecallQuery], RecallQuery]
 
 
 class Scorer(Protocol):
@@ -81,20 +77,20 @@ def recall(
     notes, and returns the best section of each. What is on disk is taken in first, once for each
     `open_vault`; later this looks at no file but those it returns.
     """
-    return respell_and_recall(vault, query, dense, beyond, reranker, by_note, None)[1]
+    return recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects=False)[1]
 
 
 @heals
-def respell_and_recall(
+def recall_corrected(
     vault: Vault,
     query: RecallQuery,
     dense: Scorer | None,
     beyond: int,
     reranker: Reranker | None,
     by_note: bool,
-    respell: Respell | None,
+    corrects: bool,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query with what `respell` made of it, and its answer as `recall` does."""
+    """Return what answers as `recall` does, and the query, misspelt words corrected if wanted."""
     from vaultmem.core.finding.weights import WEIGHTS
 
     sync_once(vault)
@@ -102,7 +98,9 @@ def respell_and_recall(
     if not snapshot.size or not (query.terms or query.compounds or dense):
         return query, []
     eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
-    if respell is not None:
+    if corrects:
+        from vaultmem.services.finding.respell import respell
+
         query = respell(vault, snapshot, eligible, query)
     wanted = query.limit + beyond
     least = reranker.sections if reranker is not None else 0
