@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
-from vaultmem.core.similarity.bindings import compare_negations, compare_order, compare_relations
 from vaultmem.core.similarity.differences import (
     Difference,
-    Unmatched,
     compare_content,
+    compare_wording,
     find_unmatched,
 )
 from vaultmem.core.similarity.events import tells_event
@@ -58,8 +57,8 @@ class Likeness(NamedTuple):
     nearest: str = ""
 
     def is_said(self, share: float) -> bool:
-        """Tell whether so much of the text is said, with no difference that is seen."""
-        return not self.differences and self.similarity >= share
+        """Tell whether so much of the text is said, with other words of its order at most."""
+        return self.similarity >= share and all(e.kind == "wording" for e in self.differences)
 
     @property
     def is_contradiction(self) -> bool:
@@ -67,10 +66,11 @@ class Likeness(NamedTuple):
 
         What happened on another day is no other value.
         """
-        kinds = {each.kind for each in self.differences}
+        told = [each for each in self.differences if each.kind != "wording"]
+        kinds = {each.kind for each in told}
         if "update" in kinds or (kinds == {"date"} and tells_event(self.nearest)):
             return "update" in kinds
-        has_values = bool(kinds) and all(each.is_value for each in self.differences)
+        has_values = bool(kinds) and all(each.is_value for each in told)
         return has_values and self.similarity >= ABOUT_SAME
 
 
@@ -127,18 +127,8 @@ def compare_statements(
     if not ours.keys & theirs.keys:  # Whatever a title explains: the texts have nothing in common.
         return Likeness(0.0)
     lost = sum(_weigh_all(tokens, weigh) for tokens in apart)
-    differences = tuple(_find_differences(ours, theirs, alone))
-    return Likeness(max(0.0, 1 - lost / whole), differences, theirs.text)
-
-
-def _find_differences(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
-    """Return all that keeps the two from saying the same; none where nothing does."""
-    found = [
-        *compare_content(ours, theirs, alone),
-        *compare_negations(ours, theirs),
-        *compare_relations(ours, theirs),
-    ]
-    return found or list(compare_order(ours, theirs))
+    found = compare_content(ours, theirs, alone) or compare_wording(ours.text, theirs.text)
+    return Likeness(max(0.0, 1 - lost / whole), tuple(found), theirs.text)
 
 
 def _compare_sentences(

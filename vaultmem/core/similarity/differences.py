@@ -1,12 +1,14 @@
-"""What differs between two statements that look alike: reasons never to take them for one."""
+"""What differs between two statements that look alike."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from vaultmem.core.similarity import words
+from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.similarity.statement import LIMITS, Statement
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
@@ -68,11 +70,12 @@ def find_unmatched(
 
 
 def compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
-    """Return what differs in numbers, words and limits, whatever belongs to what."""
+    """Return what differs in numbers, words, limits and negations, in whatever order."""
     return [
         *_compare_numbers(alone),
         *_compare_words(ours, theirs, alone),
         *_compare_limits(ours, theirs, alone),
+        *_compare_negations(ours, theirs),
     ]
 
 
@@ -200,6 +203,43 @@ def _oppose(
         if mine and yours and not one.little & second and not other.little & first:
             said = (" ".join(sorted(mine)), " ".join(sorted(yours)))
             yield Difference(kind, *(said[::-1] if swapped else said))
+
+
+def compare_wording(ours: str, theirs: str) -> list[Difference]:
+    """Return where two texts of the same content are worded otherwise; none if they are one."""
+    if canonical_form(ours) == canonical_form(theirs):
+        return []
+    mine, yours = ours.split(), theirs.split()
+    changes = SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes()
+    parts = [(mine[a:b], yours[c:d]) for kind, a, b, c, d in changes if kind != "equal"]
+    said = (" ... ".join(" ".join(part[side]) for part in parts if part[side]) for side in (0, 1))
+    return [Difference("wording", *said)]
+
+
+def _compare_negations(ours: Statement, theirs: Statement) -> Iterator[Difference]:
+    """Yield that one side negates what the other does not, or rules out another thing."""
+    counts = [len(each.negated) + len(each.replaced) for each in (ours, theirs)]
+    if counts[0] != counts[1]:
+        yield Difference("negation", *("not" * bool(count) for count in counts))
+        return
+    (our_scope, our_rest), (their_scope, their_rest) = map(_scopes, (ours, theirs))
+    if ours.replaced and theirs.replaced:
+        if our_rest - their_rest and their_rest - our_rest:
+            yield Difference("direction", _name(our_rest), _name(their_rest))
+    elif ours.replaced or theirs.replaced:
+        if not (our_rest or their_rest) <= (our_scope or their_scope):
+            yield Difference("direction", _name(our_rest), _name(their_rest))
+    elif 2 * len(our_scope & their_scope) <= min(len(our_scope), len(their_scope)) > 0:
+        yield Difference("negation", _name(our_scope), _name(their_scope))
+
+
+def _scopes(statement: Statement) -> tuple[frozenset[str], frozenset[str]]:
+    """Return all that is in a clause with a negation, and all that is ruled out."""
+    return frozenset().union(*statement.negated), frozenset().union(*statement.replaced)
+
+
+def _name(keys: frozenset[str]) -> str:
+    return " ".join(sorted(keys))
 
 
 def _say(tokens: tuple[Token, ...] | list[Token]) -> str:

@@ -1,4 +1,4 @@
-"""The sentences of a text, what each states, and how its little words bind and limit it."""
+"""The sentences of a text, what each states, and how its little words limit it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import NamedTuple
 
 from vaultmem.core.similarity import words
@@ -21,9 +21,6 @@ LIMITS = {
     "condition": words.CONDITIONS,
 }
 
-#: Relations that may also be part of a verb.
-_PARTICLES = frozenset({"over", "on", "through"})
-
 _ITEM = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|#{1,6}|\|)(?:[ \t]|$)")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)\s+(?=[^\sa-z])")
@@ -37,23 +34,14 @@ class Statement(NamedTuple):
     """A text read for comparison; all sets hold the keys of tokens.
 
     `content` are the tokens that carry meaning, numbers apart, by key; `repeated` stand more than
-    once. `clauses` are the keys that stand together, `items` the numbers of those that are
-    one item of an enumeration; `order` has, clause by clause, each key with
-    the relation before it.
-    `negated` are the clauses with a negation, `replaced` what is named only to be ruled out.
+    once. `negated` are the clauses with a negation, `replaced` what is named only to be ruled out.
     """
 
     text: str
     content: dict[str, Token]
     repeated: frozenset[str]
     numbers: tuple[Token, ...]
-    clauses: tuple[frozenset[str], ...]
-    items: frozenset[int]
-    order: tuple[tuple[tuple[str, str], ...], ...]
-    roles: dict[str, tuple[frozenset[str], ...]]
     verbs: frozenset[str]
-    predicates: frozenset[str]
-    subject: frozenset[str]
     negated: tuple[frozenset[str], ...]
     replaced: tuple[frozenset[str], ...]
     limits: dict[str, int]
@@ -106,10 +94,9 @@ def _split_blocks(text: str) -> Iterator[str]:
 def read_statement(text: str) -> Statement:
     """Read a sentence, or several that are to be compared as one."""
     tokens = read_tokens(text)
-    clauses = list(_divide(tokens))
     meaning = [token for token in tokens if _has_meaning(token)]
     little = [token.key for token in tokens if token.kind is TokenKind.STOP]
-    negated, replaced = _read_negations(clauses)
+    negated, replaced = _read_negations(_divide(tokens))
     return Statement(
         text=text,
         content={t.key: t for t in reversed(meaning) if t.kind is not TokenKind.NUMBER},
@@ -117,13 +104,7 @@ def read_statement(text: str) -> Statement:
             key for key, times in Counter(t.key for t in meaning).items() if times > 1
         ),
         numbers=tuple(token for token in meaning if token.kind is TokenKind.NUMBER),
-        clauses=tuple(frozenset(_keys(clause)) - {"1"} for clause in clauses),
-        items=frozenset(n for n, clause in enumerate(clauses) if _is_item(clause)),
-        order=tuple(tuple(_read_order(clause)) for clause in clauses),
-        roles=_read_roles(clauses),
         verbs=frozenset(_find_verbs(tokens)),
-        predicates=frozenset(_find_predicates(tokens)),
-        subject=frozenset(_read_subject(tokens, clauses)),
         negated=negated,
         replaced=replaced,
         limits={name: sum(key in group for key in little) for name, group in LIMITS.items()},
@@ -158,42 +139,6 @@ def _divide(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
         yield clause
 
 
-def _is_item(clause: list[Token]) -> bool:
-    little = {token.key for token in clause if token.kind is TokenKind.STOP}
-    return len(_keys(clause)) == 1 and little <= words.BESIDE_ITEMS
-
-
-def _read_order(clause: Iterable[Token]) -> Iterator[tuple[str, str]]:
-    """Yield each key with the relation of its phrase: `by the mobile app` has one for both."""
-    relation, waits = "", False
-    for token in clause:
-        if _has_meaning(token):
-            yield token.key, relation
-            waits = False
-        elif token.key in words.RELATIONS:
-            relation, waits = token.key, True
-        elif not waits:
-            relation = ""
-
-
-def _read_roles(clauses: list[list[Token]]) -> dict[str, tuple[frozenset[str], ...]]:
-    """Return the phrases behind each relation; behind `before` it is all of the clause.
-
-    A phrase at the end of a clause goes on with the single items of an enumeration.
-    """
-    roles: dict[str, list[frozenset[str]]] = {}
-    for number, clause in enumerate(clauses):
-        for place, token in enumerate(clause):
-            if token.kind is not TokenKind.STOP or token.key not in words.RELATIONS:
-                continue
-            phrase = _read_phrase(token.key, clause[place + 1 :])
-            if phrase and phrase[-1] == clause[-1].key:
-                items = takewhile(lambda keys: len(keys) == 1, map(_keys, clauses[number + 1 :]))
-                phrase = [*phrase, *(key for keys in items for key in keys)]
-            roles.setdefault(token.key, []).append(frozenset(phrase))
-    return {relation: tuple(phrases) for relation, phrases in roles.items()}
-
-
 def _find_verbs(tokens: tuple[Token, ...]) -> Iterator[str]:
     """Yield what is likely a verb: behind `is`, `to`, `we` ..., or a word in -s behind a noun."""
     for before, token, behind in zip(tokens, tokens[1:], (*tokens[2:], None), strict=False):
@@ -207,30 +152,13 @@ def _find_verbs(tokens: tuple[Token, ...]) -> Iterator[str]:
             yield token.key
 
 
-def _find_predicates(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Yield what may be a verb: a word in -s or -ed behind a noun."""
-    nouns = {TokenKind.WORD, TokenKind.NAME, TokenKind.IDENTIFIER}
-    for before, token in pairwise(tokens):
-        if before.kind in nouns and re.search(r"(?:[a-rt-z]s|ed)$", token.raw):
-            yield token.key
-
-
-def _read_subject(tokens: tuple[Token, ...], clauses: list[list[Token]]) -> Iterator[str]:
-    """Yield the words before the first verb."""
-    verbs = {*_find_verbs(tokens), *_find_predicates(tokens)}
-    opening = _read_phrase("", clauses[0]) if clauses else []
-    return takewhile(lambda key: key not in verbs, opening)
-
-
-def _read_phrase(relation: str, behind: list[Token]) -> list[str]:
-    """Return what belongs to a relation; to `over` in "takes over from" nothing does."""
-    if relation in words.CLAUSAL:
-        return _keys(behind)
+def _read_phrase(behind: list[Token]) -> list[str]:
+    """Return what belongs to a preposition: the words up to the next little one."""
     phrase: list[Token] = []
     for token in behind:
         if _has_meaning(token):
             phrase.append(token)
-        elif phrase or (relation in _PARTICLES and token.key in words.RELATIONS):
+        elif phrase:
             break
     telling = [token.key for token in phrase if token.kind is not TokenKind.LIGHT]
     return telling or _keys(phrase)
@@ -248,7 +176,7 @@ def _read_negations(
             if token.key in words.NEGATIONS:
                 negated.append(frozenset(_keys(clause)))
             elif token.key == "insteadof":
-                replaced.append(frozenset(_read_phrase(token.key, clause[place + 1 :])))
+                replaced.append(frozenset(_read_phrase(clause[place + 1 :])))
     return tuple(negated), tuple(replaced)
 
 

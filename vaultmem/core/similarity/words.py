@@ -41,12 +41,9 @@ ALTERNATIVES, ADDITIONS = map(find_words, ("alternative", "addition"))
 
 # What binds its words.
 RELATIONS = find_words("relation")
-DIRECTIONS = find_words("direction")
 CLAUSAL = find_words("clausal")
 AUXILIARIES = find_words("auxiliary")
 COPULAS = find_words("copula")
-PRONOUNS = find_words("pronoun")
-BESIDE_ITEMS = find_words("beside-item")
 
 # What its other words are.
 LIGHT = find_words("light")
@@ -54,4 +51,3 @@ LABELS = find_words("label")
 GENERIC = find_words("generic")
 ENVIRONMENTS = find_words("environment")
 TAKING_BACK = find_words("taking-back")
-TIMES_OF_DAY = find_words("time-of-day")
