@@ -24,6 +24,7 @@ LINES = {
     "language": r"stemmer [a-z]+|letters \w+|(?:capital_nouns|verb_last) (?:yes|no)",
     "relations": r"[a-z]+ [a-z,]+(?: [^A-Z#]+)+",
     "updates": r"[a-z]+ [^A-Z#]+",
+    "times": r"[a-z]+ [^A-Z#]+",
     "exclusive": rf"{WORD}(?: {WORD})+",
     "words": rf"{WORD}(?: [a-z-]+)+",
     "synonyms": rf"{WORD}(?: {WORD})+",
@@ -44,9 +45,9 @@ LINES = {
 #: Tables that are not sorted by their bytes.
 ORDERED = {"numbers", "units", "months", "weekdays"}
 #: Tables in which a word may stand in more than one line.
-REPEATED = {"exclusive", "relations", "updates", "claims", "standing", "synonyms"}
+REPEATED = {"claims", "exclusive", "relations", "standing", "synonyms", "times", "updates"}
 #: Tables in which each line begins with its sort.
-SORTED = ("claims", "relations", "standing", "updates")
+SORTED = ("claims", "relations", "standing", "times", "updates")
 LIMITS = {"negation", "exception", "condition", "only", "hedge", "quantifier"}
 LIMITS |= {"obligation", "permission"}
 

@@ -124,3 +124,43 @@ def test_on_another_branch_it_is_a_commit_there(make_vault: Make, opened: Open) 
     assert "superseded_by" in git(root, "show", "draft:notes/old.md")
     assert "supersedes" in git(root, "show", "draft:notes/new.md")
     assert (root / "notes/old.md").read_text() == NOTES["notes/old.md"]
+
+
+def test_the_old_value_keeps_when_it_held(make_vault: Make, opened: Open) -> None:
+    note = "---\ntitle: {0}\nagent: claude\ncreated: {1}\n---\n\n{0}\n"
+    root = make_vault(
+        {
+            "notes/old.md": note.format("Maria lives in Boston.", "2026-01-05T10:00:00"),
+            "notes/new.md": note.format("Maria moved to Denver in May.", "2026-06-20"),
+        }
+    )
+
+    supersede_note(opened(root, agent="claude"), "notes/old.md", "notes/new.md")
+
+    days = [
+        (path, name, str(read_property(root, f"notes/{path}.md", name)))
+        for path in ("old", "new")
+        for name in ("valid_from", "valid_until")
+    ]
+    assert days == [
+        ("old", "valid_from", "2026-01-05"),
+        ("old", "valid_until", "2026-05-01"),
+        ("new", "valid_from", "2026-05-01"),
+        ("new", "valid_until", "None"),
+    ]
+    assert "valid_until: 2026-05-01\n" in (root / "notes/old.md").read_text()
+
+
+def test_a_day_that_a_note_says_itself_stays(make_vault: Make, opened: Open) -> None:
+    root = make_vault(
+        {
+            "notes/old.md": "---\nvalid_from: 2020-02-02\n---\nTokens live 15 minutes.\n",
+            "notes/new.md": "---\nvalid_from: 2024-04-04\n---\nTokens live 30 minutes.\n",
+        }
+    )
+
+    supersede_note(opened(root), "notes/old.md", "notes/new.md")
+
+    assert "valid_from: 2020-02-02\n" in (root / "notes/old.md").read_text()
+    assert "valid_until: 2024-04-04\n" in (root / "notes/old.md").read_text()
+    assert "valid_from: 2024-04-04\n" in (root / "notes/new.md").read_text()

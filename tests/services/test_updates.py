@@ -7,7 +7,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
+from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -89,3 +94,68 @@ def test_a_vault_lists_each_old_value_with_the_next_one(make_vault: Make, opened
         ("vaultmem supersede notes/a.md notes/b.md", "city: Boston, now Denver", True),
         ("vaultmem supersede notes/b.md notes/c.md", "city: Denver, now Austin", False),
     ]
+
+
+@pytest.fixture
+def moved(make_vault: Make, opened: Open) -> Vault:
+    """A vault in which one value took the place of another, among other notes."""
+    notes = {
+        "notes/a.md": fact("Maria lives in Boston.", "2026-01-01"),
+        "notes/b.md": fact("Maria moved to Denver.", "2026-06-10"),
+        "notes/c.md": fact("Karin wohnt in Bremen.", "2025-03-01"),
+        "notes/d.md": fact("Karin ist nach Leipzig gezogen.", "2026-02-01"),
+        "notes/e.md": fact("Maria works at Acme.", "2026-01-01"),
+    }
+    vault = opened(make_vault(notes), agent="claude")
+    sync_vault(vault)
+    supersede_note(vault, "notes/a.md", "notes/b.md")
+    supersede_note(vault, "notes/c.md", "notes/d.md")
+    return vault
+
+
+def ask(vault: Vault, question: str, note_filter: NoteFilter | None = None) -> list[str]:
+    _, hits = recall_any(vault, parse_query(question, 5, note_filter), by_note=True)
+    return [hit.record.path for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Where did Maria live before June 2026?", "notes/a.md"),
+        ("Where did Maria live in February 2026?", "notes/a.md"),
+        ("Wo hat Karin vor Januar 2026 gewohnt?", "notes/c.md"),
+        ("Wo wohnte Karin am 03.05.2025?", "notes/c.md"),
+        ("Wo wohnte Karin fr\u00fcher?", "notes/c.md"),
+    ],
+)
+def test_a_question_about_the_past_finds_what_held_then(
+    moved: Vault, question: str, first: str
+) -> None:
+    assert ask(moved, question)[0] == first
+
+
+def test_what_held_then_stands_before_what_replaced_it(moved: Vault) -> None:
+    found = ask(moved, "Where did Maria live previously?")
+
+    assert found.index("notes/a.md") + 1 == found.index("notes/b.md")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Where does Maria live?", "Where did Maria live before 2025?", "Maria Denver in July 2026"],
+)
+def test_other_questions_find_what_holds_now(moved: Vault, question: str) -> None:
+    assert "notes/a.md" not in ask(moved, question)
+
+
+def test_what_held_then_says_when_in_a_pack_too(moved: Vault) -> None:
+    text = make_pack(moved, "Where did Maria live before June 2026?").text
+
+    assert "held from 2026-01-01 until 2026-06-10" in text
+    assert "Maria lives in Boston." in text
+
+
+def test_a_filter_by_state_is_kept(moved: Vault) -> None:
+    question = "Where did Maria live before June 2026?"
+
+    assert "notes/a.md" not in ask(moved, question, NoteFilter(states=frozenset({State.ACTIVE})))

@@ -25,7 +25,8 @@ class NoteFilter(NamedTuple):
     A preference that waits for the owner's word is no evidence: it has to be asked for by kind or
     state, and what it was found in says the same.
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
-    own date, else the time of its bytes (seconds since the epoch).
+    own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
+    note replaced, too.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -39,11 +40,13 @@ class NoteFilter(NamedTuple):
     paths: tuple[str, ...] = ()
     since: float | None = None
     until: float | None = None
+    past: bool = False
 
     @property
     def wanted_states(self) -> frozenset[State]:
         """The states of eligible notes."""
-        return self.states or frozenset(State) - (frozenset() if self.any_state else HIDDEN_STATES)
+        hidden = HIDDEN_STATES - {State.DEPRECATED} if self.past else HIDDEN_STATES
+        return self.states or frozenset(State) - (frozenset() if self.any_state else hidden)
 
     @property
     def shows_proposals(self) -> bool:
@@ -53,7 +56,7 @@ class NoteFilter(NamedTuple):
     @property
     def is_by_state_alone(self) -> bool:
         """Tell whether nothing but a note's state decides."""
-        return self == NoteFilter(states=self.states, any_state=self.any_state)
+        return self == NoteFilter(states=self.states, any_state=self.any_state, past=self.past)
 
     def admits_note(self, record: NoteRecord) -> bool:
         """Tell whether a note is eligible but for its state."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
+from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.services.finding.recall import Scorer, recall_corrected
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
 if TYPE_CHECKING:
+    from vaultmem.core.validity import Span
     from vaultmem.services.finding.rerank import Reranker
     from vaultmem.vault import Vault
 
@@ -34,5 +38,32 @@ def recall_any(
         if by_note:
             return query, group_hits(find_plain(vault, query, READ_SECTIONS))[:wanted]
         return query, find_plain(vault, query, wanted)
+    asked, given = _find_past(vault, query), query.filter
+    query = query._replace(filter=given._replace(past=asked is not None))
     corrects = 0 < len(query.terms) <= MAX_TERMS
-    return recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects)
+    query, hits = recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects)
+    if asked is not None:
+        from vaultmem.services.finding.past import keep_valid
+
+        hits = keep_valid(vault, hits, asked)
+    return query._replace(filter=given), hits
+
+
+def _find_past(vault: Vault, query: RecallQuery) -> Span | None:
+    """Return the past time that a question asks about, unless it asks for states."""
+    if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
+        return None
+    from vaultmem.core.validity import find_asked
+
+    return find_asked(query.text, vault.local_time().date())
+
+
+def _may_name_time(text: str) -> bool:
+    """Tell whether a question has a figure or a word of times; what it asks is read elsewhere."""
+    return not _time_words().isdisjoint(re.findall(r"[^\W\d]+|\d", text.lower()))
+
+
+@cache
+def _time_words() -> frozenset[str]:
+    past = (line.split()[1] for line in read_lines("times") if line.startswith("past "))
+    return frozenset({*"0123456789", *past, *read_pairs("months")})

@@ -1,7 +1,8 @@
-"""Replace one note by another: the old one is deprecated, and each names the other."""
+"""Replace one note by another: the old one is deprecated, each names the other and its time."""
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
+from vaultmem.core.validity import Span, find_start
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.reading.read_notes import read_note, resolve_address
@@ -46,7 +48,8 @@ def supersede_note(
             raise RefusedError(f"{old_path}: a note cannot replace itself; name two")
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
-        changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine))
+        holds = name_validity(was, by, vault.local_time().date())
+        changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine), holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
         subject = f"supersede: {old_path} by {new_path}"
@@ -56,32 +59,76 @@ def supersede_note(
         )
 
 
+def name_validity(old: Note, new: Note, today: date) -> Span:
+    """Return when an old note held: up to the day of the new one.
+
+    A note's day is that of its property, that which it says, or the one when it was written. One of
+    the old note's that is not before the other's is none.
+    """
+    since = _read_start(new, today) or today
+    start = _read_start(old, today)
+    return Span(start if start and start < since else None, since)
+
+
+def _read_start(note: Note, today: date) -> date | None:
+    said = note.matter.get("valid_from")
+    written = _read_day(note.created or note.updated)
+    day = _read_day(str(said.value)) if said else find_start(note.visible_body, written or today)
+    return day or written
+
+
+def _read_day(text: str) -> date | None:
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        return None
+
+
 def plan_supersession(
-    old: Note, new: PurePosixPath, reason: str, mover: Mover, alias: str = ""
+    old: Note,
+    new: PurePosixPath,
+    reason: str,
+    mover: Mover,
+    holds: Span | None = None,
+    alias: str = "",
 ) -> dict[PurePosixPath, Edit]:
-    """Return the changes of both notes; an alias lets links by the old name find the new note."""
+    """Return the changes of both notes; an alias lets links by the old name find the new note.
+
+    `holds` are the days that are written into them, where the new one is another value.
+    """
     if old.state is not State.DEPRECATED:
         check_move(old, State.DEPRECATED, mover)
     elif old.pinned and mover.is_machine:
         raise RefusedError(f"{old.path}: pinned, so only a person replaces it")
     return {
-        old.path: _deprecate(link_to(str(new)), reason or f"superseded by {link_to(str(new))}"),
-        new: _take_over(link_to(str(old.path)), alias),
+        old.path: _deprecate(
+            link_to(str(new)), reason or f"superseded by {link_to(str(new))}", holds
+        ),
+        new: _take_over(link_to(str(old.path)), alias, holds),
     }
 
 
-def _deprecate(link: str, reason: str) -> Edit:
+def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
     def change(note: Note) -> str:
         text = set_property(note.text, "state", State.DEPRECATED.value)
         text = set_property(text, "state_reason", reason)
+        if holds:
+            text = _set_day(text, note, "valid_from", holds.start)
+            text = _set_day(text, note, "valid_until", holds.end)
         return add_to_list(text, note, "superseded_by", (link,))
 
     return change
 
 
-def _take_over(link: str, alias: str) -> Edit:
+def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
+    """Write a day where the note says none itself."""
+    return text if day is None or note.matter.get(name) else set_property(text, name, day)
+
+
+def _take_over(link: str, alias: str, holds: Span | None) -> Edit:
     def change(note: Note) -> str:
-        text = add_to_list(note.text, note, "supersedes", (link,))
+        text = _set_day(note.text, note, "valid_from", holds.end if holds else None)
+        text = add_to_list(text, note, "supersedes", (link,))
         text = drop_from_list(text, note, "contradicts", link)
         return add_to_list(text, note, "aliases", (alias,)) if alias else text
 

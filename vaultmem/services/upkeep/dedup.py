@@ -88,7 +88,7 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
             raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
         reason = f"says the same as [[{merge.keep.removesuffix('.md')}]]"
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
-        planned = plan_supersession(drop, keep.path, reason, mover, alias)
+        planned = plan_supersession(drop, keep.path, reason, mover, alias=alias)
         for path, change in planned.items():
             steps = [_confirm(drop, at), change] if path == keep.path else [change]
             before = [changes[path]] if path in changes else []

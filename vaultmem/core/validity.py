@@ -1,0 +1,93 @@
+"""When a fact holds: the time that a question asks about, and the day from which a text holds."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from functools import cache
+from typing import NamedTuple
+
+from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.similarity.figures import MONTHS
+
+
+class Span(NamedTuple):
+    """A time from its first day on and before `end`; None where it has no bound."""
+
+    start: date | None
+    end: date | None
+
+    def overlaps(self, other: Span) -> bool:
+        """Tell whether two times have a day in common."""
+        is_later = self.start is not None and other.end is not None and self.start >= other.end
+        is_earlier = self.end is not None and other.start is not None and other.start >= self.end
+        return not (is_later or is_earlier)
+
+
+_TIME = (
+    r"(?P<iso>\d{4}-\d\d(?:-\d\d)?)\b|(?P<dotted>\d{1,2}\.\d{1,2}\.\d{4})\b"
+    rf"|(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?)?(?P<month>{MONTHS})\b"
+    r"(?:\.? (?P<day_behind>\d{1,2})(?:st|nd|rd|th)?(?![\d:]))?(?:,? (?P<year>\d{4})\b)?"
+    r"|(?P<only_year>(?:19|20)\d\d)\b"
+)
+
+
+def find_asked(question: str, today: date) -> Span | None:
+    """Return the past time that a question asks about: before June, in 2024, formerly."""
+    if found := _compiled("before").search(question):
+        said = _read_span(found, today)
+        return said and Span(None, said.start)
+    if found := _compiled("during").search(question):
+        return _read_span(found, today)
+    return Span(None, today) if _compiled("past").search(question) else None
+
+
+def find_start(text: str, written: date) -> date | None:
+    """Return the day from which on a text says that it holds: since May, in April 2026.
+
+    A month without a year is the last one before it was `written`.
+    """
+    found = _compiled("since").search(text) or _compiled("during").search(text)
+    said = _read_span(found, written) if found else None
+    return said.start if said else None
+
+
+@cache
+def _compiled(sort: str) -> re.Pattern[str]:
+    words = [line.partition(" ")[2] for line in read_lines("times") if line.startswith(f"{sort} ")]
+    ties = "|".join(re.escape(each) for each in sorted(words, key=len, reverse=True))
+    time = "" if sort == "past" else rf" (?:the )?(?:{_TIME})"
+    return re.compile(rf"\b(?i:{ties})\b{time}")
+
+
+def _read_span(found: re.Match[str], today: date) -> Span | None:
+    try:
+        return _make_span(found.groupdict(), today)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _make_span(said: dict[str, str | None], today: date) -> Span:
+    if year := said["only_year"]:
+        return Span(date(int(year), 1, 1), date(int(year) + 1, 1, 1))
+    if dotted := said["dotted"]:
+        day, month, of_year = map(int, dotted.split("."))
+        return _span_day(date(of_year, month, day))
+    if iso := said["iso"]:
+        parts = [int(part) for part in iso.split("-")]
+        return _span_day(date(*parts)) if len(parts) == 3 else _span_month(*parts)
+    number = int(read_pairs("months")[str(said["month"]).casefold()])
+    of_day = said["day"] or said["day_behind"]
+    first = date(today.year, number, int(of_day or 1))
+    year_said = int(said["year"]) if said["year"] else first.year - (first > today)
+    if of_day:
+        return _span_day(first.replace(year=year_said))
+    return _span_month(year_said, number)
+
+
+def _span_day(day: date) -> Span:
+    return Span(day, day + timedelta(days=1))
+
+
+def _span_month(year: int, month: int) -> Span:
+    return Span(date(year, month, 1), date(year + month // 12, month % 12 + 1, 1))
