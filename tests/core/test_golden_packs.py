@@ -229,6 +229,21 @@ def one_note_and_one_session() -> Pack:
     return pack(relevant=[note[0], facts[0], facts[2], note[1], *facts[1::2]])
 
 
+def one_title() -> Pack:
+    facts = [
+        make_hit(text, title, f"notes/{number}.md", number, context=context)
+        for number, (text, title, context) in enumerate(
+            [
+                ("Grey boards, grey rails.", "Pier 9 > Painting", "yard"),
+                ("The pier is closed on Mondays.", "Opening hours", "yard"),
+                ("Two coats, three days apart.", "Pier 9 > painting", "yard"),
+                ("Blue, twice a year.", "Pier 9 > Painting", "harbour"),
+            ]
+        )
+    ]
+    return pack(relevant=facts)
+
+
 def full_labels() -> Pack:
     hits, remarks = opponents()
     more = make_hit("They are RS256.", "Auth tokens", "notes/t.md", 7, "Algorithm", agent="claude")
@@ -258,6 +273,7 @@ SITUATIONS: list[Callable[[], Pack]] = [
     plain_text,
     forged_names,
     one_note_and_one_session,
+    one_title,
     full_labels,
 ]
 

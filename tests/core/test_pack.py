@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.builders import make_hit
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.labels import count_items, name_handle
+from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
@@ -187,3 +188,17 @@ def test_only_an_active_trusted_policy_or_skill_instructs() -> None:
 def test_quote_puts_every_line_behind_its_mark(text: str) -> None:
     for line in quote(text).splitlines():
         assert line == ">" or line.startswith("> ")
+
+
+def test_of_equal_scores_what_costs_less_comes_first_and_a_clearly_better_one_before_it() -> None:
+    long = make_hit(" ".join(["They keep the gate open until nine."] * 40), document=1)
+    short = make_hit("The gate closes at nine.", document=2)
+    best = make_hit(f"{long.text} It is so.", document=3)._replace(score=1.6)
+
+    assert order_by_worth([long, short, best]) == [best, short, long]
+
+
+def test_hits_without_a_score_stay_in_their_order() -> None:
+    hits = [make_hit("word " * (9 - n), document=n)._replace(score=0.0) for n in range(5)]
+
+    assert order_by_worth(hits) == hits

@@ -316,6 +316,27 @@ def test_one_title_in_one_folder_with_two_texts_is_a_conflict(packed: MakePack) 
     assert pack.text.count("In conflict") == 1
 
 
+def test_two_notes_of_one_hand_and_day_go_on_from_one_another(packed: MakePack) -> None:
+    day = {"title": "Gangway plan", "created": "2026-10-01"}
+    goes_on = {
+        "notes/a.md": note("The gangway gets two coats of grey paint.", **day),
+        "notes/b.md": note("Rails are bolted on by the yard in Emden.", **day),
+    }
+    assert "In conflict" not in packed(goes_on, "gangway").text
+
+    adds = note("The gangway gets two coats of grey paint, three days apart.", **day)
+    assert "In conflict" not in packed({"notes/b.md": adds}, "gangway").text
+
+    differs = note("The gangway gets two coats of green paint.", **day)
+    assert is_told(packed({"notes/b.md": differs}, "gangway"), *_GANGWAY)
+
+    another = note("Rails are bolted on by the yard in Emden.", agent="codex", **day)
+    assert is_told(packed({"notes/b.md": another}, "gangway"), *_GANGWAY)
+
+
+_GANGWAY = ("same title and folder", "notes/a.md", "notes/b.md")
+
+
 def test_conflict_is_told_even_where_only_one_side_fits(packed: MakePack) -> None:
     long = " ".join(f"word{n}" for n in range(400))
     pack = packed(

@@ -11,7 +11,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.caution import written_at
-from vaultmem.core.packs.pack_item import PackItem
+from vaultmem.core.packs.pack_item import PackItem, changed_day
 
 
 class Authority(IntEnum):
@@ -94,6 +94,9 @@ MAX_RIVALS = 2
 
 _SAME_TITLE = "same title and folder"
 
+#: The share of words in common from which two texts of one hand and day say nearly the same.
+_ALIKE = 0.5
+
 #: Kinds of which one note a day or a session is usual: equal titles say nothing there.
 _SERIAL = frozenset(
     {Kind.EPISODIC_TRACE, Kind.REFLECTION, Kind.WORKING_CONTEXT, Kind.ADAPTER_EXAMPLE}
@@ -128,7 +131,8 @@ class Remarks(NamedTuple):
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the pairs of notes that say different things under one title in one folder.
 
-    A title that three notes or more share is that of a series, and they go on from one another.
+    A title that three notes or more share is that of a series, and they go on from one another;
+    so do two that one hand wrote on one day, unless they say nearly the same.
     """
     groups: dict[tuple[str, str, str], list[Hit]] = {}
     for hit in hits:
@@ -142,49 +146,25 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
         for group in groups.values()
         if len({hit.record.document for hit in group}) == 2
         for other in group[1:]
-        if other.record.document != group[0].record.document
-        and count_terms(other.text) != count_terms(group[0].text)
+        if other.record.document != group[0].record.document and _are_rivals(group[0], other)
     ]
 
 
-def bring_together(
-    hits: Sequence[Hit],
-    relations: Iterable[Contradiction],
-    partners: Mapping[int, Hit],
-    trusted: frozenset[int],
-) -> list[Hit]:
-    """Return the hits in their order, each one's opponents directly behind it.
-
-    `partners` are sections of documents that are in a relation and among no hits. One comes in
-    only if it counts no less than the hit, or if the hit names it: no note brings itself into a
-    pack by contradicting a better one.
-    """
-    related: dict[int, list[Contradiction]] = {}
-    for each in relations:
-        related.setdefault(each.first, []).append(each)
-        related.setdefault(each.second, []).append(each)
-    found: dict[int, Hit] = {}
-    for hit in hits:
-        found.setdefault(hit.record.document, hit)
-    ordered: dict[tuple[int, int], Hit] = {}
-    for hit in hits:
-        document = hit.record.document
-        ordered.setdefault((document, hit.section.ordinal), hit)
-        rivals = []
-        for each in related.get(document, ()):
-            number = each.second if each.first == document else each.first
-            rival = found.get(number) or partners.get(number)
-            if rival and (number in found or _may_join(hit, rival, each, trusted)):
-                rivals.append(rival)
-        rivals.sort(key=lambda each: rank_authority(each, each.record.document in trusted))
-        for rival in rivals[:MAX_RIVALS]:
-            ordered.setdefault((rival.record.document, rival.section.ordinal), rival)
-    return list(ordered.values())
+def _are_rivals(one: Hit, other: Hit) -> bool:
+    """Tell whether two texts under one title may be two answers to one question."""
+    if count_terms(one.text) == count_terms(other.text):
+        return False
+    if _hand_of(one) != _hand_of(other):
+        return True
+    ours, theirs = set(count_terms(one.text)), set(count_terms(other.text))
+    adds = ours <= theirs or theirs <= ours
+    return not adds and 2 * len(ours & theirs) >= _ALIKE * (len(ours) + len(theirs))
 
 
-def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[int]) -> bool:
-    ranks = [rank_authority(h, h.record.document in trusted) for h in (rival, hit)]
-    return ranks[0] <= ranks[1] or relation.told_by == hit.record.document
+def _hand_of(hit: Hit) -> tuple[str, ...]:
+    """Return who wrote a note as what, and on which day."""
+    record = hit.record
+    return (record.kind, record.agent, record.source, record.session, changed_day(hit))
 
 
 def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:

@@ -2,7 +2,8 @@
 
 Short labels hold what an agent acts on and begin with a handle, the first digits of the note's
 blob id; the note's own title and heading stand in the quote, where they say what it does not.
-Adjacent sections of one note share a label, adjacent notes of one session a heading.
+Adjacent sections of one note share a label, adjacent notes of one session a heading, and a title
+that several notes of a folder have is said before the first of them.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ def render_items(items: Iterable[PackItem], form: PackForm) -> list[str]:
     for session, group in groupby(notes, _session_of):
         members = list(group)
         if session is None or len(members) == 1:
-            blocks.extend(_render_note(note, form) for note in members)
+            blocks.extend(_render_notes(members, form))
             continue
         facts = (f"session {session.id}", *_list_origin(members[0][0], form))
-        rendered = [_render_note(note, form, in_session=True) for note in members]
-        blocks.append("\n".join([_write_label(facts), "\n\n".join(rendered)]))
+        rendered = "\n\n".join(_render_notes(members, form, in_session=True))
+        blocks.append(f"{_write_label(facts)}\n{rendered}")
     return blocks
 
 
@@ -61,7 +62,7 @@ def count_group(items: Iterable[PackItem], form: PackForm) -> int:
 
 
 def gather_items(items: Iterable[PackItem], apart: Collection[int]) -> list[PackItem]:
-    """Return sections of one note in its order and notes of one session side by side.
+    """Return sections of one note in its order, notes of one session or one title side by side.
 
     They stand where their first one stood; those of the documents in `apart` stay where they are.
     """
@@ -77,13 +78,13 @@ def gather_items(items: Iterable[PackItem], apart: Collection[int]) -> list[Pack
 
 
 def group_of(item: PackItem, apart: Collection[int]) -> object:
-    """Return what is the same for sections that may share a label or a heading.
+    """Return what is the same for sections that may share a label, a heading or a title.
 
     Those of the documents in `apart` share none.
     """
     if item.hit.record.document in apart:
         return (item.hit.record.document, item.hit.section.ordinal)
-    return (item.part, item.pinned, _session_of([item]) or _note_of(item))
+    return (item.part, item.pinned, _session_of([item]) or _title_of(item))
 
 
 class _Session(NamedTuple):
@@ -107,6 +108,11 @@ def _note_of(item: PackItem) -> object:
     return (record.path, record.blob, item.pinned, item.trusted, item.caution, item.hit.refs)
 
 
+def _title_of(item: PackItem) -> tuple[str, str]:
+    """Return the folder and the title by which notes go on from one another."""
+    return item.hit.record.context, item.hit.record.title.casefold()
+
+
 def _join_notes(items: Iterable[PackItem]) -> list[list[PackItem]]:
     """Return the adjacent sections that share a label."""
     notes: list[list[PackItem]] = []
@@ -118,7 +124,23 @@ def _join_notes(items: Iterable[PackItem]) -> list[list[PackItem]]:
     return notes
 
 
-def _render_note(note: Sequence[PackItem], form: PackForm, in_session: bool = False) -> str:
+def _render_notes(
+    notes: Iterable[Sequence[PackItem]], form: PackForm, in_session: bool = False
+) -> list[str]:
+    """Return each note below its label, without a title that the one above it stands under."""
+    rendered = []
+    said: tuple[str, str] | None = None
+    for note in notes:
+        title = _title_of(note[0])
+        rendered.append(_render_note(note, form, in_session, title == said))
+        if title != said:
+            said = None if _says(note[0].text, note[0].hit.record.title) else title
+    return rendered
+
+
+def _render_note(
+    note: Sequence[PackItem], form: PackForm, in_session: bool, is_titled: bool
+) -> str:
     first = note[0]
     facts = _list_facts(first)
     if not in_session:
@@ -127,7 +149,7 @@ def _render_note(note: Sequence[PackItem], form: PackForm, in_session: bool = Fa
         facts.append("shortened")
     if first.caution:
         facts.append(first.caution)
-    quotes = [quote(_add_name(item, item is first)) for item in note]
+    quotes = [quote(_add_name(item, item is first and not is_titled)) for item in note]
     conflict = f"{one_line(first.conflict)}\n\n" if first.conflict else ""
     return f"{conflict}{_write_label(facts)}\n" + "\n\n".join(quotes)
 
@@ -205,10 +227,10 @@ _FACT, _BEGINNING = 300, 200
 _WORD = re.compile(r"\w+")
 
 
-def _add_name(item: PackItem, is_first: bool) -> str:
+def _add_name(item: PackItem, with_title: bool) -> str:
     """Return a section's text below a line of what its title and heading say and it does not."""
     record, heading, text = item.hit.record, item.hit.section.heading, item.text.strip()
-    parts = [record.title] if is_first else []
+    parts = [record.title] if with_title else []
     if heading.casefold() not in record.title.casefold():
         parts.append(heading)
     name = " > ".join(" ".join(part.split()) for part in parts if not _says(text, part))

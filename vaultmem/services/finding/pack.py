@@ -14,9 +14,9 @@ from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     Contradiction,
     Remarks,
-    bring_together,
     find_same_titles,
 )
+from vaultmem.core.packs.order import bring_together, order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import Pack
@@ -174,7 +174,7 @@ def make_pack(
         told = tell_doubts(vault, query, relevant, sureness, looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = add_answers(vault, query.filter, relevant)
+    relevant = add_answers(vault, query.filter, order_by_worth(relevant))
     source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
