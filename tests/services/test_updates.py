@@ -16,6 +16,7 @@ from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.curate import curate
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -94,6 +95,34 @@ def test_a_vault_lists_each_old_value_with_the_next_one(make_vault: Make, opened
         ("vaultmem supersede notes/a.md notes/b.md", "city: Boston, now Denver", True),
         ("vaultmem supersede notes/b.md notes/c.md", "city: Denver, now Austin", False),
     ]
+
+
+def test_curate_proposes_what_came_by_a_pull_too(make_vault: Make, opened: Open) -> None:
+    notes = {
+        "notes/a.md": fact("Maria lives in Boston.", "2026-01-01"),
+        "notes/b.md": fact("The demo was given on 3 June 2026.", "2026-06-03"),
+    }
+    root = make_vault(notes)
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+    (root / "notes/c.md").write_text(fact("Maria moved to Denver.", "2026-02-01", "codex"))
+    (root / "notes/d.md").write_text(fact("The demo was given on 3 July 2026.", "2026-07-03"))
+    sync_vault(vault)
+
+    found = [each for each in curate(vault).proposals if each.into]
+
+    assert [(each.path, each.into) for each in found] == [("notes/a.md", "notes/c.md")]
+    assert found[0].evidence == ("update: Boston here, Denver there",)
+
+
+def test_two_of_which_somebody_said_that_both_hold_are_left(make_vault: Make, opened: Open) -> None:
+    newer = fact("Maria moved to Denver.", "2026-02-01")
+    newer = newer.replace("---\n\n", "differs_from:\n  - '[[notes/a]]'\n---\n\n")
+    notes = {"notes/a.md": fact("Maria lives in Boston.", "2026-01-01"), "notes/b.md": newer}
+    vault = opened(make_vault(notes))
+    sync_vault(vault)
+
+    assert list_updates(vault) == []
 
 
 @pytest.fixture

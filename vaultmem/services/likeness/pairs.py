@@ -14,6 +14,7 @@ from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
 from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
+from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.vault import Vault
@@ -43,7 +44,8 @@ class Pairs(NamedTuple):
 def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
     """Compare each note that counts with all others, by the index.
 
-    The vault must be in sync. Sessions and reference material are left out.
+    The vault must be in sync. Sessions and reference material are left out. New values are found by
+    what they are about, whatever else the notes say.
     """
     records = [record for record in vault.view.records() if _counts(record)]
     same = [*_find_copies(vault, records)]
@@ -63,6 +65,10 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
                 contradicting.setdefault(frozenset(names), pair)
+    for update in list_updates(vault):
+        names = (str(update.new.path), str(update.old.path))
+        pair = Pair(update.new, update.old, update.likeness)
+        contradicting.setdefault(frozenset(names), pair)
     if progress is not None and records:
         progress(len(records), len(records))
     return Pairs(tuple(same), tuple(contradicting.values()))

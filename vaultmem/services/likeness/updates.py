@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.values import read_timestamp
@@ -46,6 +47,11 @@ class NoteUpdate(NamedTuple):
     def why(self) -> str:
         """What is another value now."""
         return tell_update(self.update)
+
+    @property
+    def likeness(self) -> Likeness:
+        """How much of the newer note the older one says, and in what they differ."""
+        return _measure(self.update, self.update.new)
 
     @property
     def command(self) -> str:
@@ -100,6 +106,8 @@ def list_updates(vault: Vault) -> list[NoteUpdate]:
     for _, _, note in sorted(dated, key=lambda each: each[:2]):
         for fact in read_facts(note.visible_body):
             for older, update in _find_older(seen, note, fact):
+                if _differs(note, older):
+                    continue
                 is_whole = len(split_sentences(older.visible_body)) == 1
                 found.setdefault(str(older.path), NoteUpdate(older, note, update, is_whole))
         for fact in read_facts(note.visible_body):
@@ -115,6 +123,12 @@ def _find_older(
         for older, said in seen.get(topic, ())[-_OLDER:]:
             if older is not note and (update := compare_facts(said, fact)) is not None:
                 yield older, update
+
+
+def _differs(note: Note, older: Note) -> bool:
+    """Tell whether a note says of another that both hold."""
+    said = note.matter.get("differs_from")
+    return said is not None and link_to(str(older.path)) in str(said.value)
 
 
 def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
@@ -150,14 +164,18 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
 
 def _as_similar(record: NoteRecord, note: Note, asked: Asked, update: Update) -> SimilarNote:
     """Return a note as one that is like the text, but for the value."""
-    differs = Difference("update", update.after or "no longer", update.before)
-    similarity = compare_texts(asked.text, KnownText(update.old)).similarity
-    likeness = Likeness(similarity, differences=(differs,), nearest=update.old)
+    likeness = _measure(update, asked.text)
     section = next(
         (each for each in note.sections if update.old[:20] in note.section_text(each)),
         note.sections[0],
     )
     return SimilarNote(record, note, section, likeness)
+
+
+def _measure(update: Update, text: str) -> Likeness:
+    differs = Difference("update", update.after or "no longer", update.before)
+    similarity = compare_texts(text, KnownText(update.old)).similarity
+    return Likeness(similarity, differences=(differs,), nearest=update.old)
 
 
 def _counts(record: NoteRecord, note: Note) -> bool:
