@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -479,6 +480,26 @@ def test_a_failure_or_another_git_at_the_last_moment_leaves_all_as_it_was(
     files, index, head = files_and_head(root)
     assert (files, index) == before[:2]
     assert head == ("ref: refs/heads/third\n" if what == "switch" else before[2])
+    assert is_clean(root)
+
+
+def test_what_cannot_be_tidied_up_after_head_has_moved_ends_no_switch(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.unlink
+
+    def fail(file: Path, missing_ok: bool = False) -> None:
+        if file.name == "index-entries.json":
+            raise OSError(errno.EIO, "Input/output error", str(file))
+        real(file, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    switch_branch(opened(root), "side")
+    monkeypatch.undo()
+
+    assert files_and_head(root)[2] == "ref: refs/heads/side\n"
+    assert is_clean(root)
+    assert switch_branch(opened(root), "main")
     assert is_clean(root)
 
 

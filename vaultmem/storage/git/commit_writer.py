@@ -96,8 +96,7 @@ class CommitWriter:
             with contextlib.suppress(VaultError):
                 self.settle_index(settings)
             raise
-        with contextlib.suppress(OSError):  # HEAD has moved: what is left is read as its own.
-            self._index.drop_intent()
+        self._index.drop_intent()
 
     def move_branch(self, chain: CommitChain, ref: str) -> None:
         """Move a ref to the chain's end, if it still is at the chain's parent.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.atomic import drop_file, write_atomically
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Settings, TreeEntry
@@ -37,8 +37,8 @@ class PersonIndex:
             return {}
 
     def drop_intent(self) -> None:
-        """Forget what was put into the index, because HEAD has it now."""
-        self._intent.unlink(missing_ok=True)
+        """Forget what was put into the index: HEAD has it, so it harms nobody if this fails."""
+        drop_file(self._intent)
 
     def follow(
         self,
