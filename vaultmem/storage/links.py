@@ -66,8 +66,9 @@ class LinkStore:
 
     def refs(self, documents: Iterable[int]) -> dict[int, list[Link]]:
         """Return the links in the property `refs` of these documents."""
-        listed = ", ".join(str(int(document)) for document in documents)
-        return self._read(f"WHERE document IN ({listed}) AND +property = 'refs'")
+        numbers = list(documents)
+        marks = ", ".join("?" * len(numbers))  # So that the statement is compiled but once.
+        return self._read(f"WHERE document IN ({marks}) AND +property = 'refs'", numbers)
 
     def all_links(self) -> dict[int, list[Link]]:
         """Return the links of all documents of all views."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -112,20 +112,25 @@ class View:
         sql = f"SELECT d.path, d.blob {self._joined} ORDER BY d.id DESC"
         return dict(self._state.query(sql))
 
-    def find_blobs(self, beginnings: Iterable[str]) -> list[tuple[str, str]]:
-        """Return path and blob of the notes whose blob ids begin with one of these."""
-        wanted = sorted(beginnings)
-        if not wanted:
-            return []
-        ranges = " OR ".join(["(blob >= ? AND blob < ?)"] * len(wanted))
-        # SQLite would not choose the index for many ranges by itself.
-        sql = f"SELECT id, path, blob FROM documents INDEXED BY documents_blob WHERE {ranges}"
-        ends = [end for each in wanted for end in (each, f"{each}g")]
-        found = self._state.query(sql, ends)
-        numbers = ", ".join(str(int(document)) for document, _, _ in found)
-        sql = f"SELECT v.document FROM ({self._relation}) v WHERE v.document IN ({numbers})"
-        shown = {document for (document,) in self._state.query(sql)}
-        return [(path, blob) for document, path, blob in found if document in shown]
+    def find_blobs(
+        self, beginnings: Iterable[str], known: Container[int] = ()
+    ) -> list[tuple[str, str]]:
+        """Return path and blob of the notes whose blob ids begin with one of these.
+
+        Documents that are `known` to be in the view are not looked for in it.
+        """
+        # For many ranges joined by OR, SQLite would not choose the index by itself.
+        sql = (
+            "SELECT d.id, d.path, d.blob FROM json_each(?) j CROSS JOIN documents d "
+            "ON d.blob >= j.value AND d.blob < j.value || 'g'"
+        )
+        found = self._state.query(sql, (json.dumps(list(beginnings)),))
+        numbers = ", ".join(str(int(each[0])) for each in found if each[0] not in known)
+        if numbers:
+            sql = f"SELECT v.document FROM ({self._relation}) v WHERE v.document IN ({numbers})"
+            shown = {document for (document,) in self._state.query(sql)}
+            found = [each for each in found if each[0] in known or each[0] in shown]
+        return [(path, blob) for _, path, blob in found]
 
     def records(self, where: str = "", values: Sequence[Any] = ()) -> list[NoteRecord]:
         """Return the notes in the order of their paths."""

@@ -28,7 +28,7 @@ def name_notes(vault: Vault, hits: Iterable[Hit]) -> dict[int, str]:
     blobs = {hit.record.document: hit.record.blob for hit in hits}
     beginnings = {blob[:MIN_HANDLE] for blob in blobs.values()}
     alike: dict[str, set[str]] = {each: set() for each in beginnings}
-    for _, blob in vault.view.find_blobs(beginnings):
+    for _, blob in vault.view.find_blobs(beginnings, known=blobs):
         alike[blob[:MIN_HANDLE]].add(blob)
     return {
         document: _shorten(blob, alike[blob[:MIN_HANDLE]] - {blob})
