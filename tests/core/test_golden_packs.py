@@ -84,7 +84,7 @@ def shortened_cjk() -> Pack:
 
 def near_identical_once() -> Pack:
     words = "Tokens are signed with RS256 by the gateway and checked in each service behind it"
-    twin = make_hit(f"{words}!", "Its twin", "notes/b.md", 2)
+    twin = make_hit(f"{words}!", path="notes/b.md", document=2)
     return pack(relevant=[make_hit(f"{words}."), twin, make_hit("Other words.", document=3)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -155,6 +156,52 @@ def test_pinned_section_is_not_repeated_as_a_relevant_one() -> None:
     hit = make_hit("Deploys happen on Tuesdays.", pinned=True)
     made = build([hit], [hit], 500)
     assert [item.pinned for item in made.items] == [True]
+
+
+FILE = Path(__file__).parent / "data" / "near_misses.txt"
+NEAR_MISSES = [
+    line.split(" | ")[1:] for line in FILE.read_text("utf-8").splitlines() if line[0] != "#"
+]
+
+
+def test_of_two_facts_that_look_alike_none_is_hidden() -> None:
+    for one, other in NEAR_MISSES:
+        hits = [make_hit(one, one, "a.md", 1), make_hit(other, other, "b.md", 2)]
+        assert len(build([], hits, 500).items) == 2, (one, other)
+
+
+def test_of_long_sections_that_differ_in_a_number_none_is_hidden() -> None:
+    text = " ".join(f"Part {n} of the plan names {chr(97 + n) * 4}." for n in range(20))
+    hits = [make_hit(text, document=1), make_hit(text.replace("Part 7", "Part 71"), document=2)]
+    assert len(build([], hits, 2000).items) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Retries are capped at three.", "retries are **capped** at 3"),
+        ("In May 2024 we moved to Oslo.", "We moved to Oslo in May 2024."),
+    ],
+)
+def test_of_notes_that_say_one_thing_the_better_one_is_shown_and_counted(
+    one: str, other: str
+) -> None:
+    by_agent = make_hit(one, one, "a.md", 1, agent="claude", source="agent")
+    by_person = make_hit(other, other, "b.md", 2, source="human", updated="2020-01-01")
+    newer = make_hit(one, one, "c.md", 3, agent="codex", source="agent", updated="2026-11-20")
+
+    made = build([], [by_agent, newer, by_person], 500)
+    assert [item.hit.record.path for item in made.items] == ["b.md"]
+    assert "| 3 alike |" in made.text
+    made = build([], [by_agent, newer], 500)
+    assert [item.hit.record.path for item in made.items] == ["c.md"]
+    assert made.account.sent == count_tokens(made.text)
+
+
+def test_one_text_below_titles_that_say_more_is_shown_twice() -> None:
+    text = "Tokens live 15 minutes."
+    hits = [make_hit(text, "Web login", "a.md", 1), make_hit(text, "Mobile login", "b.md", 2)]
+    assert len(build([], hits, 500).items) == 2
 
 
 def test_pinned_section_without_text_is_left_out() -> None:

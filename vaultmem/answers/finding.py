@@ -120,6 +120,7 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "pinned": item.pinned,
         "beside": item.hit.beside or None,
         "shortened": item.shortened,
+        "alike": item.alike,
         "caution": item.caution or None,
         "conflict": item.conflict or None,
         "text": item.text,

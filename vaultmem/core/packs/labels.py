@@ -105,7 +105,8 @@ def _session_of(note: Sequence[PackItem]) -> _Session | None:
 
 def _note_of(item: PackItem) -> object:
     record = item.hit.record
-    return (record.path, record.blob, item.pinned, item.trusted, item.caution, item.hit.refs)
+    told = (item.caution, item.hit.refs, item.alike)
+    return (record.path, record.blob, item.pinned, item.trusted, *told)
 
 
 def _title_of(item: PackItem) -> tuple[str, str]:
@@ -195,6 +196,8 @@ def _list_standing(item: PackItem) -> Iterator[str]:
         yield f"confidence {record.confidence:g}"
     if item.hit.beside:
         yield "said next"
+    if item.alike > 1:
+        yield f"{item.alike} alike"
 
 
 #: What a note's source may say without its standing in the label: a person wrote it.

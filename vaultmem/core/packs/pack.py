@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.packs.alike import Shown, show_hit
+from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import (
     MAX_RIVALS,
     Contradiction,
     Remarks,
     arrange_items,
     list_opponents,
+    rank_authority,
     tell_conflict,
 )
 from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
@@ -42,9 +44,6 @@ MIN_BUDGET = 100
 
 #: Tokens of the text at least for which a section is shortened.
 _MIN_SHORTENED = 40
-
-#: Sections that share more than this of their distinct terms are shown once.
-_SAME = 0.9
 
 #: What a section that does not fit takes of the budget at most, so that another one fits.
 _SHORTENED_SHARE = 0.5
@@ -144,7 +143,7 @@ class _Room:
         self._name = partial(name_note, self.remarks.handles, form.labels)
         self._opposed = {n for each in self.remarks.relations for n in (each.first, each.second)}
         self._told: set[Contradiction] = set()
-        self._seen: list[tuple[int, frozenset[str]]] = []
+        self._seen: list[Shown] = []
 
     def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
         """Take pinned sections while they fit.
@@ -241,13 +240,14 @@ class _Room:
         self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
             return False
-        if not pinned and self._is_repeated(hit):  # Asked last: most do not fit anyway.
+        if not pinned and (place := self._find_alike(hit)) is not None:  # Last: it takes longest.
+            self._show_better(place, item)
             return True
         self.left -= cost
         self.items.append(item)
         if item.conflict:
             self._told.update(self._open_relations(hit))
-        self._seen.append((hit.record.document, _terms(hit.text)))
+        self._seen.append(show_hit(hit))
         return True
 
     def _take_shortened(self, hit: Hit, most: int) -> None:
@@ -268,16 +268,35 @@ class _Room:
                 self.items[place], cost = widen_item(item, self.left)
                 self.left -= cost
 
+    def _show_better(self, place: int, item: PackItem) -> None:
+        """Count a section that says what one taken says; show it instead if it counts more."""
+        taken = self.items[place]
+        taken = taken._replace(alike=taken.alike + 1)
+        item = item._replace(alike=taken.alike)
+        costs = self._price(item) - self._price(taken)
+        is_better = self._worth(item) < self._worth(taken) and not (taken.pinned or taken.conflict)
+        if is_better and costs <= self.left:
+            self.left -= costs
+            self._seen[place] = show_hit(item.hit)
+            taken = item
+        self.items[place] = taken
+
+    def _worth(self, item: PackItem) -> tuple[bool, int, float]:
+        """Return what sorts sections that say one thing: whole, by authority, the newest first."""
+        return item.shortened, rank_authority(item.hit, item.trusted), -written_at(item.hit)
+
     def _is_repeated(self, hit: Hit) -> bool:
-        terms = _terms(hit.text)
-        document = hit.record.document
-        opposed = list_opponents(self.remarks.relations, document)
-        return any(
-            terms and other not in opposed and len(terms & seen) > _SAME * len(terms | seen)
-            for other, seen in self._seen
+        return self._find_alike(hit) is not None
+
+    def _find_alike(self, hit: Hit) -> int | None:
+        """Return the place of a section taken that says the same, and is no opponent."""
+        shown = show_hit(hit)
+        opposed = list_opponents(self.remarks.relations, shown.document)
+        return next(
+            (
+                place
+                for place, seen in enumerate(self._seen)
+                if seen.document not in opposed and shown.says(seen)
+            ),
+            None,
         )
-
-
-@lru_cache(maxsize=256)
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(count_terms(text))

@@ -78,7 +78,7 @@ class PackItem(NamedTuple):
     `caution` says why it must be checked before use, `conflict` is the sentence before it about a
     section that contradicts it; both may be empty. `handle` is the beginning of the note's blob id
     that names it, "" for its first digits; `parts` are the passages of the section that a shortened
-    one shows.
+    one shows. `alike` are the sections that say the same, of which this one is shown.
     """
 
     hit: Hit
@@ -90,6 +90,7 @@ class PackItem(NamedTuple):
     conflict: str = ""
     handle: str = ""
     parts: tuple[Span, ...] = ()
+    alike: int = 1
 
     @property
     def is_instruction(self) -> bool:

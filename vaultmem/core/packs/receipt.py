@@ -43,6 +43,7 @@ class ShownSection(NamedTuple):
     conflict: str = ""
     handle: str = ""
     beside: str = ""
+    alike: int = 1
 
 
 class Receipt(NamedTuple):
@@ -86,6 +87,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             caution=item.caution,
             conflict=item.conflict,
             handle=item.handle,
+            alike=item.alike,
         )
         for item in pack.items
     )
@@ -226,4 +228,5 @@ def _show(hit: Hit, shown: ShownSection) -> PackItem:
         caution=shown.caution,
         conflict=shown.conflict,
         handle=shown.handle,
+        alike=shown.alike,
     )

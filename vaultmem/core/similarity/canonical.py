@@ -15,7 +15,16 @@ from typing import NamedTuple
 
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.similarity.language import spell_american
-from vaultmem.core.similarity.words import find_words
+from vaultmem.core.similarity.words import (
+    CONDITIONS,
+    EXCEPTIONS,
+    HEDGES,
+    NEGATIONS,
+    ONLY,
+    QUANTIFIERS,
+    RELATIONS,
+    find_words,
+)
 
 #: A sentence, an item or a paragraph ends; something is set off within a sentence.
 _END, _PAUSE = "\n", ","
@@ -32,15 +41,37 @@ class _Piece(NamedTuple):
         return not self.is_code and self.text in {_END, _PAUSE, "?", '"'}
 
 
-def say_same(text: str, other: str, title: str = "", other_title: str = "") -> bool:
+def say_same(
+    text: str, other: str, title: str = "", other_title: str = "", *, may_turn: bool = False
+) -> bool:
     """Tell whether two texts state the same, each below its title.
 
-    What a title says and its text does not is part of the statement.
+    What a title says and its text does not is part of the statement. With `may_turn` a phrase may
+    stand at the other end of a sentence: "In May we moved", "We moved in May".
     """
     if _read_title(title, text) != _read_title(other_title, other):
         return False
-    form = canonical_form(text)
-    return form == canonical_form(other) if form else text.strip() == other.strip()
+    if max(len(text), len(other)) > 3 * min(len(text), len(other)) + 40:
+        return False  # No form makes so much of it equal, and reading takes its time.
+    form, there = canonical_form(text), canonical_form(other)
+    if not form:
+        return text.strip() == other.strip()
+    return form == there or (may_turn and _is_turned(form, there))
+
+
+def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Tell whether a phrase with a preposition stands at one end here, at the other there.
+
+    Not where a word of the sentence limits what stands behind it, as `only` and `not` do.
+    """
+    ours, theirs = ([part for part in each if part != _PAUSE] for each in (form, other))
+    marks = {_END, "?", '"'} | NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES
+    if len(ours) != len(theirs) or not marks.isdisjoint(ours):
+        return False
+    ties = RELATIONS - {"to", "of"}  # "To stop, Ole went on."
+    places = range(2, len(ours) - 1)
+    turns = (place for place in places if ours[place:] + ours[:place] == theirs)
+    return any(ours[0] in ties or ours[place] in ties for place in turns)
 
 
 def _read_title(title: str, text: str) -> frozenset[str]:
@@ -57,7 +88,7 @@ def canonical_form(text: str) -> tuple[str, ...]:
     A text with code blocks has its lines alone.
     """
     text = unicodedata.normalize("NFC", text).strip()
-    if re.search(r"^[ \t]*(?:```|~~~)", text, re.MULTILINE):
+    if _FENCE.search(text):
         return tuple(line.rstrip() for line in text.splitlines())
     pieces = list(_read_pieces(text))
     words = {piece.text.lower() for piece in pieces}
@@ -70,6 +101,7 @@ def canonical_form(text: str) -> tuple[str, ...]:
     return tuple(form)
 
 
+_FENCE, _CODE = re.compile(r"^[ \t]*(?:```|~~~)", re.M), re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINE_MARK = re.compile(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
 
 #: Markup, then marks that are written in several ways. What is inside of a link stays.
@@ -87,13 +119,17 @@ _PLAIN = (
 )
 
 
+#: Without one of these no pattern above fits.
+_MARKED = re.compile(r"[\[*_'\"`’‘ʼ“”„«»–—−…]| - ")
+
+
 def _read_pieces(text: str) -> Iterator[_Piece]:
     for line in text.splitlines():
         mark = _LINE_MARK.match(line)
         if mark or not line.strip():
             yield _Piece(_END)
         line = line[mark.end() :] if mark else line
-        for number, part in enumerate(re.split(r"(?<!`)`([^`\n]+)`(?!`)", line)):
+        for number, part in enumerate(_CODE.split(line)):
             if number % 2:
                 yield from (_Piece(each, is_code=True) for each in part.split())
             else:
@@ -104,14 +140,18 @@ def _read_pieces(text: str) -> Iterator[_Piece]:
 
 def _read_plain(text: str) -> Iterator[_Piece]:
     """Yield words, and what is before and behind them: `(see foo());` is `, see foo() . `."""
-    for pattern, into in _PLAIN:
-        text = pattern.sub(into, text)
+    if _MARKED.search(text):
+        for pattern, into in _PLAIN:
+            text = pattern.sub(into, text)
     for chunk in text.split():
-        if re.fullmatch(r"\[[ xX]\]|\[|\]", chunk):
-            yield _Piece(chunk.lower())
+        if chunk.isalnum():
+            yield _Piece(chunk)
             continue
-        before, chunk = _take(chunk, r"^(?:[(\"]|\[+)+")
-        behind, chunk = _take(chunk, r"[.,;:!?)\"\]]+$")
+        if chunk in {"[", "]"}:
+            yield _Piece(chunk)
+            continue
+        before, chunk = _take(chunk, _OPENING)
+        behind, chunk = _take(chunk, _CLOSING)
         if chunk.count("(") > chunk.count(")") and behind.startswith(")"):
             chunk, behind = f"{chunk})", behind[1:]
         if chunk.count("[") > chunk.count("]") and behind.startswith("]"):
@@ -122,8 +162,11 @@ def _read_plain(text: str) -> Iterator[_Piece]:
         yield from _read_marks(behind)
 
 
-def _take(chunk: str, pattern: str) -> tuple[str, str]:
-    found = re.search(pattern, chunk)
+_OPENING, _CLOSING = re.compile(r"^[(\"\[]+"), re.compile(r"[.,;:!?)\"\]]+$")
+
+
+def _take(chunk: str, pattern: re.Pattern[str]) -> tuple[str, str]:
+    found = pattern.search(chunk)
     if not found:
         return "", chunk
     return found.group(), chunk[: found.start()] + chunk[found.end() :]
@@ -188,25 +231,36 @@ def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shout
     return len(word) > 1 and word[0].isalnum() and word not in find_words("needs-article")
 
 
-def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> list[str]:
+_NUMBER = re.compile(r"[^\w\s]*\d[\d.,:]*")
+_QUANTITY = re.compile(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)")
+_SHORT = re.compile(r"[^\W\d_]{1,3}|%")
+
+
+def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
     """Return a piece in its one form; behind a number, a unit of time may be in any."""
     if piece.is_code or piece.is_mark:
-        return [piece.text]
-    raw = piece.text
-    language = "de" if is_german else "en"
-    attached = re.fullmatch(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)", raw)
-    if attached and attached[2] in _read_units(language):
-        return [attached[1], _read_units(language)[attached[2]]]
-    if re.fullmatch(r"[^\w\s]*\d[\d.,:]*", before) and re.fullmatch(r"[^\W\d_]{1,3}|%", raw):
-        return [_read_units(language).get(raw, raw)]
+        return (piece.text,)
+    words = _unify_word(piece.text, is_german, is_shouted)
+    if not before[-1:].isdigit() or not _NUMBER.fullmatch(before):
+        return words
+    units = _read_units("de" if is_german else "en")
+    if _SHORT.fullmatch(piece.text):  # `10 MB` is not `10 Mb`.
+        return (units.get(piece.text, piece.text),)
+    return (units.get(words[0], words[0]), *words[1:])
+
+
+@lru_cache(maxsize=20_000)
+def _unify_word(raw: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
+    """Return what a word stands for, wherever it stands: several words for a contraction."""
+    units = _read_units("de" if is_german else "en")
+    if (attached := _QUANTITY.fullmatch(raw)) and attached[2] in units:
+        return attached[1], units[attached[2]]
     word = _fold_case(raw, is_shouted)
-    if re.fullmatch(r"[^\w\s]*\d[\d.,:]*", before) and word in _read_units(language):
-        return [_read_units(language)[word]]
     if word in _read_contractions():
-        return _read_contractions()[word].split()
+        return tuple(_read_contractions()[word].split())
     if not is_german and word.isalpha():
         word = spell_american(word)
-    return [_read_same().get(word, word)]
+    return (_read_same().get(word, word),)
 
 
 def _fold_case(raw: str, is_shouted: bool) -> str:
