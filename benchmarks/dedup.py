@@ -51,8 +51,8 @@ def main() -> None:
     for name, chosen in sets.items():
         _print_quality(name, chosen)
     if given.vault:
-        for name, chosen in sets.items():
-            _print_remembered(name, chosen)
+        for file in given.files or [PAIRS]:
+            _print_remembered(file.name, read_pairs(file))
     _print_others(pairs)
     first = None
     for notes in given.notes:
