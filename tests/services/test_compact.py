@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -9,6 +10,7 @@ import pytest
 from clocks import Clock, ask, tell
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.token_count import count_tokens
@@ -20,7 +22,9 @@ from vaultmem.core.upkeep.fidelity import (
     read_fidelity,
     shorten_note,
 )
-from vaultmem.errors import RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.ask import Ask
+from vaultmem.services.finding.ask import ask as ask_vault
 from vaultmem.services.history.restore import restore_note
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.reading.read_notes import get_note
@@ -187,7 +191,7 @@ def test_what_was_asked_for_is_in_the_summary(vault: Vault, clock: Clock) -> Non
 def test_what_compaction_left_of_two_notes_does_not_make_them_one(
     vault: Vault, clock: Clock
 ) -> None:
-    other = TRACE.replace("14:05", "15:05")
+    other = TRACE.replace("weather was fine", "weather was bad")
     one, two = (Memory(t, title="A day", context=c) for t, c in ((TRACE, "x"), (other, "y")))
     paths = tell(vault, one, two)
     for days in (61, 60):
@@ -326,3 +330,119 @@ def test_without_git_nothing_is_compacted(tmp_path: Path, home: Path, opened: Op
     sync_vault(vault)
     with pytest.raises(RefusedError, match="needs git"):
         plan_compaction(vault)
+
+
+def find(vault: Vault, question: str, at: str = "") -> list[Hit]:
+    return ask_vault(vault, Ask(question, counts=False, at=at)).hits
+
+
+LOST = "who made coffee"  # Of a sentence that no summary of `TRACE` keeps.
+
+
+@pytest.fixture
+def shortened(vault: Vault, clock: Clock) -> tuple[str, bytes]:
+    """Return the path of a note that was shortened to keywords, and what it was."""
+    (path,) = tell(vault, Memory(TRACE, title="A day", context="days"))
+    full = (vault.root / path).read_bytes()
+    clock.pass_days(121)
+    assert run(vault) == {path: DecayStep.KEYWORDS}
+    assert "coffee" not in (vault.root / path).read_text()
+    return path, full
+
+
+def check_found(vault: Vault, path: str, at: str = "") -> None:
+    (hit, *_) = find(vault, LOST, at)
+    assert hit.record.path == path
+    assert {match.term for match in hit.matches} >= {"coffe"}
+    head = hit.record.full_text.partition("@")[2]
+    assert hit.caution == f"shortened; full text at {head}"
+
+
+def test_what_was_shortened_is_found_by_its_full_text(
+    vault: Vault, shortened: tuple[str, bytes]
+) -> None:
+    path, full = shortened
+    check_found(vault, path)
+    found = get_note(vault, path, full=True)
+    assert found.text.encode() == full
+    assert get_note(vault, f"{path}#What follows", full=True).text.startswith("- The alert")
+    commit = get_note(vault, path).note.full_text.partition("@")[2]
+    assert restore_note(vault, path, commit).is_changed
+    assert (vault.root / path).read_bytes() == full
+    assert find(vault, LOST)[0].caution == ""
+
+
+def test_the_full_text_is_found_by_files_and_git_alone(
+    vault: Vault, opened: Open, shortened: tuple[str, bytes], tmp_path: Path, clock: Clock
+) -> None:
+    path, _ = shortened
+    head = git(vault.root, "rev-parse", "HEAD")
+    vault.close()
+    shutil.rmtree(vault.state_folder)
+    again = opened(vault.root, now=clock)
+    check_found(again, path)
+    check_found(again, path, at=head)
+    git(tmp_path, "clone", "-q", str(vault.root), "clone")
+    clone = opened(tmp_path / "clone", now=clock)
+    check_found(clone, path)
+    git(clone.root, "mv", path, "notes/moved.md")
+    clone = opened(clone.root, now=clock)
+    check_found(clone, "notes/moved.md")
+
+
+def test_without_the_full_text_a_note_is_found_by_what_is_left(
+    vault: Vault, opened: Open, shortened: tuple[str, bytes], tmp_path: Path, clock: Clock
+) -> None:
+    path, _ = shortened
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{vault.root}", "clone")
+    clone = opened(tmp_path / "clone", now=clock)
+    sync_vault(clone)
+    assert find(clone, "api/refunds/keys.py")[0].record.path == path
+    assert path not in {hit.record.path for hit in find(clone, LOST)}
+    with pytest.raises(NoteNotFoundError, match="its full text is not here"):
+        get_note(clone, path, full=True)
+
+
+def test_keywords_come_from_the_full_text(vault: Vault, clock: Clock) -> None:
+    late, soon = tell(
+        vault,
+        Memory(TRACE, title="A day", context="x"),
+        Memory(TRACE + "\nNobody knows why.\n", title="A day", context="y"),
+    )
+    ask(vault, "nobody knows why a day", limit=1)
+    for days in (61, 60):
+        clock.pass_days(days)
+        run(vault)
+    direct = parse_note(PurePosixPath("x.md"), TRACE.encode())
+    words = get_note(vault, late).note.body.strip().removeprefix("Keywords: ").split(", ")
+    assert words == find_keywords(direct.body, 8)
+    assert read_fidelity(get_note(vault, soon).note) is Fidelity.KEYWORDS
+
+
+def test_what_was_added_to_a_summary_is_found_and_stays(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="A day"))
+    clock.pass_days(61)
+    assert run(vault) == {path: DecayStep.SUMMARY}
+    file = vault.root / path
+    file.write_text(file.read_text() + "\nThe giraffe was told later.\n")
+    sync_vault(vault)
+    save_checkpoint(
+        vault,
+        "an agent's",
+    )
+    assert find(vault, "giraffe")[0].record.path == path
+    check_found(vault, path)
+    clock.pass_days(121)
+    run(vault)
+    assert "giraffe" in file.read_text()
+
+
+def test_archived_notes_answer_labelled_where_nothing_else_does(vault: Vault, clock: Clock) -> None:
+    (path,) = tell(vault, Memory(TRACE, title="A day"))
+    for days in (121, 60):
+        clock.pass_days(days)
+        run(vault)
+    (hit, *_) = find(vault, LOST)
+    assert (hit.record.path, hit.record.state) == (path, "archived")
+    tell(vault, Memory("Tariq made coffee for all who were there.", title="Coffee"))
+    assert path not in {hit.record.path for hit in find(vault, LOST)}

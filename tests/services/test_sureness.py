@@ -82,10 +82,19 @@ def test_how_sure_does_not_hang_on_what_else_the_vault_holds(vault: Vault) -> No
     assert after.strength == pytest.approx(before.strength, rel=0.3)
 
 
-def test_an_archived_note_that_answers_is_named(vault: Vault) -> None:
+def test_an_archived_note_answers_where_nothing_else_does(vault: Vault) -> None:
+    question = "when is the espresso machine descaled"
+    (first, *_) = answer(vault, question).hits
+    assert (first.record.path, first.record.state) == ("old.md", "archived")
+    pack = ask_pack(vault, AskPack(question)).pack
+    assert " | archived | " in pack.text
+
+
+def test_an_archived_note_is_left_out_where_another_answers(vault: Vault) -> None:
+    (vault.root / "new.md").write_text("The espresso machine is descaled on Mondays.\n")
+    sync_vault(vault)
     found = answer(vault, "when is the espresso machine descaled")
-    assert tell_how_sure(found)[-1] == "old.md may answer that; it is archived."
-    assert not answer(vault, "when is the espresso machine descaled", at="HEAD").elsewhere
+    assert "old.md" not in {hit.record.path for hit in found.hits}
 
 
 def test_a_quarantined_note_is_never_named(vault: Vault) -> None:

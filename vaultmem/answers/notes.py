@@ -45,6 +45,7 @@ def _record_json(record: NoteRecord) -> dict[str, Any]:
 
 def note_json(found: FoundNote) -> dict[str, Any]:
     """Return a note that was read, or one section of it."""
+    from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.core.notes.values import as_json as property_json
 
     note = found.note
@@ -60,6 +61,7 @@ def note_json(found: FoundNote) -> dict[str, Any]:
         "heading": found.section.heading if found.section else None,
         "text": found.text,
         "caution": note.problem or None,
+        "shortened": tell_shortened(note.full_text) or None,
         "warnings": note.warnings,
     }
 

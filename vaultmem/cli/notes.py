@@ -139,18 +139,24 @@ def get(
     vault: VaultOption = "",
     ref: RefOption = "",
     at: AtOption = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="As it was before compaction shortened it.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print a note, or one section of it (PATH#Heading)."""
     from vaultmem.core.notes.encoding import describe_encoding
+    from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.services.reading.read_notes import get_note
 
-    found = get_note(open_view(vault, ref, at, reads=True), path)
+    found = get_note(open_view(vault, ref, at, reads=True), path, full)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
     if note.problem:
         warn(f"warning: {note.path}: {note.problem}")
+    if note.full_text and not full:
+        warn(f"note: {note.path}: {tell_shortened(note.full_text)}; --full prints it")
     if found.changed:
         warn(f"note: {found.changed}")
     if note.encoding:

@@ -73,7 +73,7 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     """
     from vaultmem.services.reading.read_notes import get_note
 
-    found = get_note(see_at(vault, given), given["path"])
+    found = get_note(see_at(vault, given), given["path"], given.get("full", False))
     if found.note.state == State.QUARANTINED:
         raise RefusedError(
             f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: A database of another one is made anew.
-VERSION = 13
+VERSION = 14
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -12,8 +12,8 @@ CREATE TABLE documents (
     title TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, pinned INTEGER NOT NULL,
     context TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     confidence REAL, source TEXT NOT NULL, agent TEXT NOT NULL, session TEXT NOT NULL,
-    tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, warnings TEXT NOT NULL,
-    sections TEXT NOT NULL, UNIQUE (path, blob)
+    tokens INTEGER NOT NULL, body_digest TEXT NOT NULL, full_text TEXT NOT NULL,
+    warnings TEXT NOT NULL, sections TEXT NOT NULL, UNIQUE (path, blob)
 );
 CREATE INDEX documents_pinned ON documents (pinned) WHERE pinned = 1;
 CREATE INDEX documents_written ON documents (max(updated, created))

@@ -26,7 +26,7 @@ class NoteFilter(NamedTuple):
     state, and what it was found in says the same.
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
     own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
-    note replaced, too.
+    note replaced, too, and `with_archived` archived notes.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -35,6 +35,7 @@ class NoteFilter(NamedTuple):
     context: str = ""
     pinned: bool | None = None
     any_state: bool = False
+    with_archived: bool = False
     session: str = ""
     agent: str = ""
     paths: tuple[str, ...] = ()
@@ -45,8 +46,11 @@ class NoteFilter(NamedTuple):
     @property
     def wanted_states(self) -> frozenset[State]:
         """The states of eligible notes."""
-        hidden = HIDDEN_STATES - {State.DEPRECATED} if self.past else HIDDEN_STATES
-        return self.states or frozenset(State) - (frozenset() if self.any_state else hidden)
+        if self.states or self.any_state:
+            return self.states or frozenset(State)
+        shown = {State.DEPRECATED} if self.past else set()
+        shown |= {State.ARCHIVED} if self.with_archived else set()
+        return frozenset(State) - (HIDDEN_STATES - shown)
 
     @property
     def shows_proposals(self) -> bool:
@@ -56,7 +60,12 @@ class NoteFilter(NamedTuple):
     @property
     def is_by_state_alone(self) -> bool:
         """Tell whether nothing but a note's state decides."""
-        return self == NoteFilter(states=self.states, any_state=self.any_state, past=self.past)
+        return self == NoteFilter(
+            states=self.states,
+            any_state=self.any_state,
+            with_archived=self.with_archived,
+            past=self.past,
+        )
 
     def admits_note(self, record: NoteRecord) -> bool:
         """Tell whether a note is eligible but for its state."""

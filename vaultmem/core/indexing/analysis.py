@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
 from vaultmem.core.indexing.section_texts import SectionTexts, list_texts
+from vaultmem.core.lifecycle import State
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.hidden import drop_unseen
-from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
@@ -36,8 +37,8 @@ class AnalysedNote(NamedTuple):
     in_doubt: bool
 
 
-def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
-    """Parse a note.
+def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> AnalysedNote:
+    """Parse a note; one that was shortened is found by its `full` text as well.
 
     Raises:
         UnreadableNoteError: the bytes are no text.
@@ -61,6 +62,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         session=note.session,
         tokens=count_tokens(drop_unseen(note.visible)),
         body_digest=digest_body(note),
+        full_text=note.full_text,
         warnings=note.warnings,
         changed=0.0,
         problem=note.problem,
@@ -69,7 +71,7 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
         record=record,
         visible=note.visible,
         sections=note.sections,
-        texts=list_texts(note, record.context),
+        texts=list_texts(note, record.context, _read_full(path, full)),
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
@@ -80,3 +82,17 @@ def analyse_note(path: PurePosixPath, data: bytes) -> AnalysedNote:
 def digest_body(note: Note) -> str:
     """Return the sha256 of a note's text without its properties: what a promotion vouches for."""
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_full(path: PurePosixPath, full: bytes) -> str:
+    """Return the text of all sections of a full text, "" where it is none that may be found."""
+    if not full:
+        return ""
+    try:
+        whole = parse_note(path, full)
+    except UnreadableNoteError:
+        return ""
+    if whole.problem or whole.state is State.QUARANTINED:
+        return ""
+    parts = (part for each in whole.sections for part in (each.heading, whole.section_text(each)))
+    return "\n".join(filter(None, parts))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaultmem.core.notes.record import SectionRecord
+from vaultmem.core.notes.record import NOTE_FIELDS, SectionRecord
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.analysis import AnalysedNote
@@ -40,7 +40,7 @@ def list_rows(note: AnalysedNote) -> NoteRows:
     return NoteRows(
         path=record.path,
         blob=record.blob,
-        values=tuple(map(_as_stored, record[1:-2])),
+        values=tuple([_as_stored(getattr(record, name)) for name in NOTE_FIELDS]),
         many=len(note.sections),
         sections=encode_sections(note.sections),
         aliases=list(dict.fromkeys(note.aliases)),

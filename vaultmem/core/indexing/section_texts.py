@@ -48,11 +48,11 @@ class SectionTexts(NamedTuple):
     marks: tuple[str, ...] = ()
 
 
-def list_texts(note: Note, context: str) -> list[SectionTexts]:
-    """List the texts of a note's sections.
+def list_texts(note: Note, context: str, full: str = "") -> list[SectionTexts]:
+    """List the texts of a note's sections; `full` is what a note said before it was shortened.
 
     The title holds the note's title and the headings down to the section; the first section
-    also answers for aliases, references, and properties that are the person's own.
+    also answers for aliases, references, properties that are the person's own, and the full text.
     """
     tags = " ".join([*note.tags, context])
     is_name = re.fullmatch(_NAME, note.source) and note.source.lower() not in _ROLES
@@ -61,6 +61,10 @@ def list_texts(note: Note, context: str) -> list[SectionTexts]:
     for section in note.sections:
         title = [note.title, *section.parents, section.heading]
         body = note.section_text(section)
+        if full and section.ordinal == 0:
+            from vaultmem.core.similarity.statement import list_new
+
+            body = "\n".join([full, *list_new(body, full)])
         marks = tuple(dict.fromkeys(_list_marks(body, source)))
         if section.ordinal == 0:
             title.extend(note.aliases)

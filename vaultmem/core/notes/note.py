@@ -12,6 +12,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
+from vaultmem.core.notes.full_text import check_full_text
 from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
@@ -44,6 +45,7 @@ KNOWN_PROPERTIES = frozenset(
         "also_said",
         "state_reason",
         "fidelity",
+        "full_text",
         "primed",
     ]
 )
@@ -71,7 +73,8 @@ class Note(NamedTuple):
     written, empty where the note does not say. `extra` is the text of unknown properties, `fences`
     are the spans of fenced code. `encoding` is what the bytes are where they are no UTF-8, which is
     all that is written. `problem` says why the note cannot be taken at its word; then it is not
-    pinned, and its state is `unreadable`, or what lines say that restricts it further.
+    pinned, and its state is `unreadable`, or what lines say that restricts it further. `full_text`
+    says where the full text is of one that was shortened, see `core.notes.full_text`.
     """
 
     path: PurePosixPath
@@ -98,6 +101,7 @@ class Note(NamedTuple):
     warnings: tuple[str, ...]
     encoding: str = ""
     problem: str = ""
+    full_text: str = ""
 
     @property
     def body(self) -> str:
@@ -180,6 +184,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         warnings=_all_warnings((problem, unclosed), encoding, matter, reader),
         encoding=encoding,
         problem=problem,
+        full_text=check_full_text(reader.text("full_text")),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import find_encoding
+from vaultmem.core.notes.full_text import tell_shortened
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
@@ -46,11 +47,17 @@ class NoteRecord(NamedTuple):
     warnings: tuple[str, ...]
     changed: float
     problem: str = ""
+    full_text: str = ""
 
     @property
     def encoding(self) -> str:
         """What the note's bytes are where they are no UTF-8, else empty."""
         return find_encoding(self.warnings) if self.warnings else ""
+
+    @property
+    def shortened(self) -> str:
+        """That compaction shortened the note, and where its full text is; "" if it did not."""
+        return tell_shortened(self.full_text)
 
     @property
     def caution(self) -> str:
@@ -74,6 +81,8 @@ class SectionRecord(NamedTuple):
     line: int
 
 
-#: The fields of a note that its bytes decide, in the order of `NoteRecord`: all but the first and
-#: the last two, which are the view's.
-NOTE_FIELDS = NoteRecord._fields[1:-2]
+#: The fields of a note that its bytes decide, in the order of `NoteRecord`; the others are the
+#: view's.
+NOTE_FIELDS = tuple(
+    name for name in NoteRecord._fields if name not in {"document", "changed", "problem"}
+)

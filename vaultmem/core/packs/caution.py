@@ -48,6 +48,12 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     """
     if hit.record.caution:
         return hit.record.caution
+    check = _check_claim(hit, at, changed_refs)
+    return "; ".join(filter(None, (hit.record.shortened, check)))
+
+
+def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
+    """Return why a claim has to be checked before use, "" if it has not."""
     days = int((at - written_at(hit)) // 86_400)
     if not (changed_refs or days > OLD_DAYS) or not quote_claim(hit):
         return ""

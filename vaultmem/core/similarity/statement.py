@@ -67,6 +67,12 @@ def split_sentences(text: str) -> list[str]:
     return found
 
 
+def list_new(text: str, known: str) -> list[str]:
+    """Return the sentences of a text that another does not have as they stand."""
+    squeezed = " ".join(known.split())
+    return [each for each in split_sentences(text) if " ".join(each.split()) not in squeezed]
+
+
 def _split_blocks(text: str) -> Iterator[str]:
     block: list[str] = []
     fence = ""

@@ -158,27 +158,37 @@ def is_short(note: Note) -> bool:
 
 
 def plan_step(
-    note: Note, idle: float, ages: Ages, asked: Sequence[str] = (), original: Note | None = None
+    note: Note,
+    idle: float,
+    ages: Ages,
+    asked: Sequence[str] = (),
+    original: Note | None = None,
+    full_text: str = "",
 ) -> tuple[DecayStep, str] | None:
     """Return the step of a note that nobody asked for in `idle` days, and its text then.
 
     It is the last of those that are due; None where none is, or would gain too little. `asked` are
-    questions that the note answered once, `original` is what it was before it was shortened.
+    questions that the note answered once, `original` is what it was before it was shortened, and
+    `full_text` says where that is (`core.notes.full_text`).
     """
     level = read_fidelity(note)
     if idle >= ages.archive:
         return DecayStep.ARCHIVED, _set_state(note.text, State.ARCHIVED)
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
-        text = shorten_note(note, Fidelity.KEYWORDS, asked, original)
-        return (DecayStep.KEYWORDS, _set_state(text, State.STALE)) if text else None
+        text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
+        return (DecayStep.KEYWORDS, text) if text else None
     if ages.summary <= idle < ages.keywords and level is Fidelity.FULL:
-        text = shorten_note(note, Fidelity.SUMMARY, asked)
+        text = shorten_note(note, Fidelity.SUMMARY, asked, None, full_text)
         return (DecayStep.SUMMARY, text) if text else None
     return None
 
 
 def shorten_note(
-    note: Note, level: Fidelity, asked: Sequence[str] = (), original: Note | None = None
+    note: Note,
+    level: Fidelity,
+    asked: Sequence[str] = (),
+    original: Note | None = None,
+    full_text: str = "",
 ) -> str:
     """Return a note's text with a shorter body, "" where that would gain too little.
 
@@ -193,7 +203,7 @@ def shorten_note(
     shown = list(_summarise(note, topic)) if is_summary else [_name_keywords(original or note)]
     eol = "\r\n" if "\r\n" in note.text else "\n"
     body = "\n\n".join(part for part in shown if part)
-    if not body or count_tokens(body) > _WORTH * count_tokens(note.body):
+    if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
         return ""
     text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
     if note.matter.get("title") is None:
@@ -201,6 +211,7 @@ def shorten_note(
     left = parse_note(note.path, text.encode("utf-8"))
     lost = tuple(tag for tag in note.tags if tag not in left.tags)
     text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
+    text = set_property(text, "full_text", full_text) if full_text else text
     return text if count_tokens(text) < count_tokens(note.text) else ""
 
 

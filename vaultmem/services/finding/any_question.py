@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
+from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.lifecycle import State
+from vaultmem.core.paths import DREAMS
 from vaultmem.services.finding.recall import Scorer, recall_corrected
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
@@ -29,8 +32,33 @@ def recall_any(
     reranker: Reranker | None = None,
     by_note: bool = False,
 ) -> tuple[RecallQuery, list[Hit]]:
-    """Return the query as it was searched, and what answers as `recall` does."""
+    """Return the query as it was searched, and what answers as `recall` does.
+
+    Archived notes answer too, unless others surely do.
+    """
     sync_once(vault)
+    plain = query.filter
+    options = (dense, beyond, reranker, by_note)
+    if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
+        return _recall(vault, query, *options)
+    wider = query._replace(filter=plain._replace(with_archived=True))
+    found_by, found = _recall(vault, wider, dense, beyond + 1, reranker, by_note)
+    found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + beyond]
+    others = [hit for hit in found if hit.record.state != State.ARCHIVED]
+    if len(others) < len(found) and judge_hits(others) is Sureness.STRONG:
+        return _recall(vault, query, *options)
+    return found_by._replace(filter=plain), found
+
+
+def _recall(
+    vault: Vault,
+    query: RecallQuery,
+    dense: Scorer | None,
+    beyond: int,
+    reranker: Reranker | None,
+    by_note: bool,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return the query as it was searched, and what answers of the notes that its filter admits."""
     if not (query.terms or query.compounds or dense):
         from vaultmem.services.finding.plain_words import READ_SECTIONS, find_plain
 

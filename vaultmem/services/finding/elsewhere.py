@@ -23,7 +23,8 @@ from vaultmem.vault import Vault
 #: Branches that are looked at, those of the newest commits.
 _BRANCHES = 5
 
-_LAID_ASIDE = frozenset({State.ARCHIVED, State.DEPRECATED})
+#: Archived notes answer by themselves where nothing else does.
+_LAID_ASIDE = frozenset({State.DEPRECATED})
 
 
 def tell_doubts(
@@ -41,7 +42,7 @@ def tell_doubts(
 
 
 def find_elsewhere(vault: Vault, query: RecallQuery, sureness: Sureness) -> str:
-    """Tell in a line which archived note or which other branch answers; "" if none surely does.
+    """Tell in a line which replaced note or which other branch answers; "" if none surely does.
 
     Who has a strong answer already asks nobody else.
     Quarantined notes are never named. Nobody waits for another process here.

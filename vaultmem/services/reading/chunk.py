@@ -28,7 +28,8 @@ _VERSION = 2
 class Job(NamedTuple):
     """A note to read: its blob id and size if known, and its bytes if they are no file's.
 
-    With `as_it_is`, it is taken in even if it cannot be taken at its word.
+    With `as_it_is`, it is taken in even if it cannot be taken at its word. `full` is the text that
+    it had before it was shortened, None while nobody has looked for that.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Job(NamedTuple):
     size: int = 0
     data: bytes | None = None
     as_it_is: bool = False
+    full: bytes | None = None
 
 
 class Reading(NamedTuple):
@@ -86,7 +88,7 @@ def _read_note(root: Path, job: Job) -> tuple[AnalysedNote | None, str, str]:
         data = read_file(root, path) if job.data is None else job.data
         if job.blob and blob_id(data) == job.blob:
             return None, job.blob, ""
-        note = analyse_note(path, data)
+        note = analyse_note(path, data, job.full or b"")
     except NoteNotFoundError:
         return None, "", ""
     except UnsafeFileError as error:

@@ -91,7 +91,7 @@ def settle(
         size = len(counting.data)
         taken.append(Job(job.path, size=size, data=counting.data, as_it_is=True))
         found[job.path] = Settled(None, counting.problem)
-    documents = batch.add(ChunkReader(vault.root).read(taken))
+    documents = batch.add(taken, ChunkReader(vault.root).read(taken))
     for job, document in zip(taken, documents, strict=True):
         found[job.path] = found[job.path]._replace(document=document)
     return found

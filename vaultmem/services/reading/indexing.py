@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.errors import DamagedError
@@ -19,7 +19,7 @@ from vaultmem.storage.manifest import KnownFile
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.reading.chunk import Chunk
+    from vaultmem.services.reading.chunk import Chunk, Job
     from vaultmem.storage.index.batch import SectionArrays
 
 #: Postings that are indexed at once: some 60 bytes for each are held in memory while they are
@@ -43,11 +43,26 @@ class Batch:
         """Tell whether a segment holds no more."""
         return self._sections >= MAX_SIZE or self._postings >= MAX_POSTINGS
 
-    def add(self, chunk: Chunk) -> list[int | None]:
+    def add(self, jobs: Sequence[Job], chunk: Chunk) -> list[int | None]:
         """Add the notes of a chunk that are not known already, and return all documents' numbers.
 
-        There is one for each reading, None where it is no note.
+        There is one for each job, None where it is no note. Those that were shortened are read
+        once more, with their full texts.
         """
+        from vaultmem.services.reading.shortened import find_full_texts
+
+        again = find_full_texts(self._vault, jobs, chunk.readings)
+        documents = self._add(chunk, again.keys())
+        if again:
+            from vaultmem.services.reading.chunk import ChunkReader
+
+            more = self._add(ChunkReader(self._vault.root).read([*again.values()]))
+            for place, document in zip(again, more, strict=True):
+                documents[place] = document
+        return documents
+
+    def _add(self, chunk: Chunk, without: Container[int] = ()) -> list[int | None]:
+        """Add the notes of a chunk but for those at some places, which get no number."""
         import numpy as np
 
         from vaultmem.storage.index.batch import describe_sections, keep_sections
@@ -55,14 +70,19 @@ class Batch:
         manifest = self._vault.manifest
         notes = [reading.note for reading in chunk.readings if reading.note is not None]
         known = manifest.find_documents(note[:2] for note in notes)
-        fresh = [note for note in notes if note[:2] not in known]
+        skipped = {
+            reading.note[:2]
+            for place, reading in enumerate(chunk.readings)
+            if reading.note is not None and place in without
+        }
+        fresh = [note for note in notes if note[:2] not in known and note[:2] not in skipped]
         numbers = manifest.add_documents(fresh)
         LinkStore(self._vault.state).put(zip(numbers, fresh, strict=True))
         known |= {
             (note.path, note.blob): number for number, note in zip(numbers, fresh, strict=True)
         }
-        documents = [known[note[:2]] for note in notes]
-        sections = describe_sections(documents, notes, chunk.terms)
+        documents = [known.get(note[:2]) for note in notes]
+        sections = describe_sections([each or 0 for each in documents], notes, chunk.terms)
         is_fresh = np.array([document in numbers for document in documents], np.bool_)
         kept = np.repeat(is_fresh, [note.many for note in notes])
         if kept.any():

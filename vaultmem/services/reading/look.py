@@ -224,7 +224,7 @@ def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str
     batch = Batch(vault)
     with vault.state.transaction():
         for some, chunk in read_notes(vault.root, jobs):
-            found = zip(some, batch.add(chunk), strict=True)
+            found = zip(some, batch.add(some, chunk), strict=True)
             counting |= {job.path: Settled(number, "") for job, number in found}
             counting |= settle(vault, commit, batch, some, chunk, {})
         vault.state.put("index", "")

@@ -24,35 +24,45 @@ if TYPE_CHECKING:
 class FoundNote(NamedTuple):
     """A note that was read, and the section that its address named, if any.
 
-    `changed` says that the note is another than the handle named, where it is.
+    `changed` says that the note is another than the handle named, where it is. `whole` is the note
+    as it was before it was shortened, where that is asked for.
     """
 
     note: Note
     section: Section | None
     changed: str = ""
+    whole: Note | None = None
 
     @property
     def text(self) -> str:
         """The text of the section, else of the whole note with its properties."""
+        note = self.whole or self.note
         if self.section is None:
-            return self.note.text
-        return self.note.section_text(self.section) + "\n"
+            return note.text
+        return note.section_text(self.section) + "\n"
 
 
-def get_note(vault: Vault, address: str) -> FoundNote:
+def get_note(vault: Vault, address: str, full: bool = False) -> FoundNote:
     """Read the note at `path`, `path#Heading`, or by its bare name where that is unambiguous.
 
     A handle, as packs show it, does as well. Of a note that changed since, it finds the present
-    text.
+    text. With `full`, one that compaction shortened has the text that it had before.
 
     Raises:
-        NoteNotFoundError: no such note or heading.
+        NoteNotFoundError: no such note or heading, or git does not have the full text.
         RefusedError: the path is unsafe, or its file cannot be read as a note.
     """
     path, heading, changed = _locate(vault, address)
     note = read_note(vault, path)
-    section = note.require_section(heading) if heading else None
-    return FoundNote(note, section, changed)
+    whole = _read_whole(vault, note) if full else None
+    section = (whole or note).require_section(heading) if heading else None
+    return FoundNote(note, section, changed, whole)
+
+
+def _read_whole(vault: Vault, note: Note) -> Note:
+    from vaultmem.services.reading.shortened import read_full
+
+    return read_full(vault, note)
 
 
 def _locate(vault: Vault, address: str) -> tuple[PurePosixPath, str, str]:

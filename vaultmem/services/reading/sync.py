@@ -209,7 +209,7 @@ def _take(
     changed = 0
     gone: list[str] = []
     found: dict[str, KnownFile] = {}
-    documents = batch.add(chunk)
+    documents = batch.add(jobs, chunk)
     settled = settle(vault, _head_commit(vault), batch, jobs, chunk, known)
     for job, (note, blob, problem, _), document in zip(
         jobs, chunk.readings, documents, strict=True

@@ -7,13 +7,16 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.notes.full_text import format_full_text
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.similarity.statement import list_new
 from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.shortened import find_shortened, read_full
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import KEPT_APART
 from vaultmem.services.upkeep.nights import is_night, note_night
@@ -88,7 +91,7 @@ def plan_compaction(vault: Vault) -> Compacted:
             exempt[reason] = exempt.get(reason, 0) + 1
         elif note is not None:
             idle = uses[record.path].idle_days(vault.now())
-            steps.extend(_plan_note(record, note, idle, ages, signals))
+            steps.extend(_plan_note(vault, record, note, idle, ages, signals))
     order = list(DecayStep)
     steps.sort(key=lambda each: (order.index(each.step), each.path))
     return Compacted(tuple(steps), exempt)
@@ -151,12 +154,14 @@ def _read(vault: Vault, record: NoteRecord) -> Note | None:
 
 
 def _plan_note(
-    record: NoteRecord, note: Note, idle: float, ages: Ages, signals: SignalStore
+    vault: Vault, record: NoteRecord, note: Note, idle: float, ages: Ages, signals: SignalStore
 ) -> Iterator[Compaction]:
     asked = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
     try:
-        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED])
-    except RefusedError:  # Its properties are not written so that one can be set.
+        is_shortened = idle < ages.archive
+        original, full_text = _find_original(vault, note) if is_shortened else (None, "")
+        planned = plan_step(note, idle, ages, asked[:_MAX_ASKED], original, full_text)
+    except (NoteNotFoundError, RefusedError):  # No full text, or no property that can be set.
         return
     if planned is not None:
         step, text = planned
@@ -164,6 +169,24 @@ def _plan_note(
             *(record.path, record.blob, step, read_fidelity(note), text, int(idle)),
             *(count_tokens(note.text), count_tokens(text)),
         )
+
+
+def _find_original(vault: Vault, note: Note) -> tuple[Note | None, str]:
+    """Return what a shortened note was, and where the full text of a note is.
+
+    Raises:
+        NoteNotFoundError: git does not have it.
+        RefusedError: somebody added to the note since, which is to stay.
+    """
+    head = vault.head()
+    commit = head.commit if head is not None else ""
+    if (level := read_fidelity(note)) is not Fidelity.SUMMARY:
+        return None, format_full_text(note.blob, commit) if level is Fidelity.FULL else ""
+    full_text = note.full_text or find_shortened(vault, commit, note)
+    original = read_full(vault, note._replace(full_text=full_text))
+    if list_new(note.body, original.text):
+        raise RefusedError(f"{note.path}: added to since it was shortened")
+    return original, full_text
 
 
 def _as_changes(

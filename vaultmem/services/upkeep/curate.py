@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.paths import DREAMS, PINNED_FILES
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph, list_broken
@@ -20,9 +20,6 @@ from vaultmem.services.upkeep.revalidate import find_doubtful
 from vaultmem.services.upkeep.uses import Use, read_uses
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
-
-#: The diary of dreams tells of notes as they were: links in it may break.
-DREAMS = PurePosixPath("DREAMS.md")
 
 #: Sessions and tasks have an order of their own; reference material is not a memory.
 KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")

@@ -10,11 +10,11 @@ from vaultmem.core.lifecycle import CLOSED_STATES, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note
+from vaultmem.core.paths import DREAMS
 from vaultmem.core.upkeep.memory_file import MEMORY, MemoryMove, add_bullets, name_heading
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.upkeep.curate import DREAMS
 from vaultmem.services.upkeep.nights import is_night, note_night
 from vaultmem.services.upkeep.weigh import NEW_MEMORY, NEXT_NIGHT, Candidate, weigh_recalled
 from vaultmem.services.writing.change import Change

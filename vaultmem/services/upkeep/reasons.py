@@ -8,13 +8,13 @@ from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import HIDDEN_STATES
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import DREAMS
 from vaultmem.core.preferences.standing import Speaker, find_standing
 from vaultmem.core.upkeep.fidelity import is_short
 from vaultmem.core.upkeep.memory_file import MEMORY
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.read_notes import read_note
-from vaultmem.services.upkeep.curate import DREAMS
 from vaultmem.services.writing.bullets import read_dreamt
 from vaultmem.vault import Vault
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import DREAMS
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.core.upkeep.dreaming import (
     Gates,
@@ -31,7 +32,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.sessions.learn import memory_budget
-from vaultmem.services.upkeep.curate import DREAMS, KEPT_APART
+from vaultmem.services.upkeep.curate import KEPT_APART
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 

@@ -1,0 +1,26 @@
+"""Where the full text is of a note that was shortened: `full_text: BLOB@COMMIT`, in git.
+
+The blob is what is read: it stays the same when a note is renamed, or its history rebased. The
+commit is one that had it, for people.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FULL_TEXT = re.compile(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
+
+
+def format_full_text(blob: str, commit: str) -> str:
+    """Return the value of the property."""
+    return f"{blob[:12]}@{commit[:7]}"
+
+
+def check_full_text(value: str) -> str:
+    """Return the property's value, "" if it is none."""
+    return value if _FULL_TEXT.fullmatch(value) else ""
+
+
+def tell_shortened(value: str) -> str:
+    """Return what is to be said of a note with this value, "" for nothing."""
+    return f"shortened; full text at {value.partition('@')[2]}" if value else ""
