@@ -25,6 +25,7 @@ _LISTS = frozenset(
         "superseded_by",
         "contradicts",
         "related",
+        "differs_from",
         "confirmed_by",
         "also_said",
     ]

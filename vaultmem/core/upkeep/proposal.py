@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from enum import StrEnum
@@ -18,6 +19,9 @@ _VERSION = 1
 #: Characters of a report that are read, at most.
 MAX_REPORT = 32 * 1024 * 1024
 
+#: Digits of an id.
+_ID = 12
+
 _BLOB = re.compile(r"[0-9a-f]{40}")
 
 
@@ -28,11 +32,15 @@ class Action(StrEnum):
     DEPRECATE = "deprecate"
     ARCHIVE = "archive"
     DEMOTE_STALE = "demote_stale"
+    UPDATE = "update"
     CONTRADICTION = "contradiction"
+    NEAR_DUPLICATE = "near_duplicate"
     REVALIDATE = "revalidate"
     REVIEW_QUARANTINED = "review_quarantined"
     BROKEN_LINKS = "broken_links"
     SKIP_PINNED = "skip_pinned"
+    CANDIDATE = "candidate"
+    UNREADABLE = "unreadable"
 
 
 #: The state that an action sets; the others change nothing by themselves.
@@ -47,7 +55,8 @@ NEW_STATES = {
 class Proposal(NamedTuple):
     """What is proposed for the note `path` with the bytes `blob`, why, and what shows it.
 
-    `into` is the note that takes it in, or contradicts it, with its bytes; else empty.
+    `into` is the other note of a pair, which takes it in, replaces or contradicts it, with its
+    bytes; else empty.
     """
 
     action: Action
@@ -57,6 +66,12 @@ class Proposal(NamedTuple):
     evidence: tuple[str, ...] = ()
     into: str = ""
     into_blob: str = ""
+
+    @property
+    def id(self) -> str:
+        """What names it while the notes are as they are, of which the beginning is enough."""
+        named = (self.action, self.path, self.blob, self.into, self.into_blob)
+        return hashlib.sha256("\0".join(named).encode("utf-8", "surrogateescape")).hexdigest()[:_ID]
 
     @property
     def is_change(self) -> bool:

@@ -13,14 +13,20 @@ from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
 from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
 from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
+from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 _STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
 _PASSED_OVER = ("sessions/", "primed/")
+
+
+#: From how alike on two notes without a known difference perhaps say the same.
+_NEAR = 0.75
 
 
 class Pair(NamedTuple):
@@ -35,22 +41,26 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs of a vault: (a, b) and (b, a) may both say the same, contradictions stand once."""
+    """The pairs of a vault: (a, b) and (b, a) may both say the same, the others stand once."""
 
     same: tuple[Pair, ...]
     contradicting: tuple[Pair, ...]
+    near: tuple[Pair, ...]
 
 
 def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
     """Compare each note that counts with all others, by the index.
 
-    The vault must be in sync. Sessions and reference material are left out. New values are found by
-    what they are about, whatever else the notes say.
+    The vault must be in sync. Sessions and reference material are left out, and pairs of which
+    somebody said that they differ. New values are found by what they are about, whatever else the
+    notes say.
     """
+    apart = read_apart(vault)
     records = [record for record in vault.view.records() if _counts(record)]
-    same = [*_find_copies(vault, records)]
+    same = [pair for pair in _find_copies(vault, records) if _names(pair) not in apart]
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
+    near: dict[frozenset[str], Pair] = {}
     counts: dict[str, int] = {}
     for number, record in enumerate(records):
         if progress is not None:
@@ -60,18 +70,40 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
             continue
         for other in _find_like(vault, note, counts):
             names = (record.path, other.path)
+            if frozenset(names) in apart:
+                continue
             if other.is_same and names not in copies:
                 same.append(Pair(note, other.note, other.likeness))
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
                 contradicting.setdefault(frozenset(names), pair)
+            elif other.likeness.is_said(_NEAR) and not other.is_same:
+                near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
     for update in list_updates(vault):
         names = (str(update.new.path), str(update.old.path))
-        pair = Pair(update.new, update.old, update.likeness)
-        contradicting.setdefault(frozenset(names), pair)
+        if frozenset(names) not in apart:
+            pair = Pair(update.new, update.old, update.likeness)
+            contradicting.setdefault(frozenset(names), pair)
     if progress is not None and records:
         progress(len(records), len(records))
-    return Pairs(tuple(same), tuple(contradicting.values()))
+    return Pairs(tuple(same), tuple(contradicting.values()), tuple(near.values()))
+
+
+def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
+    """Return the pairs of notes of which one says in `differs_from` that they are two things."""
+    linked = LinkStore(vault.state).links_in(["differs_from"])
+    graph = LinkGraph(vault) if linked else None
+    return frozenset(
+        frozenset((source, target))
+        for document, links in linked.items()
+        if graph and (source := graph.paths.get(document))
+        for link in links
+        if (target := graph.names.find(link, source))
+    )
+
+
+def _names(pair: Pair) -> frozenset[str]:
+    return frozenset((str(pair.ours.path), str(pair.theirs.path)))
 
 
 def _counts(record: NoteRecord) -> bool:

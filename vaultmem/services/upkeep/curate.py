@@ -7,13 +7,15 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import DREAMS, PINNED_FILES
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph, list_broken
 from vaultmem.services.lifecycle.transition import refuse_branch
-from vaultmem.services.likeness.pairs import Pairs, compare_vault
+from vaultmem.services.likeness.pairs import Pairs, compare_vault, read_apart
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.upkeep.dedup import plan_merges
 from vaultmem.services.upkeep.revalidate import find_doubtful
@@ -27,8 +29,15 @@ KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")
 _MAX_EVIDENCE = 5
 
 
-def curate(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
+def curate(
+    vault: Vault,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    is_machine: bool = True,
+) -> Report:
     """Return what should change in a vault; nothing is changed. The vault must be in sync.
+
+    A machine merges no note of a person, so no such merge is proposed to one.
 
     Raises:
         RefusedError: the vault's ref is a branch that is not checked out.
@@ -39,10 +48,11 @@ def curate(vault: Vault, progress: Callable[[int, int], None] | None = None) -> 
     open_ones = [record for record in records if _is_open(record)]
     pairs = compare_vault(vault, progress)
     found = [
-        *_find_duplicates(vault, pairs),
+        *_find_duplicates(vault, pairs, is_machine),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
         *_find_contradictions(pairs),
+        *_find_near(pairs),
         *find_doubtful(vault, open_ones, uses),
         *_find_quarantined(vault, records),
         *_find_broken(vault, records),
@@ -82,8 +92,8 @@ def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
         yield each
 
 
-def _find_duplicates(vault: Vault, pairs: Pairs) -> Iterator[Proposal]:
-    for merge in plan_merges(vault, is_machine=True, pairs=pairs.same):
+def _find_duplicates(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
+    for merge in plan_merges(vault, is_machine=is_machine, pairs=pairs.same):
         evidence, reason = ("adds nothing",), f"says the same as {merge.keep}"
         yield Proposal(
             *(Action.MERGE_DUPLICATES, merge.drop, merge.drop_blob, reason),
@@ -95,21 +105,27 @@ def _find_superseded(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Pr
     """Yield the notes that another one says it replaces, or that say so themselves."""
     graph = LinkGraph(vault)
     by_path = {record.path: record for record in records}
+    apart = read_apart(vault)
     replaced: dict[str, str] = {}
     for document, links in LinkStore(vault.state).links_in(["supersedes", "superseded_by"]).items():
         source = graph.paths.get(document)
         for link in links if source else ():
             target = graph.names.find(link, source or "")
             old, new = (target, source) if link.property == "supersedes" else (source, target)
-            if old in by_path and new in by_path and old != new:
+            if (
+                old in by_path
+                and new in by_path
+                and old != new
+                and frozenset((old, new)) not in apart
+            ):
                 replaced.setdefault(str(old), str(new))
     for old, new in sorted(replaced.items()):
         record = by_path[old]
         if not record.pinned and replaced.get(new) != old:
             reason = f"superseded by [[{new.removesuffix('.md')}]]"
-            yield Proposal(
-                Action.DEPRECATE, old, record.blob, reason, (f"{new} is {by_path[new].state}",)
-            )
+            by = (new, by_path[new].blob)
+            state = (f"{new} is {by_path[new].state}",)
+            yield Proposal(Action.DEPRECATE, old, record.blob, reason, state, *by)
 
 
 def _find_idle(
@@ -138,24 +154,39 @@ def _find_idle(
 
 
 def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
+    """Yield the pairs that say another value of the same thing, the older note first."""
     for pair in pairs.contradicting:
-        ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: str(note.path))
+        ours, theirs = sorted((pair.ours, pair.theirs), key=_date)
         evidence = tuple(
             f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
             if pair.ours is ours
             else f"{each.kind}: {each.theirs or 'nothing'} here, {each.ours or 'nothing'} there"
             for each in pair.likeness.differences
         )
-        reason = f"another value of the same thing is in {theirs.path}"
-        place = (str(theirs.path), theirs.blob)
-        yield Proposal(
-            Action.CONTRADICTION,
-            str(ours.path),
-            ours.blob,
-            reason,
-            evidence[:_MAX_EVIDENCE],
-            *place,
-        )
+        is_update = any(each.kind == "update" for each in pair.likeness.differences)
+        action = Action.UPDATE if is_update else Action.CONTRADICTION
+        what = "a new value of that is" if is_update else "another value of the same thing is"
+        yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence[:_MAX_EVIDENCE])
+
+
+def _pair(
+    action: Action, ours: Note, theirs: Note, reason: str, evidence: tuple[str, ...]
+) -> Proposal:
+    place = (str(theirs.path), theirs.blob)
+    return Proposal(action, str(ours.path), ours.blob, reason, evidence, *place)
+
+
+def _find_near(pairs: Pairs) -> Iterator[Proposal]:
+    for pair in pairs.near:
+        ours, theirs = sorted((pair.ours, pair.theirs), key=_date)
+        alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
+        reason = f"perhaps says the same as {theirs.path}"
+        yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
+
+
+def _date(note: Note) -> tuple[float, str]:
+    """Order two notes by when each was written, as far as it says."""
+    return (read_timestamp(note.created or note.updated) or 0.0, str(note.path))
 
 
 def _find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
