@@ -62,6 +62,7 @@ pinned
 recent
 stats
 status
+review
 curate
 curate --apply --yes
 dream --dry-run
@@ -146,6 +147,7 @@ RARE = {
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
     "eval": {"added"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
+    "review": {"decided", "choice", "told", "other", "reject"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
     "status": {"pid", "version", "since"},

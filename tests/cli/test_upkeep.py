@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clocks import Clock, tell
+import pytest
+from clocks import DAY, Clock, tell
 from conftest import RunCli
-from support import git
+from support import git, wait_until
 
 from vaultmem.core.lifecycle import State
 from vaultmem.services.notes.remember import Memory
@@ -96,3 +104,94 @@ def test_dream_and_compact_show_first_and_then_do(
     back = git(root, "log", "-1", "--format=%b").splitlines()[0].split()[-1]
     assert run_cli("restore", long, "--at", back, "--vault", root).code == 0
     assert LONG in (root / long).read_text()
+
+
+def prepare_review(make_vault: Make, opened: Open) -> tuple[Path, list[str]]:
+    """Make a vault with a contradiction and a candidate; return what they are about."""
+    root = make_vault()
+    vault = opened(root, agent="claude", now=Clock(time.time() - 5 * DAY))
+    few = Memory("Holmpay answers 429 above 120 refunds a minute.", context="pay")
+    many = Memory("Holmpay answers 429 above 240 refunds a minute.", context="pay")
+    bell = Memory("The bell rings at seven.", state=State.CANDIDATE)
+    return root, tell(vault, few, many, bell)
+
+
+def test_a_queue_is_reviewed_by_flags(
+    make_vault: Make, opened: Open, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root, (few, many, _) = prepare_review(make_vault, opened)
+    shown = run_cli("review", "--vault", root)
+    assert shown.out.startswith("2 to decide: 1 contradiction, 1 candidate\n")
+    assert "  > Holmpay answers 429 above 120 refunds a " in shown.out
+    assert shown.out.endswith("--accept ID`, --other ID or --reject ID.\n")
+    queue = run_cli("review", "--json", "--vault", root).json
+    contradiction, candidate = queue["items"]
+    assert (queue["waiting"], contradiction["action"]) == (2, "contradiction")
+    assert [note["path"] for note in contradiction["notes"]] == [few, many]
+    assert contradiction["id"][:6] in shown.out
+    only = run_cli("review", "--only", "candidate", "--json", "--vault", root).json
+    assert (only["waiting"], only["items"]) == (2, [candidate])
+    assert run_cli("review", "--only", "nonsense", "--vault", root).code == 5
+    assert run_cli("review", "--accept", "ffff", "--vault", root).code == 4
+    twice = run_cli(
+        "review", "--accept", candidate["id"], "--reject", candidate["id"][:6], "--vault", root
+    )
+    assert (twice.code, "named twice" in twice.err) == (5, True)
+
+    words = {"COMP_WORDS": "vaultmem review --accept ", "COMP_CWORD": "3"}
+    env = {**words, "_VAULTMEM_COMPLETE": "complete_bash", "VAULTMEM_VAULT": str(root)}
+    begin = "import sys; sys.argv = ['vaultmem']; from vaultmem.cli.start import main; main()"
+    listed = subprocess.run(
+        [sys.executable, "-c", begin], env={**os.environ, **env}, capture_output=True, check=True
+    )
+    assert listed.stdout.decode().split() == [contradiction["id"][:6], candidate["id"][:6]]
+
+    done = run_cli(
+        "review",
+        "--accept",
+        candidate["id"][:6],
+        "--reject",
+        contradiction["id"],
+        "--reason",
+        "by region",
+        "--json",
+        "--vault",
+        root,
+    ).json["decided"]
+    assert [each["choice"] for each in done] == ["accept", "reject"]
+    log = git(root, "log", "-2", "--format=%s").splitlines()
+    assert [each.partition(": ")[0] for each in log] == ["review", "promote"]
+    assert done[1]["commit"] == git(root, "rev-parse", "HEAD")
+    assert git(root, "log", "-1", "--format=%b").startswith("by region")
+    assert run_cli("review", "--vault", root).out == "Nothing waits for a decision.\n"
+    assert run_cli("review", "--accept", candidate["id"], "--vault", root).code == 4
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "commits"),
+    [("oy", 0, ["promote: ", "supersede: "]), ("sq", 0, []), ("y\x03", 130, ["supersede: "])],
+)
+def test_a_queue_is_reviewed_by_keys(
+    make_vault: Make, opened: Open, keys: str, code: int, commits: list[str]
+) -> None:
+    root, _ = prepare_review(make_vault, opened)
+    before = git(root, "rev-parse", "HEAD")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "vaultmem", "review", "--vault", str(root)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    told = ""
+    for number, key in enumerate(keys, 1):
+        while told.count("\r\n? ") < number:
+            told += os.read(ours, 4096).decode()
+        wait_until(lambda: not termios.tcgetattr(ours)[3] & termios.ICANON)
+        os.write(ours, key.encode())
+    with contextlib.suppress(OSError):  # Where it has ended.
+        while data := os.read(ours, 4096):
+            told += data.decode()
+    os.close(ours)
+    assert process.wait(30) == code, told
+    log = git(root, "log", "--format=%s", f"{before}..").splitlines()
+    assert [each.partition(": ")[0] + ": " for each in log] == commits
+    assert git(root, "status", "--porcelain") == ""
+    assert "1 of 2" in told

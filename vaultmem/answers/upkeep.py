@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Report
     from vaultmem.services.upkeep.apply import Applied
     from vaultmem.services.upkeep.compact import Compacted
+    from vaultmem.services.upkeep.decide import Decided
     from vaultmem.services.upkeep.dedup import Merge
     from vaultmem.services.upkeep.dream import Dream
+    from vaultmem.services.upkeep.review import Item
     from vaultmem.services.writing.commit import CommitReport
 
 
@@ -19,6 +21,58 @@ def curated_json(found: Report, done: Applied | None) -> dict[str, Any]:
     made = {"made": found.made, "proposals": found.proposals}
     counts = {"applied": len(done.done), "already": len(done.already)} if done else {}
     return {**made, **counts, "commit": (done.report.commit or None) if done else None}
+
+
+def queue_json(items: Iterable[Item], count: int) -> dict[str, Any]:
+    """Return what waits for a decision, with the notes of each; `count` is of all that wait."""
+    return {"waiting": count, "items": [_item_json(each) for each in items]}
+
+
+def _item_json(item: Item) -> dict[str, Any]:
+    from vaultmem.core.upkeep.choices import CHOICES
+
+    proposal = item.proposal
+    choices = CHOICES[proposal.action]
+    return {
+        "id": item.id,
+        "action": proposal.action,
+        "question": choices.question,
+        "choices": {
+            name: told for name in ("accept", "other", "reject") if (told := getattr(choices, name))
+        },
+        "reason": proposal.reason,
+        "evidence": proposal.evidence,
+        "notes": [
+            {
+                "path": side.path,
+                "title": side.title,
+                "state": side.state,
+                "agent": side.agent or None,
+                "session": side.session or None,
+                "written": side.written or None,
+                "commit": side.commit or None,
+                "text": side.text,
+            }
+            for side in item.sides
+        ],
+    }
+
+
+def decided_json(decided: Iterable[Decided]) -> dict[str, Any]:
+    """Return what was decided, and the commit of each decision."""
+    return {
+        "decided": [
+            {
+                "id": each.proposal.id,
+                "action": each.proposal.action,
+                "path": each.proposal.path,
+                "choice": each.choice,
+                "told": each.told,
+                "commit": each.report.commit or None,
+            }
+            for each in decided
+        ]
+    }
 
 
 def dream_json(done: Dream) -> dict[str, Any]:

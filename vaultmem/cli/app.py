@@ -28,6 +28,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "similarity": ("similar", "dedup"),
     "lifecycle": ("state", "quarantine", "supersede"),
     "upkeep": ("curate", "dream", "compact"),
+    "review": ("review",),
     "links": ("links", "backlinks", "orphans", "mv"),
     "priming": ("prime", "primed", "unprime"),
     "economics": ("pinned", "recent", "stats"),

@@ -12,7 +12,7 @@ from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
 
 #: Events that change a note's state or length: they are no use of it.
-_UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede"})
+_UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede", "review"})
 
 #: Events by which a person changes no words of a note: properties, or what others wrote.
 _NO_HAND = _UPKEEP | {"promote", "merge", "take"}

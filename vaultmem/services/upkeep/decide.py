@@ -1,0 +1,156 @@
+"""Decide what a review proposes: one decision, one commit, by the verb that does such a thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import OWNER_KINDS, State
+from vaultmem.core.links.link import link_to
+from vaultmem.core.notes.confirm import Saying, confirm_note
+from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
+from vaultmem.core.notes.note import Note
+from vaultmem.core.upkeep.choices import CHOICES, Choice
+from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal
+from vaultmem.errors import RefusedError
+from vaultmem.services.lifecycle.promote import promote_notes
+from vaultmem.services.lifecycle.supersede import supersede_note
+from vaultmem.services.lifecycle.transition import change_state, check_reason, refuse_branch
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.dedup import Merge, apply_merges
+from vaultmem.services.upkeep.review import read_current
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.write import Edit, write_event
+from vaultmem.vault import Vault
+
+#: The states that accepting sets, and rejecting.
+_ACCEPTED = {
+    **{action: state for action, state in NEW_STATES.items() if action in CHOICES},
+    Action.REVIEW_QUARANTINED: State.ACTIVE,
+    Action.UNREADABLE: State.QUARANTINED,
+}
+_REJECTED = {Action.REVALIDATE: State.DEPRECATED, Action.CANDIDATE: State.DEPRECATED}
+
+_PAIRS = frozenset({Action.UPDATE, Action.CONTRADICTION, Action.NEAR_DUPLICATE})
+
+
+class Decided(NamedTuple):
+    """What was decided, what came of it, and the commits."""
+
+    proposal: Proposal
+    choice: Choice
+    told: str
+    report: CommitReport
+
+
+def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -> Decided:
+    """Do what is proposed, the other way round, or see to it that it is not proposed again.
+
+    An agent decides what it may do by the commands for it; it turns down nothing of a person's.
+
+    Raises:
+        ConflictError: the notes are not as they were when it was proposed; nothing was done.
+        RefusedError: there is no such choice, or it is not this mover's.
+        PendingError: the notes are changed; their commit has to wait.
+    """
+    refuse_branch(vault)
+    told = getattr(CHOICES[proposal.action], choice)
+    if not told:
+        raise RefusedError(f"{proposal.path}: {proposal.action} takes no --{choice}; mend it first")
+    with vault.lock():
+        sync_vault(vault)
+        notes = read_current(vault, proposal)
+        done = _accept if choice is not Choice.REJECT else _reject
+        report = done(vault, proposal, notes, choice, reason)
+    return Decided(proposal, choice, told, report)
+
+
+def _accept(
+    vault: Vault, proposal: Proposal, notes: list[Note], choice: Choice, reason: str
+) -> CommitReport:
+    action, path = proposal.action, proposal.path
+    if action is Action.MERGE_DUPLICATES:
+        merge = Merge(path, proposal.into, proposal.blob, proposal.into_blob)
+        return apply_merges(vault, [merge])
+    if action in _PAIRS:
+        old, new = (str(note.path) for note in notes[:: -1 if choice is Choice.OTHER else 1])
+        return supersede_note(vault, old, new, reason).report
+    if action is Action.CANDIDATE:
+        return promote_notes(vault, [path]).report
+    if action is Action.REVALIDATE:
+        return _change(vault, {path: _confirm(vault)}, f"{path} still holds", reason)
+    return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
+
+
+def _reject(
+    vault: Vault, proposal: Proposal, notes: list[Note], _: Choice, reason: str
+) -> CommitReport:
+    action = proposal.action
+    if action in _REJECTED:
+        said = reason or f"looked at, and turned down ({proposal.reason})"
+        return change_state(vault, [proposal.path], _REJECTED[action], said).report
+    if not vault.is_person:
+        for note in notes:
+            _refuse_agent(note)
+    path = proposal.path
+    if proposal.into:
+        return _change(vault, _set_apart(*notes), f"{path} and {proposal.into} differ", reason)
+    if action is Action.REVIEW_QUARANTINED:
+        stays = {path: _set_reviewed(vault)}
+        return _change(vault, stays, f"{path} stays in quarantine", reason)
+    return _change(vault, {path: _confirm(vault)}, f"{path} is kept", reason)
+
+
+def _refuse_agent(note: Note) -> None:
+    """Leave to people what is theirs: their own words, what is pinned or quarantined, policies.
+
+    Raises:
+        RefusedError: it is.
+    """
+    is_owned = not note.agent or note.pinned or note.kind in OWNER_KINDS
+    if is_owned or note.state is State.QUARANTINED:
+        raise RefusedError(f"{note.path}: only a person turns down what is proposed for it")
+
+
+def _change(vault: Vault, edits: Mapping[str, Edit], what: str, reason: str) -> CommitReport:
+    why = check_reason(reason)
+    event = Event("review", f"review: {what}", vault.author, (why,) if why else (), "refine")
+    return write_event(vault, {PurePosixPath(path): edit for path, edit in edits.items()}, event)
+
+
+def _confirm(vault: Vault) -> Edit:
+    """Return the change by which a note counts as said again now, whatever state it was in."""
+    at = vault.local_time().replace(microsecond=0)
+    said = Saying(vault.author.agent, vault.author.session, at)
+
+    def change(note: Note) -> str:
+        return (
+            confirm_note(note, said) if note.matter.body else set_property(note.text, "updated", at)
+        )
+
+    return change
+
+
+def _set_apart(old: Note, new: Note) -> dict[str, Edit]:
+    """Return the changes by which the newer note says that it is about something else."""
+
+    def drop(other: Note) -> Edit:
+        def change(note: Note) -> str:
+            text = note.text
+            for name in ("contradicts", "supersedes", "superseded_by"):
+                text = drop_from_list(text, note, name, link_to(str(other.path)))
+            return text
+
+        return change
+
+    def mark(note: Note) -> str:
+        return add_to_list(drop(old)(note), note, "differs_from", (link_to(str(old.path)),))
+
+    return {str(old.path): drop(new), str(new.path): mark}
+
+
+def _set_reviewed(vault: Vault) -> Edit:
+    day = vault.local_time().date()
+    return lambda note: set_property(note.text, "reviewed", day)

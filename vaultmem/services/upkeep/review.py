@@ -1,0 +1,179 @@
+"""One queue of what waits for a decision, each with the notes that it is about, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.upkeep.choices import ORDER
+from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.upkeep.curate import KEPT_APART, curate
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.git.log import Commit, walk_changes
+from vaultmem.vault import Vault
+
+#: What was last shown to be decided; a cache, which another look makes again.
+_FILE = "review.json"
+
+
+class Side(NamedTuple):
+    """A note that a decision is about: what it says, who said it and when, and in which commit.
+
+    `written` is an ISO 8601 day, `commit` what last changed the note; both "" if not known.
+    """
+
+    path: str
+    title: str
+    state: str
+    text: str
+    agent: str
+    session: str
+    written: str
+    commit: str
+
+
+class Item(NamedTuple):
+    """What waits for a decision, and the notes of it as the proposal names them."""
+
+    id: str
+    proposal: Proposal
+    sides: tuple[Side, ...]
+
+
+def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Return what waits for a decision, and keep it for `find_item`; the vault must be in sync.
+
+    Raises:
+        RefusedError: the vault's ref is a branch that is not checked out.
+    """
+    found = curate(vault, progress, is_machine=not vault.is_person)
+    records = vault.view.records()
+    waiting = [
+        *(each for each in found.proposals if each.action in ORDER and _waits(vault, each)),
+        *_find_candidates(records),
+        *_find_unreadable(records),
+    ]
+    waiting.sort(key=lambda each: (ORDER.index(each.action), each.path, each.into))
+    queue = found._replace(proposals=tuple(waiting))
+    with suppress(OSError):
+        write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
+    return queue
+
+
+def list_shown(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what was last shown to be decided, nothing if that is not known any more."""
+    try:
+        return parse_report(_file(vault).read_text(encoding="utf-8")).proposals
+    except (OSError, RefusedError, UnicodeDecodeError):
+        return ()
+
+
+def find_item(
+    vault: Vault, name: str, progress: Callable[[int, int], None] | None = None
+) -> Proposal:
+    """Return what an id, or the beginning of one, names: what was shown, else what is there now.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin like that.
+    """
+    found = [each for each in list_shown(vault) if each.id.startswith(name.lower())]
+    if not found:
+        now = list_queue(vault, progress).proposals
+        found = [each for each in now if each.id.startswith(name.lower())]
+    if len(found) == 1 and name:
+        return found[0]
+    if found:
+        raise NoteNotFoundError(f"{name}: {len(found)} ids begin like that; give more of it")
+    raise NoteNotFoundError(
+        f"{name}: nothing of that id is to be decided, or its notes changed; see `vaultmem review`"
+    )
+
+
+def describe_items(vault: Vault, proposals: Sequence[Proposal]) -> Iterator[Item]:
+    """Yield proposals with the notes that they are about; those that are gone are left out."""
+    paths = {path for each in proposals for path in (each.path, each.into) if path}
+    commits = _read_commits(vault, paths)
+    for each in proposals:
+        with suppress(ConflictError):
+            notes = read_current(vault, each)
+            sides = [_describe_note(note, commits) for note in notes]
+            yield Item(each.id, each, tuple(sides))
+
+
+def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
+    """Return the one or two notes of a proposal.
+
+    Raises:
+        ConflictError: one of them is not as it was when that was proposed.
+    """
+    notes = []
+    for path, blob in ((proposal.path, proposal.blob), (proposal.into, proposal.into_blob)):
+        if not path:
+            continue
+        try:
+            note = read_note(vault, PurePosixPath(path))
+        except (NoteNotFoundError, RefusedError):
+            note = None
+        if note is None or note.blob != blob:
+            raise ConflictError(f"{path}: changed since it was shown; `vaultmem review` looks anew")
+        notes.append(note)
+    return notes
+
+
+def _file(vault: Vault) -> Path:
+    return vault.state_folder / _FILE
+
+
+def _waits(vault: Vault, proposal: Proposal) -> bool:
+    """Tell whether nobody decided yet that a quarantined note stays where it is."""
+    if proposal.action is not Action.REVIEW_QUARANTINED:
+        return True
+    with suppress(NoteNotFoundError, RefusedError):
+        return read_note(vault, PurePosixPath(proposal.path)).matter.get("reviewed") is None
+    return True
+
+
+def _find_candidates(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    for record in records:
+        is_apart = record.path.startswith(KEPT_APART)
+        if record.state == State.CANDIDATE and not record.problem and not is_apart:
+            said = f"proposed by {record.agent}" if record.agent else "written by a person"
+            kind = f"a {record.kind.replace('_', ' ')} that waits to be promoted"
+            yield Proposal(Action.CANDIDATE, record.path, record.blob, kind, (said,))
+
+
+def _find_unreadable(records: Iterable[NoteRecord]) -> Iterator[Proposal]:
+    for record in records:
+        if record.problem and record.state != State.QUARANTINED:
+            evidence = (f"mend it with `vaultmem edit {record.path}`",)
+            yield Proposal(Action.UNREADABLE, record.path, record.blob, record.problem, evidence)
+
+
+def _read_commits(vault: Vault, paths: set[str]) -> dict[str, Commit]:
+    """Return by path the commit that last changed each note."""
+    head = vault.head()
+    found: dict[str, Commit] = {}
+    if head is None or not head.commit:
+        return found
+    for commit, files in walk_changes(vault.history, head.commit):
+        for file in files:
+            if file.path in paths:
+                found.setdefault(file.path, commit)
+        if len(found) == len(paths):
+            break
+    return found
+
+
+def _describe_note(note: Note, commits: Mapping[str, Commit]) -> Side:
+    path, commit = str(note.path), commits.get(str(note.path))
+    day = (note.updated or note.created or (commit.time if commit else ""))[:10]
+    text = note.text if note.problem else note.visible_body.strip()
+    who = (note.agent, note.session, day, commit.commit if commit else "")
+    return Side(path, note.title, note.state.value, text, *who)
