@@ -23,6 +23,7 @@ from vaultmem.core.upkeep.fidelity import (
     shorten_note,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.mcp_server.notes import read_tool, update_tool
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask import ask as ask_vault
 from vaultmem.services.history.restore import restore_note
@@ -367,6 +368,9 @@ def test_what_was_shortened_is_found_by_its_full_text(
     assert found.text.encode() == full
     assert get_note(vault, f"{path}#What follows", full=True).text.startswith("- The alert")
     commit = get_note(vault, path).note.full_text.partition("@")[2]
+    read = read_tool(vault, {"path": path})
+    assert f"shortened; full text at {commit}; read again with full" in read.text
+    assert "> Somebody made coffee." in read_tool(vault, {"path": path, "full": True}).text
     assert restore_note(vault, path, commit).is_changed
     assert (vault.root / path).read_bytes() == full
     assert find(vault, LOST)[0].caution == ""
@@ -446,3 +450,10 @@ def test_archived_notes_answer_labelled_where_nothing_else_does(vault: Vault, cl
     assert (hit.record.path, hit.record.state) == (path, "archived")
     tell(vault, Memory("Tariq made coffee for all who were there.", title="Coffee"))
     assert path not in {hit.record.path for hit in find(vault, LOST)}
+
+
+def test_no_agent_names_another_full_text(vault: Vault, shortened: tuple[str, bytes]) -> None:
+    path, _ = shortened
+    given = {"path": path, "property": "full_text", "value": "0123456789ab@0123456"}
+    with pytest.raises(RefusedError, match="stays as it is"):
+        update_tool(vault, given)

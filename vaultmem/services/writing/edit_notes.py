@@ -111,8 +111,9 @@ def check_text(path: PurePosixPath, text: str) -> None:
         raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most; divide it")
 
 
-#: The state changes on record, a pin is the owner's, and the others say whose words these are.
-GUARDED = ("state", "pinned", "source", "agent", "session")
+#: The state changes on record, a pin is the owner's, `full_text` names bytes that git has, and the
+#: others say whose words these are.
+GUARDED = ("state", "pinned", "source", "agent", "session", "full_text")
 
 
 def check_rewrite(path: PurePosixPath, before: Note | None, text: str) -> None:
