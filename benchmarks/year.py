@@ -25,13 +25,12 @@ from measure import isolate
 from year_script import DAY, DAYS, START, Asked, Told, write_year
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import HIDDEN_STATES, State
 from vaultmem.core.upkeep.fidelity import DecayStep
 from vaultmem.core.upkeep.proposal import Action
 from vaultmem.errors import RefusedError
-from vaultmem.services.finding.count import count_recall
-from vaultmem.services.finding.recall import recall
+from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.memory import choose_title, compose_note
@@ -196,10 +195,14 @@ class Year:
         self.counts.found_both += found and untouched
 
     def _find(self, vault: Vault, asked: Asked, is_counted: bool = False) -> bool:
-        hits = recall(vault, parse_query(asked.question, limit=_LIMIT))
-        if is_counted:
-            count_recall(vault, asked.question, hits, [hit.text for hit in hits])
-        return any(asked.answer in f"{hit.name}\n{hit.text}" for hit in hits)
+        hits = ask(vault, Ask(asked.question, _LIMIT, counts=is_counted)).hits
+        return any(asked.answer in f"{hit.name}\n{self._read(vault, hit)}" for hit in hits)
+
+    def _read(self, vault: Vault, hit: Hit) -> str:
+        """Return what a hit leads to: its text, or where it was shortened the full text."""
+        if not hit.record.full_text:
+            return hit.text
+        return get_note(vault, hit.record.path, full=True).text
 
     def _end_day(self, day: int, today: Counter[str]) -> None:
         self.clock.at = START + day * DAY + 22 * 3_600
