@@ -171,6 +171,16 @@ def test_what_differs_is_neither_near_nor_merged_by_any_command(
     assert look(person) == {}
 
 
+def test_of_two_that_are_near_the_one_that_says_more_goes_on(
+    agent: Vault, person: Vault, clock: Clock
+) -> None:
+    (long,) = tell(agent, FERRY._replace(text=f"{FERRY.text} Bicycles ride for free."))
+    clock.pass_days(1)
+    (short,) = tell(agent, AGAIN)
+    assert choose(person, Action.NEAR_DUPLICATE, Choice.ACCEPT).startswith(f"supersede: {short} by")
+    assert [read_state(person, path) for path in (long, short)] == ["active", "deprecated"]
+
+
 def test_copies_are_merged(agent: Vault, person: Vault) -> None:
     paths = tell(agent, CALM._replace(title="A"), CALM._replace(title="A"))
     assert choose(person, Action.MERGE_DUPLICATES, Choice.ACCEPT) == "dedup: 1 note into 1 note"

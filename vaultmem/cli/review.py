@@ -60,7 +60,7 @@ def _option(name: str, told: str) -> object:
 
 def review(
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
-    other: Annotated[list[str], _option("--other", "Let the older note replace the newer")] = [],  # noqa: B006
+    other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in git.")

@@ -42,7 +42,12 @@ CHOICES: Mapping[Action, Choices] = {
     Action.MERGE_DUPLICATES: Choices(
         "Do they say the same?", "the first is merged into the second", "they stay apart"
     ),
-    Action.NEAR_DUPLICATE: Choices("Do they say the same?", _NEWER, "they stay apart", _OLDER),
+    Action.NEAR_DUPLICATE: Choices(
+        "Does the longer one say it all?",
+        "the longer one replaces the shorter",
+        "they stay apart",
+        "the shorter one replaces the longer",
+    ),
     Action.REVALIDATE: Choices("Does it still hold?", "it is confirmed", "it is deprecated"),
     Action.CANDIDATE: Choices("Shall it count?", "it is promoted", "it is deprecated"),
     Action.DEPRECATE: Choices("Is it of the past?", "it is deprecated", _KEPT),

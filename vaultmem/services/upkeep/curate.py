@@ -177,8 +177,11 @@ def _pair(
 
 
 def _find_near(pairs: Pairs) -> Iterator[Proposal]:
+    """Yield the pairs that perhaps say the same, the shorter note first: the other may say all."""
     for pair in pairs.near:
-        ours, theirs = sorted((pair.ours, pair.theirs), key=_date)
+        ours, theirs = sorted(
+            (pair.ours, pair.theirs), key=lambda note: (len(note.visible_body), *_date(note))
+        )
         alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
         reason = f"perhaps says the same as {theirs.path}"
         yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)

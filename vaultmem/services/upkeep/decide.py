@@ -134,7 +134,7 @@ def _confirm(vault: Vault) -> Edit:
 
 
 def _set_apart(old: Note, new: Note) -> dict[str, Edit]:
-    """Return the changes by which the newer note says that it is about something else."""
+    """Return the changes by which the second note says that it is about something else."""
 
     def drop(other: Note) -> Edit:
         def change(note: Note) -> str:
