@@ -188,3 +188,18 @@ def test_a_filter_by_state_is_kept(moved: Vault) -> None:
     question = "Where did Maria live before June 2026?"
 
     assert "notes/a.md" not in ask(moved, question, NoteFilter(states=frozenset({State.ACTIVE})))
+
+
+def test_a_pack_shows_both_in_their_order_where_nobody_decided(
+    make_vault: Make, opened: Open
+) -> None:
+    newer = fact("Maria moved to Denver.", "2026-06-10")
+    newer = newer.replace("---\n\n", "contradicts:\n  - '[[notes/a]]'\n---\n\n")
+    notes = {"notes/a.md": fact("Maria lives in Boston.", "2026-01-01"), "notes/b.md": newer}
+    vault = opened(make_vault(notes))
+    sync_vault(vault)
+
+    text = make_pack(vault, "Where does Maria live?").text
+
+    assert "the later of two alike (2026-01-01, then 2026-06-10)" in text
+    assert text.index("lives in Boston") < text.index("moved to Denver")

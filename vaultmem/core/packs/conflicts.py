@@ -178,6 +178,12 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]
     return key(first) < key(second)
 
 
+def is_undecided(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
+    """Tell whether time alone says which of two counts more: nobody said which one holds."""
+    ranks = {rank_authority(hit, hit.record.document in trusted) for hit in (first, second)}
+    return why != "supersedes" and len(ranks) == 1 and written_at(first) != written_at(second)
+
+
 def describe_conflict(
     stronger: Hit, weaker: Hit, why: str, trusted: frozenset[int], name: Callable[[Hit], str]
 ) -> str:
@@ -190,10 +196,11 @@ def describe_conflict(
         reason = f"{name_authority(ranks[0])} before {name_authority(ranks[1])}"
     elif why == "supersedes":
         reason = "it supersedes the other"
+    elif is_undecided(stronger, weaker, why, trusted):
+        days = f"{changed_day(weaker)}, then {changed_day(stronger)}"
+        reason = f"the later of two alike ({days})"
     else:
-        reason = (
-            "the later of two alike" if written_at(stronger) > written_at(weaker) else "by name"
-        )
+        reason = "by name"
     return (
         f"In conflict ({why}): {name(stronger)} counts more than {name(weaker)}, "
         f"{reason}; what the user says now, or the repository holds now, counts more than both."
@@ -230,6 +237,8 @@ def arrange_items(
 ) -> list[PackItem]:
     """Return the items with those that contradict each other side by side, the stronger first.
 
+    Where nobody decided which one holds, the older is first, and both say their day.
+
     What is pinned keeps its place, and the sentence about the two stands before the first.
     """
     arranged = list(items)
@@ -246,6 +255,8 @@ def arrange_items(
         told = tell_conflict(relation, first.hit, second.hit, trusted, name)
         if told not in f"{first.conflict} {second.conflict}":
             continue
+        if is_undecided(first.hit, second.hit, relation.why, trusted):
+            first, second = second, first  # As it was said, one after the other.
         movable, fixed = (first, second) if second.pinned and not first.pinned else (second, first)
         arranged.remove(movable)
         place = arranged.index(fixed) + (movable is second)
