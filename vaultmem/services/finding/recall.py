@@ -101,7 +101,11 @@ def recall_corrected(
     if corrects:
         from vaultmem.services.finding.respell import respell
 
-        query = respell(vault, snapshot, eligible, query)
+        given, query = query, respell(vault, snapshot, eligible, query)
+        if query.replaced and given.filter.with_archived:  # What they alone say is no suggestion.
+            plain = given.filter._replace(with_archived=False)
+            known = choose_sections(vault, snapshot, plain, WEIGHTS)
+            query = respell(vault, snapshot, known, given)
     wanted = query.limit + beyond
     least = reranker.sections if reranker is not None else 0
     asked = query._replace(limit=max(query.limit, least))
