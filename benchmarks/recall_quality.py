@@ -207,12 +207,15 @@ def print_task(name: str, result: dict[str, Any]) -> None:
     print(f"{'':14}{'recall@10':>24}{'nDCG@10':>24}{'ms a question':>16}")
     for engine, (recall_, ndcg) in result["engines"].items():
         taken = result["seconds"][engine] * 1_000 / result["questions"]
-        print(f"{engine:14}{_interval(recall_):>24}{_interval(ndcg):>24}{taken:16.1f}")
+        print(f"{engine:14}{describe_figure(recall_):>24}{describe_figure(ndcg):>24}{taken:16.1f}")
     for engine, (recall_, ndcg) in result["difference"].items():
-        print(f"{'- ' + engine:14}{_interval(recall_, '+'):>24}{_interval(ndcg, '+'):>24}")
+        print(
+            f"{'- ' + engine:14}{describe_figure(recall_, '+'):>24}{describe_figure(ndcg, '+'):>24}"
+        )
 
 
-def _interval(values: Figure, sign: str = "") -> str:
+def describe_figure(values: Figure, sign: str = "") -> str:
+    """Return a mean and its interval."""
     mean, low, high = (f"{value:{sign}.3f}" for value in values)
     return f"{mean} [{low} {high}]"
 

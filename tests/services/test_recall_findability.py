@@ -86,6 +86,14 @@ def test_each_spelling_finds_its_note_first(vault: Vault) -> None:
     assert wrong == {}
 
 
+def test_the_first_question_takes_in_a_vault_that_was_never_indexed(
+    make_vault: Callable[..., Path], opened: Callable[..., Vault]
+) -> None:
+    root = make_vault({"a.md": "The gangway opens at six.\n"})
+    assert find(opened(root), "gangway") == ["a"]
+    assert "at six" in make_pack(opened(root), "gangway").text
+
+
 def test_what_is_not_written_is_not_found(vault: Vault) -> None:
     assert "error" not in find(vault, "E123")
     assert "version" not in find(vault, "9.8.7")
