@@ -205,12 +205,17 @@ def _drop_pauses(pieces: list[_Piece], is_shouted: bool) -> list[_Piece]:
 
 
 def _drop_articles(pieces: list[_Piece], is_german: bool, is_shouted: bool) -> list[_Piece]:
-    """Return the pieces without articles, but where one may say how many, which or how."""
-    return [
-        piece
-        for place, piece in enumerate(pieces)
-        if not _is_idle_article(pieces, place, is_german, is_shouted)
-    ]
+    """Return the pieces without articles, but where one may say how many, which or how.
+
+    Behind a preposition any stands for any, and none for none: "on the call" is not "on call".
+    """
+    kept: list[_Piece] = []
+    for place, piece in enumerate(pieces):
+        if not _is_idle_article(pieces, place, is_german, is_shouted):
+            kept.append(piece)
+        elif place and pieces[place - 1].text.lower() in RELATIONS:
+            kept.append(_Piece("the"))
+    return kept
 
 
 def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shouted: bool) -> bool:
@@ -228,7 +233,8 @@ def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shout
         return False  # "Vitamin A"
     behind = pieces[place + 1]
     word = behind.text.lower()
-    return len(word) > 1 and word[0].isalnum() and word not in find_words("needs-article")
+    counts = word in find_words("needs-article") or not _read_same().get(word, word)[:1].isalpha()
+    return len(word) > 1 and not counts
 
 
 _NUMBER = re.compile(r"[^\w\s]*\d[\d.,:]*")
