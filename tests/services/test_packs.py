@@ -142,6 +142,20 @@ def test_note_written_next_to_one_that_asks_comes_with_it(packed: MakePack) -> N
     assert "notes/3.md" not in shown(stated)
 
 
+def test_what_a_note_may_answer_takes_no_room_from_what_was_found(packed: MakePack) -> None:
+    def turn(words: str, day: int) -> str:
+        return note(words, session="s-1", created=f"2026-03-{day:02}")
+
+    answer = " ".join(f"Bob{n} after supper," for n in range(25))
+    turns = {
+        "notes/2.md": turn("Who closes the gangway?", 2),
+        "notes/3.md": turn(answer, 3),
+        "notes/5.md": turn("The gangway is grey and has two rails of steel.", 5),
+    }
+    assert shown(packed(turns, budget=150)) == ["notes/2.md", "notes/5.md"]
+    assert shown(packed(turns, budget=600)) == ["notes/2.md", "notes/3.md", "notes/5.md"]
+
+
 def test_long_sections_leave_room_for_one_another(packed: MakePack) -> None:
     def long(name: str) -> str:
         return "\n".join(f"- The {name} gangway has plank {n} of {name}{n}." for n in range(90))

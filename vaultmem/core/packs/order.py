@@ -1,4 +1,4 @@
-"""The order in which relevant sections are tried for a pack: what is worth most for its tokens."""
+"""The order of sections in a pack: what is worth most first, what belongs together side by side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import pow
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.conflicts import MAX_RIVALS, Contradiction, rank_authority
+from vaultmem.core.packs.pack_item import PackItem
 from vaultmem.core.token_count import count_tokens
 
 #: The power of a section's tokens that its score is divided by, and the tokens that it costs
@@ -65,3 +66,15 @@ def bring_together(
 def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[int]) -> bool:
     ranks = [rank_authority(h, h.record.document in trusted) for h in (rival, hit)]
     return ranks[0] <= ranks[1] or relation.told_by == hit.record.document
+
+
+def put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
+    """Return the items, each that may answer a note directly behind that note."""
+    answers = [item for item in items if item.hit.beside]
+    ordered = [item for item in items if not item.hit.beside]
+    for answer in reversed(answers):
+        paths = [item.hit.record.path for item in ordered]
+        asked = answer.hit.beside
+        place = paths.index(asked) + 1 if asked in paths else len(ordered)
+        ordered.insert(place, answer)
+    return ordered

@@ -18,6 +18,7 @@ from vaultmem.core.packs.conflicts import (
     tell_conflict,
 )
 from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
+from vaultmem.core.packs.order import put_answers_behind
 from vaultmem.core.packs.pack_item import (
     PackForm,
     PackItem,
@@ -218,6 +219,7 @@ class _Room:
 
     def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
         """Return sections in the order of the pack: what belongs together stands side by side."""
+        items = put_answers_behind(items)
         arranged = arrange_items(items, self.remarks.relations, self.trusted, self._name)
         if self.form.labels is PackLabels.FULL:
             return arranged

@@ -174,7 +174,7 @@ def make_pack(
         told = tell_doubts(vault, query, relevant, sureness, looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = add_answers(vault, query.filter, order_by_worth(relevant))
+    relevant = order_by_worth(add_answers(vault, query.filter, relevant))
     source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
