@@ -22,6 +22,7 @@ TODAY = date(2026, 11, 23)
         ("Which version ran on 3 May?", "2026-05-03", "2026-05-04"),
         ("Who owned it in 2024?", "2024-01-01", "2025-01-01"),
         ("Where did Maria live previously?", None, "2026-11-23"),
+        ("Where did Maria live before?", None, "2026-11-23"),
         ("Wo wohnte Karin vor Juni?", None, "2026-06-01"),
         ("Wo wohnte Karin im Dezember 2025?", "2025-12-01", "2026-01-01"),
         ("Wer war am 03.05.2025 zust\u00e4ndig?", "2025-05-03", "2025-05-04"),

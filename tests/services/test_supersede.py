@@ -164,3 +164,20 @@ def test_a_day_that_a_note_says_itself_stays(make_vault: Make, opened: Open) -> 
     assert "valid_from: 2020-02-02\n" in (root / "notes/old.md").read_text()
     assert "valid_until: 2024-04-04\n" in (root / "notes/old.md").read_text()
     assert "valid_from: 2024-04-04\n" in (root / "notes/new.md").read_text()
+
+
+def test_what_was_written_and_replaced_on_one_day_has_both_days(
+    make_vault: Make, opened: Open
+) -> None:
+    day = "---\ncreated: 2026-03-03\n---\n{}\n"
+    root = make_vault(
+        {
+            "notes/old.md": day.format("Tokens live 15 minutes."),
+            "notes/new.md": day.format("Tokens live 30 minutes."),
+        }
+    )
+
+    supersede_note(opened(root), "notes/old.md", "notes/new.md")
+
+    days = [read_property(root, "notes/old.md", name) for name in ("valid_from", "valid_until")]
+    assert list(map(str, days)) == ["2026-03-03", "2026-03-03"]

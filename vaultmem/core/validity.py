@@ -39,7 +39,8 @@ def find_asked(question: str, today: date) -> Span | None:
         return said and Span(None, said.start)
     if found := _compiled("during").search(question):
         return _read_span(found, today)
-    return Span(None, today) if _compiled("past").search(question) else None
+    is_past = any(_compiled(sort).search(question) for sort in ("past", "last"))
+    return Span(None, today) if is_past else None
 
 
 def find_start(text: str, written: date) -> date | None:
@@ -56,7 +57,7 @@ def find_start(text: str, written: date) -> date | None:
 def _compiled(sort: str) -> re.Pattern[str]:
     words = [line.partition(" ")[2] for line in read_lines("times") if line.startswith(f"{sort} ")]
     ties = "|".join(re.escape(each) for each in sorted(words, key=len, reverse=True))
-    time = "" if sort == "past" else rf" (?:the )?(?:{_TIME})"
+    time = {"past": "", "last": r"\W*$"}.get(sort, rf" (?:the )?(?:{_TIME})")
     return re.compile(rf"\b(?i:{ties})\b{time}")
 
 

@@ -93,5 +93,5 @@ def _may_name_time(text: str) -> bool:
 
 @cache
 def _time_words() -> frozenset[str]:
-    past = (line.split()[1] for line in read_lines("times") if line.startswith("past "))
+    past = (line.split()[1] for line in read_lines("times") if line.startswith(("past ", "last ")))
     return frozenset({*"0123456789", *past, *read_pairs("months")})

@@ -63,11 +63,11 @@ def name_validity(old: Note, new: Note, today: date) -> Span:
     """Return when an old note held: up to the day of the new one.
 
     A note's day is that of its property, that which it says, or the one when it was written. One of
-    the old note's that is not before the other's is none.
+    the old note's that is after the other's is none.
     """
     since = _read_start(new, today) or today
     start = _read_start(old, today)
-    return Span(start if start and start < since else None, since)
+    return Span(start if start and start <= since else None, since)
 
 
 def _read_start(note: Note, today: date) -> date | None:
