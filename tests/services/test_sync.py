@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -10,13 +11,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from support import hash_tree, write_notes
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.terms import count_terms
+from vaultmem.errors import FaultError
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading import sync
+from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_paths, sync_vault
 from vaultmem.vault import Vault
 
@@ -322,3 +327,22 @@ def test_what_is_left_for_later_is_indexed_by_the_next_write_or_sync(
     write_notes(root, {"notes/three.md": "# Three\n\nharbour\n"})
     sync_paths(other, [PurePosixPath("notes/three.md")])
     assert _paths(other, "harbour") == ["notes/one.md", "notes/three.md", "notes/two.md"]
+
+
+def test_a_disk_that_takes_no_index_is_told_to_who_writes_and_read_around(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "alpha\n"})
+    sync_vault(opened(root))
+    write_notes(root, {"notes/b.md": "beta\n"})
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "index")
+
+    monkeypatch.setattr(sync, "repair_index", fail)
+
+    with pytest.raises(FaultError, match=r"^the index is not updated: index: Read-only"):
+        sync_vault(opened(root))
+    vault = opened(root)
+    sync_to_read(vault)
+    assert vault.lag.startswith("without what was saved since the last look: index: Read-only")

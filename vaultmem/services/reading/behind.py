@@ -29,7 +29,8 @@ def read_behind(vault: Vault, sync: Callable[[], T]) -> T | None:
     except (OSError, FaultError) as error:  # A full disk can still be read.
         if not vault.state.get("view"):
             raise
-        vault.lag = f"without what was saved since the last look: {name_failure(error)}"
+        fault = error.fault if isinstance(error, FaultError) else name_failure(error)
+        vault.lag = f"without what was saved since the last look: {fault}"
     except BusyError as error:
         if not vault.state.get("view"):
             return _wait_for_index(vault, sync)

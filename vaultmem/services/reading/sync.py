@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.errors import DamagedError
+from vaultmem.errors import DamagedError, naming_faults
 from vaultmem.services.reading.indexing import (
     Batch,
     Progress,
@@ -68,7 +68,7 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     if clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), _scan(vault)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
-        with vault.lock(), no_collection():
+        with naming_faults("the index is not updated"), vault.lock(), no_collection():
             repair_index(vault)
             _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
