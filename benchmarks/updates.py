@@ -5,8 +5,8 @@
     python benchmarks/updates.py --vault FOLDER          # and all pairs of notes of a vault
 
 update_pairs.jsonl has in each line an older sentence, a newer one, and whether that is an update.
-The part `held-out` was written before the rules, `second` after they were mended by it. `told` is
-what the comparison of both says, `remembered` what `remember` answers in one vault with all older
+The part `held-out` was written before the rules, `second` after they were mended by it,
+`third` when they were finished; no rule was changed for it. `told` is what the comparison of both says, `remembered` what `remember` answers in one vault with all older
 sentences.
 """
 
@@ -78,7 +78,7 @@ def _print_pairs(pairs: list[dict[str, Any]], remembered: list[bool], shows: boo
         if shows and is_told != (pair["kind"] == "update"):
             print(f"  {'missed' if pair['kind'] == 'update' else 'wrongly'}: ", end="")
             print(f"{pair['old']} | {pair['new']}")
-    for part in ("tune", "held-out", "second"):
+    for part in ("tune", "held-out", "second", "third"):
         for kind in ("update", "neutral"):
             whole = counts[part, kind, "all"]
             told, seen = counts[part, kind, "told"], counts[part, kind, "remembered"]
