@@ -5,9 +5,9 @@
     python benchmarks/updates.py --vault FOLDER          # and all pairs of notes of a vault
 
 update_pairs.jsonl has in each line an older sentence, a newer one, and whether that is an update.
-The part `held-out` was written before the rules, `second` after they were mended by it,
-`third` when they were finished; no rule was changed for it. `told` is what the comparison of both says, `remembered` what `remember` answers in one vault with all older
-sentences.
+The part `held-out` was written before the rules, `second` after they were mended by it, `third`
+when they were finished; no rule was changed for it. `told` is what the comparison of both says,
+`remembered` what `remember` answers in one vault with all older sentences.
 """
 
 from __future__ import annotations
