@@ -90,6 +90,13 @@ def test_an_archived_note_answers_where_nothing_else_does(vault: Vault) -> None:
     assert " | archived | " in pack.text
 
 
+def test_an_archived_note_with_more_of_what_was_asked_answers(vault: Vault) -> None:
+    (vault.root / "new.md").write_text("The coffee machine is descaled on Mondays.\n")
+    sync_vault(vault)
+    found = answer(vault, "when is the espresso machine descaled")
+    assert found.hits[0].record.path == "old.md"
+
+
 def test_an_archived_note_is_left_out_where_another_answers(vault: Vault) -> None:
     (vault.root / "new.md").write_text("The espresso machine is descaled on Mondays.\n")
     sync_vault(vault)

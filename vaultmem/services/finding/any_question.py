@@ -34,7 +34,7 @@ def recall_any(
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, and what answers as `recall` does.
 
-    Archived notes answer too, unless others surely do.
+    Archived notes answer too, unless others surely do and have as much of what was asked.
     """
     sync_once(vault)
     plain = query.filter
@@ -46,7 +46,9 @@ def recall_any(
     found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + beyond]
     others = [hit for hit in found if hit.record.state != State.ARCHIVED]
     if len(others) < len(found) and judge_hits(others) is Sureness.STRONG:
-        return _recall(vault, query, *options)
+        most = max(hit.coverage for hit in others[:3])
+        if found[0].coverage <= most:
+            return _recall(vault, query, *options)
     return found_by._replace(filter=plain), found
 
 
