@@ -16,11 +16,12 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from growing import grow
 from measure import isolate
+from recall_quality import read_lines
 from year import Clock
 from year_script import DAY, DAYS, START
 
@@ -150,8 +151,8 @@ class Year:
 
 def live_years(task: Path, names: list[str], scratch: Path) -> Iterator[tuple[str, Outcome]]:
     """Yield each vault of a task with what its year came to."""
-    order = {note["id"]: note for note in _read_lines(task / "notes.jsonl")}
-    queries = _read_lines(task / "queries.jsonl")
+    order = {note["id"]: note for note in read_lines(task / "notes.jsonl")}
+    queries = read_lines(task / "queries.jsonl")
     for name in names or sorted({query["vault"] for query in queries}):
         notes = sorted((task / name).glob("*.md"), key=lambda file: order[file.stem]["seq"])
         own = [query for query in queries if query["vault"] == name]
@@ -184,10 +185,6 @@ def join(outcomes: list[Outcome]) -> Outcome:
         for step, count in each.steps.items():
             steps[step] = steps.get(step, 0) + count
     return Outcome(*lists, *sums, steps)
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
 def main() -> None:

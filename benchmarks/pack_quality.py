@@ -31,7 +31,7 @@ import numpy as np
 from baselines import Fts5
 from growing import grow
 from measure import isolate
-from recall_quality import _interval, _read_lines
+from recall_quality import describe_figure, read_lines
 
 from vaultmem.core.finding.measures import measure_share, summarise
 from vaultmem.core.token_count import count_tokens
@@ -81,8 +81,8 @@ def main() -> None:
 
 def measure_task(folder: Path, scratch: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Fill each budget for all questions of a task: by engine, note and words for each budget."""
-    queries = _read_lines(folder / "queries.jsonl")
-    seq = {note["id"]: note["seq"] for note in _read_lines(folder / "notes.jsonl")}
+    queries = read_lines(folder / "queries.jsonl")
+    seq = {note["id"]: note["seq"] for note in read_lines(folder / "notes.jsonl")}
     engines: dict[str, Callable[[Task, Path], Fill]] = {"vaultmem": open_vaultmem}
     if not given.only_vaultmem:
         engines["SQLite FTS5"] = open_fts5
@@ -221,7 +221,7 @@ def print_task(name: str, result: dict[str, Any], given: argparse.Namespace) -> 
     print(f"{'':20}" + "".join(f"{f'{budget:,} tokens':>24}" for budget in given.budgets))
     for engine, columns in result["engines"].items():
         for place, what in enumerate(("note", "words")):
-            row = "".join(f"{_interval(each):>24}" for each in columns[place::2])
+            row = "".join(f"{describe_figure(each):>24}" for each in columns[place::2])
             print(f"{engine + ', ' + what:20}{row}")
 
 

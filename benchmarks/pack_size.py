@@ -20,7 +20,7 @@ from baselines import list_notes
 from generate import SEED, generate_vault
 from measure import isolate, percentile
 from queries import make_queries
-from run import _copy_notes
+from sources import copy_notes
 
 from vaultmem.core.plot import plot_lines
 
@@ -95,7 +95,7 @@ def main() -> None:
             isolate(scratch)
             folder = scratch / "vault"
             if isinstance(source, Path):
-                _copy_notes(source, folder)
+                copy_notes(source, folder)
             else:
                 generate_vault(folder, source)
             if len(list_notes(folder)) < QUESTIONS:

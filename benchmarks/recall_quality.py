@@ -64,8 +64,8 @@ def main() -> None:
 
 def measure_task(task: Path, scratch: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Ask each engine all questions of a task; the values are per question."""
-    queries = _read_lines(task / "queries.jsonl")
-    order = {note["id"]: note["seq"] for note in _read_lines(task / "notes.jsonl")}
+    queries = read_lines(task / "queries.jsonl")
+    order = {note["id"]: note["seq"] for note in read_lines(task / "notes.jsonl")}
     engines: dict[str, Callable[[Path, Path, Order], Ask]] = {"vaultmem": open_vaultmem}
     engines |= {f"with {model}": partial(open_vaultmem, model=model) for model in given.models}
     if not given.only_vaultmem:
@@ -228,7 +228,7 @@ def _stems(paths: Any) -> list[str]:
     return [Path(path).stem for path in paths]
 
 
-def _read_lines(file: Path) -> list[dict[str, Any]]:
+def read_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 

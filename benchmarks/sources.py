@@ -23,11 +23,11 @@ def write_source(source: Source, vault: Path) -> None:
     if source.folder is None:
         generate_vault(vault, source.count)
     elif source.count == 1:
-        _copy_notes(source.folder, vault)
+        copy_notes(source.folder, vault)
     else:
         for number in range(1, source.count + 1):
             copy = vault / f"copy-{number:02}"
-            _copy_notes(source.folder, copy)
+            copy_notes(source.folder, copy)
             _add_words(copy, number)
 
 
@@ -40,7 +40,7 @@ def describe_source(source: Source, notes: Sequence[Path]) -> str:
     return f"{len(notes):,} {of}{copies}, {size / 1e6:,.1f} MB, {average:.1f} kB on average"
 
 
-def _copy_notes(source: Path, folder: Path) -> None:
+def copy_notes(source: Path, folder: Path) -> None:
     for note in sorted(source.rglob("*.md")):
         inside = note.relative_to(source)
         hidden = any(part.startswith(".") for part in inside.parts)

@@ -332,3 +332,17 @@ def check_dates(vault: Vault, *allowed: datetime) -> None:
         year for file in files for year in re.findall(r"20[012]\d-\d\d-\d\d", file.read_text())
     }
     assert found <= {f"{at:%Y-%m-%d}" for at in allowed}
+
+
+def test_each_benchmark_finds_what_it_imports() -> None:
+    code = (
+        "import importlib, pathlib, sys\n"
+        "sys.path.insert(0, 'benchmarks')\n"
+        "for file in sorted(pathlib.Path('benchmarks').glob('*.py')):\n"
+        "    importlib.import_module(file.stem)\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
