@@ -124,7 +124,7 @@ def test_long_section_is_cut_where_it_matched(packed: MakePack, budget: int) -> 
     assert "(line 59 of 60)" in pack.text
 
 
-def test_note_written_next_to_one_that_asks_comes_with_it(packed: MakePack) -> None:
+def test_note_written_next_to_one_that_was_found_comes_with_it(packed: MakePack) -> None:
     def turn(words: str, day: int) -> str:
         return note(words, session="s-1", created=f"2026-03-{day:02}")
 
@@ -138,8 +138,26 @@ def test_note_written_next_to_one_that_asks_comes_with_it(packed: MakePack) -> N
     assert shown(pack)[-2:] == ["notes/2.md", "notes/3.md"]
     assert pack.items[-1].hit.beside == "notes/2.md"
     assert pack.text.count("said next") == 1
-    stated = packed({"notes/2.md": turn("Who closes the gangway.", 2)}, budget=600)
-    assert "notes/3.md" not in shown(stated)
+    again = packed({"notes/2.md": turn("Bob has the keys of the gangway.", 2)}, budget=600)
+    assert shown(again)[-2:] == ["notes/2.md", "notes/3.md"]
+
+
+def test_the_note_written_next_is_next_to_this_hit_whatever_was_asked_before(
+    make_vault: Make, opened: Open
+) -> None:
+    words = ("The pier is new.", "Who closes the gangway?", "Usually Bob, after supper.", "Rain.")
+    turns = {
+        f"notes/{day}.md": note(text, session="s-1", created=f"2026-03-0{day}")
+        for day, text in enumerate(words, 1)
+    }
+    vault = opened(make_vault(turns))
+
+    packs = [make_pack(vault, each, 600) for each in ("gangway", "supper", "gangway")]
+    pack = packs[-1]
+
+    assert {item.hit.beside: item.hit.record.path for item in pack.items if item.hit.beside} == {
+        "notes/2.md": "notes/3.md"
+    }
 
 
 def test_what_a_note_may_answer_takes_no_room_from_what_was_found(packed: MakePack) -> None:

@@ -89,11 +89,11 @@ def make_hits(
 def find_places(
     vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
-    """Return note and section of each row, kept for the next question."""
-    found: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
-    if len(found) > _KEPT_PLACES:
-        found.clear()
-    unknown = [row for row in rows if row not in found]
+    """Return note and section of each row that has them, kept for the next question."""
+    kept: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
+    if len(kept) > _KEPT_PLACES:
+        kept.clear()
+    unknown = [row for row in rows if row not in kept]
     if unknown:
         columns = (snapshot.column(name)[unknown].tolist() for name in ("document", "ordinal"))
         keys = list(zip(*columns, strict=True))
@@ -103,8 +103,8 @@ def find_places(
             for key in [key for key in known if key[0] == document]:
                 record, section = known[key]
                 known[key] = (record._replace(problem=problem), section)
-        found |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
-    return found
+        kept |= {row: known[key] for row, key in zip(unknown, keys, strict=True) if key in known}
+    return {row: kept[row] for row in rows if row in kept}
 
 
 def _explain(

@@ -23,7 +23,7 @@ from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.paths import PINNED_FILES, fold
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
-from vaultmem.services.finding.beside import add_answers
+from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
@@ -174,7 +174,7 @@ def make_pack(
         told = tell_doubts(vault, query, relevant, sureness, looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = order_by_worth(add_answers(vault, query.filter, relevant))
+    relevant = order_by_worth(add_next(vault, query.filter, relevant))
     source = _date(pack_source(vault), [*pinned, *relevant])
     relevant, remarks = add_remarks(vault, pinned, relevant, trusted)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)

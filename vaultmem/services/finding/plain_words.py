@@ -101,9 +101,7 @@ def _read_rows(
     rows: NDArray[np.int64],
     wanted: set[tuple[str, ...]],
 ) -> Iterator[_Read]:
-    numbers = rows.tolist()
-    places = find_places(vault, snapshot, eligible, numbers)
-    for record, section in (places[row] for row in numbers if row in places):
+    for record, section in find_places(vault, snapshot, eligible, rows.tolist()).values():
         text = read_section(vault, record, section)
         if text is None:
             continue

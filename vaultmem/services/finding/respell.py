@@ -116,10 +116,9 @@ def _read_words(
     rows: NDArray[np.int64],
 ) -> set[str]:
     """Return the words of a term that the first sections have."""
-    wanted = rows[:_READ].tolist()
-    places = find_places(vault, snapshot, eligible, wanted)
+    places = find_places(vault, snapshot, eligible, rows[:_READ].tolist())
     found: set[str] = set()
-    for note, section in (places[row] for row in wanted if row in places):
+    for note, section in places.values():
         names = [note.title, section.heading, *section.parents, *note.tags, note.path]
         text = "\n".join([read_section(vault, note, section) or "", *names])
         found.update(word for word in split_words(text) if stem_word(word) == term)
