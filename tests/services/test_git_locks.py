@@ -32,15 +32,6 @@ esac
 exec {git} "$@"
 """
 
-_LEAVING = """#!/bin/sh
-{git} "$@"
-ended=$?
-case " $* " in
-*" update-ref "*) touch "$GIT_DIR/HEAD.lock";;
-esac
-exit $ended
-"""
-
 
 @pytest.fixture
 def root(make_vault: Make) -> Path:
@@ -91,24 +82,6 @@ def test_where_git_alone_is_killed_its_lock_goes_at_once(root: Path, opened: Ope
     assert kill_checkpoint(root, "update-ref", "HEAD.lock", "$$") == 1
 
     save_checkpoint(opened(root), "second")
-    assert git(root, "status", "--porcelain") == ""
-
-
-def test_a_lock_that_git_could_not_remove_goes_as_well(root: Path, opened: Open) -> None:
-    folder = root.parent / "bin"
-    folder.mkdir()
-    # Git ends well with a lock left, where the disk does not let it remove that.
-    script = _LEAVING.format(git=shutil.which("git"))
-    (folder / "git").write_text(script)
-    (folder / "git").chmod(0o755)
-    subprocess.run(
-        [sys.executable, "-m", "vaultmem", "checkpoint", "first"],
-        cwd=root,
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
-        check=True,
-    )
-
-    assert not list((root / ".git").rglob("*.lock"))
     assert git(root, "status", "--porcelain") == ""
 
 

@@ -503,3 +503,21 @@ def test_the_contract_holds_on_another_distribution_of_whoosh() -> None:
     )
 
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_a_write_that_fails_at_its_end_leaves_the_index_to_the_next(
+    open_index: OpenIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index()
+    index.write(make_parts(make_sections([1])), set())
+
+    def fail(_: SearchIndex) -> None:
+        raise VaultError("index.lock: the lock cannot be made (Too many open files)")
+
+    monkeypatch.setattr(SearchIndex, "_swap", fail)
+    with pytest.raises(VaultError, match="cannot be made"):
+        index.write(make_parts(make_sections([2])), set())
+    monkeypatch.undo()
+
+    index.write(make_parts(make_sections([3])), set())
+    assert index.documents() == {1, 3}

@@ -15,11 +15,12 @@ from support import git, write_notes
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.session import Edge, Relation, Status
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.errors import FaultError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.health.examine_machine import check_sessions
 from vaultmem.services.notes.memory import Memory
 from vaultmem.services.notes.remember import remember
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions import close
 from vaultmem.services.sessions.begin import (
     NewSession,
     fork_session,
@@ -549,3 +550,21 @@ def test_sessions_are_refused_on_a_branch_that_is_not_checked_out(
     vault = opened(root, agent="claude", ref="side")
     with pytest.raises(RefusedError, match="side: not checked out"):
         begin(vault, "s-1")
+
+
+def test_a_disk_that_fails_behind_the_end_of_a_session_is_told_with_what_came_of_it(
+    make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault({"notes/a.md": "a\n"})
+    begin(opened(root), "s-1")
+
+    def fail(_: Vault) -> None:
+        raise FaultError("index: Read-only file system", "the index is not updated")
+
+    monkeypatch.setattr(close, "find_pending", fail)
+    with pytest.raises(FaultError, match=r"^not committed, but the notes are safe on disk: index"):
+        close_session(opened(root), "s-1")
+    monkeypatch.undo()
+
+    assert close_session(opened(root), "s-1").report.commit
+    assert git(root, "status", "--porcelain") == ""

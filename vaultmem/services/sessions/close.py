@@ -11,7 +11,7 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.sessions.section_edit import append_to_section, as_paragraphs
 from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
-from vaultmem.errors import PendingError, RefusedError
+from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.notes.propose import Proposed
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session
@@ -19,7 +19,7 @@ from vaultmem.services.sessions.learn import Learned, learn
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.sessions.wishes import propose_said
-from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.writing.divide import make_close
 from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.journal import Author
@@ -101,7 +101,8 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
     report = CommitReport()
     if vault.head() is not None:
         author = find_author(vault, session)
-        paths = find_own(find_pending(vault), session, author)
+        with naming_faults(UNCOMMITTED):
+            paths = find_own(find_pending(vault), session, author)
         event = make_close(session, author, summary)
         try:
             report = commit_event(vault, event._replace(only=paths))

@@ -42,9 +42,12 @@ from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
-__all__ = ["CommitReport", "Event", "commit_earlier", "commit_event", "commit_said"]
+__all__ = ["UNCOMMITTED", "CommitReport", "Event", "commit_earlier", "commit_event", "commit_said"]
 
 _ATTEMPTS = 10
+
+#: What came of a commit that a fault ended.
+UNCOMMITTED = "not committed, but the notes are safe on disk"
 
 #: A commit that was made: its id and its subject.
 Made = tuple[str, str]
@@ -73,7 +76,7 @@ def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> Com
         RefusedError: something looks like a credential; nothing was committed.
     """
     refuse_named(event.author, event.subject, event.body)
-    with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
+    with naming_faults(UNCOMMITTED), vault.lock():
         try:
             made = _commit_waiting(vault)
             report = _commit_one(vault, event, even_if_clean or bool(made))
@@ -95,7 +98,7 @@ def commit_said(vault: Vault) -> CommitReport:
         PendingError: git cannot take a commit now. The notes say all there is to know, so nothing
             is kept.
     """
-    with naming_faults("not committed, but the notes are safe on disk"), vault.lock():
+    with naming_faults(UNCOMMITTED), vault.lock():
         waited = _commit_waiting(vault)
         plan, made = _commit_plan(vault, lambda pending: divide_said(vault, pending))
         return CommitReport((*waited, *made), made[-1][0] if made else "", skipped=plan.skipped)

@@ -90,7 +90,7 @@ class GitRunner:
             with _as_stream(stdin) as stream, on_record(self.place, name) as record:
                 process = self.start(*words, stdin=stream, env=env)
                 out, err = process.communicate()
-                if record is not None and (process.returncode < 0 or self._has_left_lock()):
+                if process.returncode < 0 and record is not None:
                     remove_left_locks(self.place, record)
             if process.returncode in fine or not check:
                 return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
@@ -115,10 +115,6 @@ class GitRunner:
                 return git.execute(_command(arguments), istream=stdin, as_process=True, env=env)
         except GitCommandNotFound as error:
             raise _cannot_start() from error
-
-    def _has_left_lock(self) -> bool:
-        """Tell whether a lock is left: git says nothing where it could not remove its own."""
-        return any(True for _ in self.git_folder.glob("*.lock"))
 
     @cached_property
     def _git(self) -> Git:

@@ -91,12 +91,13 @@ class SearchIndex:
             try:
                 name = index.indexname
                 segments = self._write_segment(name, parts, dropped, list(writer.segments))
+                with self._swap():
+                    writer.commit(mergetype=lambda _, __: segments)
+                    self._put_list(writer.generation, segments)
             except BaseException:
-                writer.cancel()
+                if not writer.is_closed:  # Else this process would hold the index for good.
+                    writer.cancel()
                 raise
-            with self._swap():
-                writer.commit(mergetype=lambda _, __: segments)
-                self._put_list(writer.generation, segments)
         self.close()
 
     def _write_segment(
