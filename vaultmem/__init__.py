@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vaultmem.config import Config
     from vaultmem.core.finding.hit import Further, Hit, Match
     from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+    from vaultmem.core.finding.reranking import Reranked, Reranker
     from vaultmem.core.finding.sureness import Sureness
     from vaultmem.core.lifecycle import Kind, State
     from vaultmem.core.notes.handler import NoteHandler
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
     from vaultmem.services.finding.pack import make_pack
     from vaultmem.services.finding.recall import Scorer, recall
-    from vaultmem.services.finding.rerank import Reranked, Reranker
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
@@ -188,7 +188,7 @@ _HOMES = {
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
     "services.finding.pack": "make_pack",
     "services.finding.recall": "Scorer recall",
-    "services.finding.rerank": "Reranked Reranker",
+    "core.finding.reranking": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",
     "services.lifecycle.transition": "Move Transition change_state",

@@ -26,7 +26,7 @@ NOTES = {
     "notes/pier.md": "---\naliases: [the jetty]\n---\n# Where the pier is\n\nThe pier is of oak.\n",
     "notes/quay.md": "# Quay, old\n\n## Stone\n\nThis is of stone.\n\n## Depth\n\nFour metres.\n",
     "notes/log.md": f"# Log\n\n{FILLING} Gesine is the harbour master.\n",
-    "notes/gone.md": "---\nstate: archived\n---\n# Crane\n\nThe crane is rusty.\n",
+    "notes/gone.md": "---\nstate: quarantined\n---\n# Crane\n\nThe crane is rusty.\n",
 }
 QUESTIONS = """\
 # Mine
@@ -63,7 +63,7 @@ def test_figures_and_what_came_instead_are_told(
     assert re.fullmatch(r"questions.md:7  how deep is it at the quay  \(\w+\)", rest[1])
     assert rest[2] == "    not found  notes/pier.md"
     assert rest[-2].startswith("questions.md:8  what is the state of the crane?  (")
-    assert rest[-1] == "    not found  notes/gone.md (archived)"
+    assert rest[-1] == "    not found  notes/gone.md (quarantined)"
 
 
 def test_evidence_is_the_words_or_else_the_notes(make_vault: Make, asked: Path) -> None:

@@ -145,6 +145,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
     "receipts": [["receipts"]],
+    "recent": [["recent"]],
+    "review": [["review", "--json"]],
     "replay": [["replay", "last"]],
     "context": [["context"]],
     "status": [["status"]],

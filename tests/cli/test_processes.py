@@ -27,6 +27,7 @@ COMMANDS = [
     ("similarity", ["similar", "a"]),
     ("lifecycle", ["state", "a", "stale"]),
     ("upkeep", ["dream"]),
+    ("review", ["review"]),
     ("links", ["mv", "notes/a.md", "notes/b.md"]),
     ("priming", ["primed"]),
     ("economics", ["stats"]),

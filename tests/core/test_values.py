@@ -133,7 +133,7 @@ def _counts_of(note: Note) -> list[dict[str, dict[str, int]]]:
             "tags": count_terms(tags),
             "body": count_terms(body),
         }
-        for title, tags, body in texts
+        for title, tags, body, *_ in texts
     ]
 
 

@@ -18,8 +18,8 @@ from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
 if TYPE_CHECKING:
+    from vaultmem.core.finding.reranking import Reranker
     from vaultmem.core.validity import Span
-    from vaultmem.services.finding.rerank import Reranker
     from vaultmem.vault import Vault
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
+from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
@@ -19,7 +20,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.services.embedding.score import DenseScorer
-    from vaultmem.services.finding.rerank import ModelReranker, Reranked
+    from vaultmem.services.finding.rerank import ModelReranker
 
 #: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
 TellProgress = Callable[[str], Callable[[int, int], None]]

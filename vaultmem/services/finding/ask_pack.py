@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, warn_of_pinned
 from vaultmem.services.finding.ask import (
@@ -18,9 +19,6 @@ from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    from vaultmem.services.finding.rerank import Reranked
 
 
 class AskPack(NamedTuple):

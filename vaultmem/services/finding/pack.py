@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.reranking import Reranker
 from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
@@ -39,7 +40,6 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.links.link import Link
-    from vaultmem.services.finding.rerank import Reranker
 
 
 def add_remarks(

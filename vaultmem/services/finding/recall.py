@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from vaultmem.core.finding.grouping import group_hits, group_places
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery, keep_rarest
+from vaultmem.core.finding.reranking import Reranker
 from vaultmem.core.finding.terms import mark_speaker, weak_terms
 from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.hits import Ranked, make_hits
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.closeness import Sequences
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Ranking, Share
-    from vaultmem.services.finding.rerank import Reranker
     from vaultmem.storage.index.snapshot import Snapshot
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
+from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.lifecycle import State
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError, VaultError
@@ -22,25 +23,6 @@ _TOKENS = 160
 
 #: Characters, where not even one sentence or line is as short.
 _CHARS = 1_000
-
-
-class Reranked(NamedTuple):
-    """Which model put how many sections in order; `problem` says why none did, "" if one did."""
-
-    model: str
-    sections: int
-    problem: str = ""
-
-
-class Reranker(Protocol):
-    """Puts the best hits in an order of its own; `sections` is how many it looks at."""
-
-    @property
-    def sections(self) -> int:
-        """How many of the best hits it has to be given, where there are so many."""
-
-    def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
-        """Return the same hits, the best first."""
 
 
 class ModelReranker:
