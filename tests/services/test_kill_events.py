@@ -44,12 +44,12 @@ def find_troubles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_what_is_killed_or_fails_loses_nothing_and_leaves_nothing_to_be_done_by_hand(
     tmp_path: Path,
 ) -> None:
-    words = ("--kills", "18", "--faults", "18", "--jobs", "1", "--events", ",".join(SOME))
+    words = ("--kills", "12", "--faults", "12", "--jobs", "1", "--events", ",".join(SOME))
 
     rows = run_campaign(tmp_path, *words)
 
     assert find_troubles(rows) == []
-    assert len([row for row in rows if row["fault"] == "kill"]) >= 15
+    assert len([row for row in rows if row["fault"] == "kill"]) >= 10
     assert len({row["fault"] for row in rows}) >= 8
 
 
