@@ -521,3 +521,20 @@ def test_a_write_that_fails_at_its_end_leaves_the_index_to_the_next(
 
     index.write(make_parts(make_sections([3])), set())
     assert index.documents() == {1, 3}
+
+
+def test_a_writer_that_cannot_be_made_leaves_the_index_to_the_next(
+    open_index: OpenIndex, tmp_path: Path
+) -> None:
+    index = open_index()
+    index.write(make_parts(make_sections([1])), set())
+    in_the_way = tmp_path / "index" / "MAIN.tmp"
+    in_the_way.write_text("")
+
+    with pytest.raises(OSError, match=r"MAIN\.tmp") as failed:
+        index.write(make_parts(make_sections([2])), set())
+    in_the_way.unlink()
+
+    index.write(make_parts(make_sections([3])), set())
+    assert "MAIN.tmp" in str(failed.value)  # It is still there, and holds nothing.
+    assert index.documents() == {1, 3}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -87,7 +88,11 @@ class SearchIndex:
         with _whoosh_errors():
             existing = self._open_existing()
             index = existing[0] if existing else self._create()
-            writer = index.writer(codec=ArrayCodec(), timeout=30.0)
+            try:
+                writer = index.writer(codec=ArrayCodec(), timeout=30.0)
+            except OSError as error:
+                traceback.clear_frames(error.__traceback__)  # A writer half made holds the index.
+                raise
             try:
                 name = index.indexname
                 segments = self._write_segment(name, parts, dropped, list(writer.segments))
