@@ -158,7 +158,7 @@ _LABEL = re.compile(r"\[([0-9a-f]{4,40})((?: \| [^\[\]|]+)*)\]")
 _SESSION = re.compile(r"\[session [^\[\]|]+(?: \| (?:@|from )[^\[\]|]+)? \| \d+ [A-Z][a-z]{2}\]")
 #: All that a label of evidence may say: what a note wrote stands behind a mark or a word of ours.
 _FACT = re.compile(
-    "policy_rule|procedural_skill|not trusted|confidence 1|shortened|"
+    "policy_rule|procedural_skill|not trusted|confidence 1|shortened|said next|"
     r"(?:@|from |on |check before use: |in doubt: |not UTF-8, )[^\[\]|]+|\d+ [A-Z][a-z]{2}"
 )
 _TOLD = r"In conflict \([a-z_ ]+\): \[[0-9a-f]+\] counts more than \[[0-9a-f]+\], .* than both\."
