@@ -9,7 +9,9 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 #: What a message has to say that ends a command of which everything was written, or nothing.
-WRITTEN = re.compile(r"\b(?:is|are|was|were) (?:written|removed|saved|committed|safe|done)|on disk", re.I)
+WRITTEN = re.compile(
+    r"\b(?:is|are|was|were) (?:written|removed|saved|committed|safe|done)|on disk", re.I
+)
 UNWRITTEN = re.compile(
     r"nothing|no \w+ was |\bnot \w+(?:ed|en)\b|could not be|cannot be (?:made|used|read|printed)"
 )
