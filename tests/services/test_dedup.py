@@ -213,8 +213,8 @@ def test_only_notes_that_share_rare_words_are_read(
     root = make_vault({**notes, "notes/a.md": f"{FACT}\n"})
     vault = synced(opened(root))
     read: list[str] = []
-    real = similar.read_note
-    monkeypatch.setattr(similar, "read_note", lambda v, p: read.append(str(p)) or real(v, p))
+    real = similar.find_note
+    monkeypatch.setattr(similar, "find_note", lambda v, p: read.append(str(p)) or real(v, p))
 
     find_similar(vault, read_asked(vault, f"{FACT} The table lists them."))
 

@@ -144,12 +144,11 @@ def _ask_each(vault: Vault, waiting: Sequence[Proposal], size: int, reason: str)
     from vaultmem.services.upkeep.decide import decide
     from vaultmem.services.upkeep.review import describe_items
 
-    for number, proposal in enumerate(waiting, 1):
-        item = next(describe_items(vault, [proposal]), None)
-        if item is None:
-            continue  # What was decided before has changed its notes.
+    numbers = {each.id: number for number, each in enumerate(waiting, 1)}
+    for item in describe_items(vault, waiting):  # What was decided has changed notes of others.
+        proposal = item.proposal
         say()
-        say_painted(f"{number} of {len(waiting)}  ", "dim")
+        say_painted(f"{numbers[item.id]} of {len(waiting)}  ", "dim")
         _say_item(item, size)
         key = _read_key(proposal)
         if key in _STOP:

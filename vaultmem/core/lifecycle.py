@@ -36,6 +36,9 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
+#: States in which a note takes in what is said again, and its value counts still.
+OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
+
 #: Kinds that may become instruction, once active and trusted.
 INSTRUCTION_KINDS = frozenset({Kind.POLICY_RULE, Kind.PROCEDURAL_SKILL})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
@@ -30,6 +30,14 @@ _TIME = (
     r"(?:\.? (?P<day_behind>\d{1,2})(?:st|nd|rd|th)?(?![\d:]))?(?:,? (?P<year>\d{4})\b)?"
     r"|(?P<only_year>(?:19|20)\d\d)\b"
 )
+
+
+def read_day(text: str) -> date | None:
+    """Return the day of an ISO 8601 date or time, None where a text is neither."""
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        return None
 
 
 def find_asked(question: str, today: date) -> Span | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
-from pathlib import PurePosixPath
+from datetime import date
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import State
-from vaultmem.core.validity import Span
-from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.core.validity import Span, read_day
+from vaultmem.services.reading.read_notes import find_note
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.note import Note
     from vaultmem.vault import Vault
 
 
@@ -40,18 +39,15 @@ def _replaces(hit: Hit, name: str) -> bool:
 
 def _tell_validity(vault: Vault, hit: Hit, asked: Span) -> str:
     """Return when a note held, "" if that was not at the time that is asked about."""
-    try:
-        note = read_note(vault, PurePosixPath(hit.record.path))
-    except (NoteNotFoundError, RefusedError):
+    note = find_note(vault, hit.record.path)
+    if note is None:
         return ""
-    start, end = (_read_day(note.matter.get(name)) for name in ("valid_from", "valid_until"))
+    start, end = (_read_day(note, name) for name in ("valid_from", "valid_until"))
     if end is None or not Span(start, end).overlaps(asked):
         return ""
     return f"held {f'from {start} ' if start else ''}until {end}, when another value took its place"
 
 
-def _read_day(said: object) -> date | None:
-    try:
-        return datetime.fromisoformat(str(getattr(said, "value", ""))).date()
-    except ValueError:
-        return None
+def _read_day(note: Note, name: str) -> date | None:
+    said = note.matter.get(name)
+    return read_day(str(said.value)) if said else None

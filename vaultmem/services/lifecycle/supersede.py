@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.validity import Span, find_start
+from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.reading.read_notes import read_note, resolve_address
@@ -72,16 +72,9 @@ def name_validity(old: Note, new: Note, today: date) -> Span:
 
 def _read_start(note: Note, today: date) -> date | None:
     said = note.matter.get("valid_from")
-    written = _read_day(note.created or note.updated)
-    day = _read_day(str(said.value)) if said else find_start(note.visible_body, written or today)
+    written = read_day(note.created or note.updated)
+    day = read_day(str(said.value)) if said else find_start(note.visible_body, written or today)
     return day or written
-
-
-def _read_day(text: str) -> date | None:
-    try:
-        return datetime.fromisoformat(text).date()
-    except ValueError:
-        return None
 
 
 def plan_supersession(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.confirm import Saying, confirm_note, has_room
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.canonical import say_same
@@ -18,7 +17,7 @@ from vaultmem.core.similarity.compare import (
     is_brief,
 )
 from vaultmem.core.similarity.differences import Difference
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import RefusedError
 from vaultmem.services.likeness.similar import (
     Asked,
     SimilarNote,
@@ -26,7 +25,7 @@ from vaultmem.services.likeness.similar import (
     says_same,
 )
 from vaultmem.services.likeness.updates import add_updated
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
     from vaultmem.core.notes.record import NoteRecord
 
-
-#: States in which a note takes in what is said again.
-_OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 
 #: Of a text that holds what a quarantined note says among other things: how much of it that is.
 _LEAST = 0.1
@@ -105,9 +101,8 @@ def find_held(vault: Vault, asked: Asked, held: tuple[SimilarNote, ...] = ()) ->
 
 
 def _read_copy(vault: Vault, record: NoteRecord, asked: Asked) -> SimilarNote | None:
-    try:
-        note = read_note(vault, PurePosixPath(record.path))
-    except (NoteNotFoundError, RefusedError):
+    note = find_note(vault, record.path)
+    if note is None:
         return None
     is_copy = say_same(asked.text, note.visible_body)
     return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
@@ -180,7 +175,7 @@ def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
 
     It has the same kind, context and authority, and its state is open.
     """
-    if note.state not in _OPEN_STATES or note.problem or note.encoding:
+    if note.state not in OPEN_STATES or note.problem or note.encoding:
         return False
     is_fact_of_decision = new.kind is Kind.SEMANTIC_FACT and note.kind is Kind.DECISION
     if note.kind is not new.kind and not is_fact_of_decision:
@@ -191,7 +186,7 @@ def may_absorb(vault: Vault, note: Note, new: NewMemory) -> bool:
         return False  # Another state is another authority.
     if new.is_state_given and new.state is State.ACTIVE and note.state is State.CANDIDATE:
         return False
-    if new.is_state_given and new.state not in _OPEN_STATES:
+    if new.is_state_given and new.state not in OPEN_STATES:
         return False
     return _is_same_context(vault, note_context(note.path), new.context)
 
@@ -208,7 +203,7 @@ def _is_same_context(vault: Vault, there: str, wanted: str) -> bool:
 def name_contradicted(near: Sequence[SimilarNote]) -> tuple[SimilarNote, ...]:
     """Return those that say another value of the same thing, and count still."""
     return tuple(
-        each for each in near if each.likeness.is_contradiction and each.note.state in _OPEN_STATES
+        each for each in near if each.likeness.is_contradiction and each.note.state in OPEN_STATES
     )
 
 

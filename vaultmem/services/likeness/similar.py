@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
@@ -22,7 +21,7 @@ from vaultmem.core.similarity.compare import (
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals
-from vaultmem.services.reading.read_notes import read_note, resolve_address
+from vaultmem.services.reading.read_notes import find_note, read_note, resolve_address
 from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 
@@ -152,9 +151,8 @@ def _choose_notes(
 def _compare_note(
     vault: Vault, record: NoteRecord, ordinals: list[int], asked: Asked, weigh: Weigh
 ) -> SimilarNote | None:
-    try:
-        note = read_note(vault, PurePosixPath(record.path))
-    except (NoteNotFoundError, RefusedError):
+    note = find_note(vault, record.path)
+    if note is None:
         return None
     is_same = says_same(note, asked)
     best: SimilarNote | None = None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
-from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.lifecycle import OPEN_STATES, Kind
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
@@ -19,14 +18,10 @@ from vaultmem.core.similarity.facts import Fact, read_facts
 from vaultmem.core.similarity.relations import list_keys, list_related
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.similarity.updates import Update, compare_facts
-from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.similar import Asked, SimilarNote
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_note
 from vaultmem.storage.index.sharing import find_with_all
 from vaultmem.vault import Vault
-
-#: States in which a note's value counts still.
-_OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 
 #: Sessions and tasks tell what was, and reference material is no memory.
 _LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
@@ -80,7 +75,7 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
     for path, record in records.items():
         if path in known and known[path].likeness.is_contradiction:
             continue
-        note = known[path].note if path in known else _read(vault, record)
+        note = known[path].note if path in known else find_note(vault, record.path)
         if note is None or path == asked.path or not _counts(record, note):
             continue
         update = _find_update(read_facts(note.visible_body), facts)
@@ -97,20 +92,21 @@ def list_updates(vault: Vault) -> list[NoteUpdate]:
     """
     dated = []
     for record in vault.view.records():
-        note = _read(vault, record)
+        note = find_note(vault, record.path)
         if note and _counts(record, note) and len(note.body) <= MAX_TEXT:
             written = read_timestamp(record.created or record.updated) or record.changed
             dated.append((written, record.path, note))
     found: dict[str, NoteUpdate] = {}
     seen: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
     for _, _, note in sorted(dated, key=lambda each: each[:2]):
-        for fact in read_facts(note.visible_body):
+        facts = read_facts(note.visible_body)
+        for fact in facts:
             for older, update in _find_older(seen, note, fact):
                 if _differs(note, older):
                     continue
                 is_whole = len(split_sentences(older.visible_body)) == 1
                 found.setdefault(str(older.path), NoteUpdate(older, note, update, is_whole))
-        for fact in read_facts(note.visible_body):
+        for fact in facts:
             for topic in _list_topics(fact):
                 seen.setdefault(topic, []).append((note, fact))
     return [found[path] for path in sorted(found)]
@@ -183,11 +179,4 @@ def _counts(record: NoteRecord, note: Note) -> bool:
     if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
         return False
     is_whole = not (note.problem or note.encoding or note.pinned)
-    return note.state in _OPEN_STATES and note.kind is not Kind.EPISODIC_TRACE and is_whole
-
-
-def _read(vault: Vault, record: NoteRecord) -> Note | None:
-    try:
-        return read_note(vault, PurePosixPath(record.path))
-    except (NoteNotFoundError, RefusedError):
-        return None
+    return note.state in OPEN_STATES and note.kind is not Kind.EPISODIC_TRACE and is_whole

@@ -106,6 +106,14 @@ def read_note(vault: Vault, path: PurePosixPath) -> Note:
     return counting
 
 
+def find_note(vault: Vault, path: PurePosixPath | str) -> Note | None:
+    """Return the note that counts at a path, None where none can be read as `read_note` does."""
+    try:
+        return read_note(vault, PurePosixPath(path))
+    except (NoteNotFoundError, RefusedError):
+        return None
+
+
 def find_problem(vault: Vault, path: PurePosixPath) -> str:
     """Return why the note at a path of the view cannot be taken at its word, "" if it can."""
     if not vault.view.problems():

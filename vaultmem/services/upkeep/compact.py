@@ -15,7 +15,7 @@ from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.shortened import find_shortened, read_full
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import KEPT_APART
@@ -146,11 +146,8 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
 
 def _read(vault: Vault, record: NoteRecord) -> Note | None:
     """Return a note as it was counted, None where it is no longer."""
-    try:
-        note = read_note(vault, PurePosixPath(record.path))
-    except (NoteNotFoundError, RefusedError):
-        return None
-    return note if note.blob == record.blob else None
+    note = find_note(vault, record.path)
+    return note if note is not None and note.blob == record.blob else None
 
 
 def _plan_note(

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
@@ -15,8 +15,8 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.core.packs.caution import OLD_DAYS, quote_claim
 from vaultmem.core.upkeep.proposal import Action, Proposal
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.errors import VaultError
+from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.upkeep.uses import Use
 from vaultmem.storage.git.any_repository import (
     FileCommit,
@@ -133,7 +133,7 @@ def find_doubtful(
             reasons.append("what it rests on has changed")
             evidence.extend(changed[record.path])
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
-        note = _read(vault, record) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
+        note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
         if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
             reasons.append("of low confidence, and nobody confirmed it")
             evidence.append(f"confidence {record.confidence:g}, {_say_age(uses, record, days)}")
@@ -154,13 +154,6 @@ def _find_claim(record: NoteRecord, note: Note) -> str:
         if claim := quote_claim(Hit(record, place, text, 0.0, (), 0.0, 1.0)):
             return claim
     return ""
-
-
-def _read(vault: Vault, record: NoteRecord) -> Note | None:
-    try:
-        return read_note(vault, PurePosixPath(record.path))
-    except (NoteNotFoundError, RefusedError):
-        return None
 
 
 def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:

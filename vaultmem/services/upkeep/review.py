@@ -13,7 +13,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.upkeep.choices import ORDER
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_note, read_note
 from vaultmem.services.upkeep.curate import KEPT_APART, curate
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
@@ -117,10 +117,7 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
     for path, blob in ((proposal.path, proposal.blob), (proposal.into, proposal.into_blob)):
         if not path:
             continue
-        try:
-            note = read_note(vault, PurePosixPath(path))
-        except (NoteNotFoundError, RefusedError):
-            note = None
+        note = find_note(vault, path)
         if note is None or note.blob != blob:
             raise ConflictError(f"{path}: changed since it was shown; `vaultmem review` looks anew")
         notes.append(note)

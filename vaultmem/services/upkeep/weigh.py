@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.secrets.scan import find_secrets
@@ -28,9 +27,8 @@ from vaultmem.core.upkeep.memory_file import (
     name_heading,
     propose_moves,
 )
-from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.sessions.learn import memory_budget
 from vaultmem.services.upkeep.curate import KEPT_APART
 from vaultmem.storage.signals import SignalStore
@@ -81,7 +79,7 @@ def weigh_recalled(vault: Vault) -> Weighed:
         held = held or _find_obstacle(record, bullet)
         named_so = (path, record.title, record.kind, record.state)
         candidates.append(Candidate(*named_so, strength, held, bullet))
-    memory = _read(vault, MEMORY)
+    memory = find_note(vault, MEMORY)
     room = Room(config.memory_lines, memory_budget(vault))
     text = memory.text if memory else NEW_MEMORY
     limit = max(0, config.dream_limit - _count_promoted(vault))
@@ -131,7 +129,7 @@ def _may_count(record: NoteRecord) -> bool:
 
 def _make_bullet(vault: Vault, graph: LinkGraph, record: NoteRecord) -> str:
     """Return the line that says what a note says and leads to it, "" where none can."""
-    note = _read(vault, PurePosixPath(record.path))
+    note = find_note(vault, PurePosixPath(record.path))
     fact = choose_fact(note) if note is not None else ""
     return format_bullet(fact, graph.link_shortly(record.path)) if fact else ""
 
@@ -151,7 +149,7 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
 
 def _count_promoted(vault: Vault) -> int:
     """Return how many notes were promoted today already, as the diary has it."""
-    diary = _read(vault, DREAMS)
+    diary = find_note(vault, DREAMS)
     today = f"- {vault.local_time().date()}:"
     lines = diary.text.splitlines() if diary is not None else []
     return sum(line.count("[[") for line in lines if line.startswith(today))
@@ -165,13 +163,6 @@ def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, 
         if found.target:
             linked.setdefault(count if every else found.link.line, found.target)
     return linked
-
-
-def _read(vault: Vault, path: PurePosixPath) -> Note | None:
-    try:
-        return read_note(vault, path)
-    except (NoteNotFoundError, RefusedError):
-        return None
 
 
 def _fit(
