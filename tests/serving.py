@@ -13,26 +13,32 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from vaultmem.mcp_server.resources import Subscribers
-from vaultmem.mcp_server.served import Served
 from vaultmem.mcp_server.server import build_server
-from vaultmem.mcp_server.workplace import Workplace
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.workers import Workers
 
 Result = TypeVar("Result")
 Play = Callable[[Client], Awaitable[Result]]
 
+#: How a client begins.
+HELLO = (
+    '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    '"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}'
+)
 
-def play(root: Path, scene: Play[Result], *, mode: str = "auto", **settings: Any) -> Result:
+
+def play(root: Path, scene: Play[Result], *, mode: str = "auto", **who: Any) -> Result:
     """Run a scene with a client whose server is in this process."""
 
     async def run() -> Result:
         subscribers = Subscribers()
-        served = Served(root, settings.pop("agent", "claude"), settings.pop("ref", ""))
-        place = Workplace(served, notice=subscribers.notice, **settings)
+        workers = Workers(root, subscribers.notice)
+        caller = Caller(**{"agent": "claude", "may_write": True, "environment": os.environ} | who)
         try:
-            async with Client(build_server(place, subscribers), mode=mode) as client:
+            async with Client(build_server(workers, caller, subscribers), mode=mode) as client:
                 return await scene(client)
         finally:
-            await asyncio.to_thread(place.close)
+            await asyncio.to_thread(workers.close)
 
     return asyncio.run(run())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from vaultmem.config import Config
@@ -27,9 +28,14 @@ def open_named_vault(
     return open_vault(path or os.environ.get("VAULTMEM_VAULT"), **settings)
 
 
-def read_settings(agent: str = "", session: str = "", ref: str = "") -> VaultSettings:
-    """Return what the environment says of opening a vault, but for what is given."""
-    environment = dict(os.environ)
+def read_settings(
+    agent: str = "", session: str = "", ref: str = "", given: Mapping[str, str] | None = None
+) -> VaultSettings:
+    """Return what the environment says of opening a vault, but for what is given.
+
+    It is this process's, unless another one's is `given`.
+    """
+    environment = dict(os.environ if given is None else given)
     return {
         "agent": agent or environment.get("VAULTMEM_AGENT", ""),
         "session": session or environment.get("VAULTMEM_SESSION_ID", ""),

@@ -61,6 +61,8 @@ class VaultSettings(TypedDict, total=False):
     tokenizer: str
     folders: UserFolders | None
     environment: Mapping[str, str]
+    here: Path | None
+    pid: int | None
 
 
 class Vault:
@@ -70,11 +72,12 @@ class Vault:
     commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
     `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
     something takes, and whether a file has settled since it was saved, is measured and not dated:
-    that is for `time.monotonic` and `time.time_ns`. `environment` is as `open_vault` has it. With
-    `postpones_index`, what is written is left for the next sync to index. `written` are the paths
-    that were written to; `behind` says which faults kept a cache from that, so that the next
-    command has to catch up. `patience` is for how many seconds other writers are waited for. `lag`
-    says why what is read is not in sync, where that is so: somebody else writes all the while.
+    that is for `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as
+    `open_vault` has them. With `postpones_index`, what is written is left for the next sync to
+    index. `written` are the paths that were written to; `behind` says which faults kept a cache
+    from that, so that the next command has to catch up. `patience` is for how many seconds other
+    writers are waited for. `lag` says why what is read is not in sync, where that is so: somebody
+    else writes all the while.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class Vault:
         now: Callable[[], float],
         keeps_receipts: bool,
         environment: Mapping[str, str],
+        here: Path | None = None,
+        pid: int | None = None,
     ) -> None:
         self.root = root
         self.config = config
@@ -96,6 +101,8 @@ class Vault:
         self.ref = ref
         self.now = now
         self.environment = environment
+        self.here = here
+        self.pid = pid
         self.postpones_index = False
         self.written: list[str] = []
         self.behind: list[str] = []
@@ -164,7 +171,7 @@ class Vault:
             VaultError: the vault is in none.
         """
         if self._lender is not None:
-            return self._lender.history
+            return self._lender.history.seen_by(self.environment)
         from vaultmem.storage.git.vault_history import History
 
         return History(self.root, self.state_folder, self.environment)
@@ -264,6 +271,8 @@ def open_vault(
     tokenizer: str = "",
     folders: UserFolders | None = None,
     environment: Mapping[str, str] = _NOTHING,
+    here: Path | None = None,
+    pid: int | None = None,
 ) -> Vault:
     """Open the vault at `path`, else the one around the current folder.
 
@@ -277,7 +286,8 @@ def open_vault(
     tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
     `environment` is where agents name their session ($CLAUDE_SESSION_ID) and models are named
     ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
-    unless it is given.
+    unless it is given. `here` is the folder that whoever asks works in, else the current one, and
+    `pid` the process that sessions end with, else the one that this process works for.
 
     Raises:
         NoVaultError: there is no vault there.
@@ -291,7 +301,8 @@ def open_vault(
     config = config or read_config(root)
     author = Author(*map(escape_bytes, (agent or config.agent, session, tool_call)))
     own = folders or find_user_folders(_NOTHING)
-    return Vault(root, config, own, author, ref or config.ref, now, keeps_receipts, environment)
+    ref = ref or config.ref
+    return Vault(root, config, own, author, ref, now, keeps_receipts, environment, here, pid)
 
 
 def find_user_folders(environment: Mapping[str, str]) -> UserFolders:

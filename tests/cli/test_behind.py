@@ -18,11 +18,12 @@ from support import git, write_notes
 from watchers import stopped, watch_process
 
 from vaultmem.mcp_server.finding import recall_tool
-from vaultmem.mcp_server.served import Served, ServedVault
 from vaultmem.mcp_server.tool import run_tool
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.watching.lease import catch_up
-from vaultmem.vault import Vault, open_vault
+from vaultmem.vault import Vault, find_user_folders, open_vault
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.kept_vault import KeptVault
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 
@@ -187,19 +188,19 @@ def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
 
 
 def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open) -> None:
-    place = ServedVault(Served(root, "claude"), None, reads=True)
+    place, caller = KeptVault(root, find_user_folders(os.environ), reads=True), Caller("claude")
     tool = partial(run_tool, recall_tool, {"query": "gangway"})
-    assert "behind" not in place.run(tool, "")[1]
+    assert "behind" not in place.run(tool, caller)[1]
     save(root)
     vault = opened(root)
     with stopped(root) as pid:
-        text, data = place.run(tool, "")
+        text, data = place.run(tool, caller)
         assert "The gangway is blue" in text
         assert f"process {pid}" in text
         assert f"process {pid}" in data["behind"]
         assert ask(vault, Ask("quagga")).hits == []
         assert f"process {pid}" in vault.lag
-    assert "behind" not in place.run(tool, "")[1]
+    assert "behind" not in place.run(tool, caller)[1]
     place.let_go()
     catch_up(vault)
     assert [hit.record.path for hit in ask(vault, Ask("quagga")).hits] == ["notes/late.md"]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client.client import Client
-from serving import call, play, play_stdio, refused
+from serving import HELLO, call, play, play_stdio, refused
 from support import git, lock_git, write_notes
 
 from vaultmem.vault import Vault
@@ -19,7 +23,7 @@ Make = Callable[..., Path]
 Open = Callable[..., Vault]
 Play = Callable[..., object]
 
-#: A server whose threads read, and one that has a process for it.
+#: A server in this process, and one that is a process of its own.
 everywhere = pytest.mark.parametrize("play", [play, play_stdio])
 
 NOTES = {
@@ -177,3 +181,33 @@ def test_another_vault_in_its_place_is_another_vault(play: Play, make_vault: Mak
         assert (await call(client, "recall", query="refunds"))["hits"]
 
     play(root, scene)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("close", {0}),
+        ("close and SIGTERM", {0, 143, -15}),
+        (signal.SIGKILL, {-9}),
+        (signal.SIGTERM, {143}),
+        (signal.SIGINT, {130}),
+    ],
+)
+def test_a_server_ends_as_its_client_has_it(make_vault: Make, ending: Any, code: set[int]) -> None:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(make_vault(NOTES))]
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:
+        process.stdin.write(HELLO + "\n")
+        process.stdin.flush()
+        assert "serverInfo" in process.stdout.readline()
+        if ending == "close":
+            process.stdin.close()
+        elif ending == "close and SIGTERM":
+            process.send_signal(signal.SIGTERM)
+            process.stdin.close()
+        elif ending == signal.SIGINT:  # As a terminal sends it: to all of them.
+            os.killpg(process.pid, ending)
+        else:
+            process.send_signal(ending)
+        assert process.wait(20) in code
+        assert process.stderr.read() == ""

@@ -220,7 +220,7 @@ def test_a_server_that_only_reads_has_no_tool_that_writes(make_vault: Make) -> N
         assert "no such tool" in await refused(client, "remember", text="x")
         assert await call(client, "recall", query="refunds")
 
-    play(root, scene, read_only=True)
+    play(root, scene, may_write=False)
     assert hash_tree(root) == before
 
 

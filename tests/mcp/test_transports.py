@@ -19,7 +19,7 @@ import httpx2
 from conftest import RunCli
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from serving import call, play_stdio, told
+from serving import HELLO, call, play_stdio, told
 from support import wait_until
 
 from vaultmem.mcp_server.http import HALF_OPEN
@@ -225,16 +225,6 @@ def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunC
 def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:
     root = make_vault(NOTES)
     nonsense = "\n".join(["not json", "{}", '{"jsonrpc": "2.0"}', "[1]", '"x"', ""])
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        },
-    }
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(root)],
@@ -246,7 +236,7 @@ def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(f"{json.dumps(hello)}\n{nonsense}\n{json.dumps(ping)}\n")
+        process.stdin.write(f"{HELLO}\n{nonsense}\n{json.dumps(ping)}\n")
         process.stdin.flush()
         answered = {json.loads(process.stdout.readline()).get("id") for _ in range(2)}
         while 2 not in answered:

@@ -218,6 +218,7 @@ def mcp(
     """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
     from vaultmem.errors import VaultError
     from vaultmem.mcp_server.run import read_token, serve
+    from vaultmem.workers.caller import Caller
 
     opened = open_here(vault, agent, ref=ref)
     served = None
@@ -226,7 +227,13 @@ def mcp(
         served = (port, read_token(file))
         warn(f"serving {opened.root} at http://127.0.0.1:{port}/mcp; the token is in {file}")
     try:
-        serve(opened.root, opened.author.agent or "mcp", opened.ref, read_only, served)
+        who = Caller(
+            opened.author.agent or "mcp",
+            ref=opened.ref,
+            environment=opened.environment,
+            may_write=not read_only,
+        )
+        serve(opened.root, who, served)
     except ModuleNotFoundError as error:
         raise VaultError(
             f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 from urllib.parse import quote as quote_url
 
 import mcp_types as types
@@ -19,16 +21,19 @@ from mcp.shared.exceptions import MCPError
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_resource, tell_state
-from vaultmem.mcp_server.workplace import Workplace
 from vaultmem.storage.watcher import EVERYTHING
+from vaultmem.workers.kept_vault import Work
+
+#: Has something read by whoever reads, in the name of the connection that asks.
+Read = Callable[[Work[Any]], Awaitable[Any]]
 
 #: Seconds of quiet before subscribers get a notice, so that one save is one notice.
 _QUIET = 0.2
 
 
-async def list_resources(place: Workplace, cursor: str | None) -> types.ListResourcesResult:
+async def list_resources(read: Read, cursor: str | None) -> types.ListResourcesResult:
     """Return the pack and the notes, by path, a page at a time."""
-    found = await place.read(partial(list_page, cursor or ""))
+    found = await read(partial(list_page, cursor or ""))
     resources = [
         types.Resource(
             uri=note_uri(path), name=path, title=title, description=facts, mime_type="text/markdown"
@@ -63,14 +68,14 @@ def list_templates() -> types.ListResourceTemplatesResult:
     )
 
 
-async def read_resource(place: Workplace, uri: str) -> types.ReadResourceResult:
+async def read_resource(read: Read, uri: str) -> types.ReadResourceResult:
     """Return the text behind an address, evidence labelled as such.
 
     Raises:
         MCPError: there is no such resource.
     """
     try:
-        text = await place.read(partial(render_resource, uri))
+        text = await read(partial(render_resource, uri))
     except (VaultError, OSError) as error:
         told = escape_bytes(str(name_failure(error)))
         raise MCPError(types.INVALID_PARAMS, told, {"uri": uri}) from None
@@ -193,9 +198,7 @@ def list_prompts() -> types.ListPromptsResult:
     return types.ListPromptsResult(prompts=prompts)
 
 
-async def get_prompt(
-    place: Workplace, name: str, given: dict[str, str] | None
-) -> types.GetPromptResult:
+async def get_prompt(read: Read, name: str, given: dict[str, str] | None) -> types.GetPromptResult:
     """Return a prompt as one message of the user's.
 
     Raises:
@@ -204,7 +207,7 @@ async def get_prompt(
     if name not in _PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"no such prompt; there are {', '.join(_PROMPTS)}")
     about = " ".join((given or {}).get("about", "").split())[:1_000]
-    pack = await place.read(partial(tell_state, about)) if name == "resume" else ""
+    pack = await read(partial(tell_state, about)) if name == "resume" else ""
     text = _PROMPTS[name][2].format(about=f": {about}" if about else "", pack=pack)
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=_PROMPTS[name][1], messages=[message])

@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.mcp_server.reader import start_reader
 from vaultmem.mcp_server.sdk import import_sdk
-from vaultmem.mcp_server.served import Served
-from vaultmem.mcp_server.workplace import Workplace
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.kept_vault import warm_up
+from vaultmem.workers.workers import Workers
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -23,51 +23,38 @@ if TYPE_CHECKING:
 _LEAST = 16
 
 
-def serve(
-    root: Path,
-    agent: str,
-    ref: str = "",
-    read_only: bool = False,
-    http: tuple[int, str] | None = None,
-) -> None:
+def serve(root: Path, caller: Caller, http: tuple[int, str] | None = None) -> None:
     """Serve a vault over standard input and output, or over HTTP at a port, with a token.
-
-    `agent` is the author of what is written; `ref` pins the server to a branch.
 
     Raises:
         ModuleNotFoundError: the SDK is not installed.
     """
     gc.disable()  # Hundreds of thousands of objects are made now, and all of them stay.
-    served = Served(root, agent, ref)
-    reader = start_reader(served)
+    if http is None:
+        import_sdk()
+    import anyio
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.server import build_server
+
+    subscribers = Subscribers()
+    workers = Workers(root, subscribers.notice)
+    # The first question waits less; what is wrong with the vault is told when something is asked.
+    workers.submit_read(warm_up, caller)
+    server = build_server(workers, caller, subscribers)
+    gc.freeze()
+    gc.enable()
     try:
-        if http is None:
-            import_sdk()
-        import anyio
-
-        from vaultmem.mcp_server.resources import Subscribers
-        from vaultmem.mcp_server.server import build_server
-
-        subscribers = Subscribers()
-        place = Workplace(served, read_only, subscribers.notice, reader)
-        server = build_server(place, subscribers)
-        gc.freeze()
-        gc.enable()
-        try:
-            anyio.run(_serve, server, place, http)
-        finally:
-            place.close()
+        anyio.run(_serve, server, workers, http)
     finally:
-        if reader is not None:
-            reader.close()
+        workers.close()
 
 
-async def _serve(server: Server[Any], place: Workplace, http: tuple[int, str] | None) -> None:
-    place.warm_up()
+async def _serve(server: Server[Any], workers: Workers, http: tuple[int, str] | None) -> None:
     if http is None:
         from mcp.server.stdio import stdio_server
 
-        _end_on_signals(place)
+        _end_on_signals(workers)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     else:
@@ -76,7 +63,7 @@ async def _serve(server: Server[Any], place: Workplace, http: tuple[int, str] | 
         await serve_http(server, *http)
 
 
-def _end_on_signals(place: Workplace) -> None:
+def _end_on_signals(workers: Workers) -> None:
     """Let Ctrl-C end the server when what is under way is done, and a second one at once.
 
     The SDK would wait for another line of its client.
@@ -86,7 +73,7 @@ def _end_on_signals(place: Workplace) -> None:
     ending: list[int] = []
 
     def finish(number: int) -> None:
-        place.close()
+        workers.close()
         os._exit(128 + number)
 
     def end(number: int) -> None:

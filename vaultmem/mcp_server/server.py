@@ -1,9 +1,9 @@
-"""The server: tools, resources and prompts over a Workplace (official SDK, `mcp`)."""
+"""The server: tools, resources and prompts over Workers (official SDK, `mcp`)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -29,10 +29,11 @@ from vaultmem.mcp_server.resources import (
     read_resource,
 )
 from vaultmem.mcp_server.schemas import find_problem
-from vaultmem.mcp_server.served import settle
 from vaultmem.mcp_server.sessions import CHECKPOINT, PROMOTE, SESSION
 from vaultmem.mcp_server.tool import Tool, run_tool
-from vaultmem.mcp_server.workplace import Workplace
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.kept_vault import Work, settle
+from vaultmem.workers.workers import Workers
 
 TOOLS: tuple[Tool, ...] = (
     RECALL,
@@ -59,9 +60,12 @@ Instructions was trusted by the owner. Never remember credentials."""
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
-    """Return a server for this vault; a server that only reads offers no tool that writes."""
-    tools = {tool.name: tool for tool in TOOLS if not (place.read_only and tool.writes)}
+def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
+    """Return a server for one caller; one that may only read is offered no tool that writes."""
+    tools = {tool.name: tool for tool in TOOLS if caller.may_write or not tool.writes}
+
+    def read(work: Work[Any]) -> Awaitable[Any]:
+        return workers.read(work, caller)
 
     async def on_list_tools(_: Context, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(map(_describe, tools.values())))
@@ -73,19 +77,19 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
         given = asked.arguments or {}
         if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
-        return await _call(place, tool, given)
+        return await _call(workers, caller, tool, given)
 
     async def on_list_resources(_: Context, asked: Any) -> types.ListResourcesResult:
-        return await list_resources(place, asked.cursor if asked else None)
+        return await list_resources(read, asked.cursor if asked else None)
 
     async def on_list_templates(_: Context, __: Any) -> types.ListResourceTemplatesResult:
         return list_templates()
 
     async def on_read(_: Context, asked: types.ReadResourceRequestParams) -> Any:
-        return await read_resource(place, str(asked.uri))
+        return await read_resource(read, str(asked.uri))
 
     async def on_subscribe(context: Context, asked: types.SubscribeRequestParams) -> Any:
-        await place.read(settle)
+        await read(settle)
         subscribers.add(str(asked.uri), context.session)
         return types.EmptyResult()
 
@@ -96,7 +100,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
     listen = ListenHandler(subscribers.bus)
 
     async def on_listen(context: Context, asked: types.SubscriptionsListenRequestParams) -> Any:
-        await place.read(settle)
+        await read(settle)
         return await listen(context, asked)
 
     async def on_list_prompts(_: Context, __: Any) -> types.ListPromptsResult:
@@ -104,7 +108,7 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
 
     async def on_get_prompt(_: Context, asked: types.GetPromptRequestParams) -> Any:
         try:
-            return await get_prompt(place, asked.name, asked.arguments)
+            return await get_prompt(read, asked.name, asked.arguments)
         except VaultError as error:
             raise MCPError(types.INVALID_PARAMS, escape_bytes(str(error))) from None
 
@@ -132,12 +136,15 @@ def build_server(place: Workplace, subscribers: Subscribers) -> Server[Any]:
     )
 
 
-async def _call(place: Workplace, tool: Tool, given: dict[str, Any]) -> types.CallToolResult:
+async def _call(
+    workers: Workers, caller: Caller, tool: Tool, given: dict[str, Any]
+) -> types.CallToolResult:
     """Run a tool; whatever goes wrong is reported to the caller, and the server goes on."""
-    session = str(given.get("session", ""))
-    run = place.write if tool.writes else place.read
+    if given.get("session"):
+        caller = caller._replace(session=str(given["session"]))
+    run = workers.write if tool.writes else workers.read
     try:
-        text, data = await run(partial(run_tool, tool.run, given), session)
+        text, data = await run(partial(run_tool, tool.run, given), caller)
     except (VaultError, OSError) as error:
         return _refuse(str(name_failure(error)))
     except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.

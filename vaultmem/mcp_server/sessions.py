@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +30,14 @@ def _start(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.begin import NewSession, start_session
 
     continues = tuple(filter(None, [given.get("continues", "")]))
-    new = NewSession(given.get("session", ""), given.get("goal", ""), continues, pid=os.getpid())
+    new = NewSession(given.get("session", ""), given.get("goal", ""), continues)
     return _tell_begun(vault, start_session(vault, new), given)
 
 
 def _resume(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.begin import resume_session
 
-    begun = resume_session(vault, given.get("session", ""), pid=os.getpid())
+    begun = resume_session(vault, given.get("session", ""))
     return _tell_begun(vault, begun, given)
 
 

@@ -49,12 +49,14 @@ def find_process(pid: int) -> Process | None:
     return None if status is None else Process(pid, status.started, _here())
 
 
-def find_owner() -> Process | None:
-    """Return the process that this one works for: the nearest above that is no mere launcher.
+def find_owner(known: int | None = None) -> Process | None:
+    """Return the process of this number; else the one that this one works for.
 
-    A shell counts if it is the first process of a terminal: it lasts as long as that. None if
-    nothing can be told.
+    That is the nearest above that is no mere launcher. A shell counts if it is the first process of
+    a terminal: it lasts as long as that. None if nothing can be told.
     """
+    if known is not None:
+        return find_process(known)
     pid = os.getppid()
     for _ in range(_MAX_GENERATIONS):
         status = _read_status(pid) if pid > 1 else None

@@ -42,7 +42,7 @@ from vaultmem.services.sessions.read import (
 )
 from vaultmem.services.sessions.windows import begin_window
 from vaultmem.services.writing.write import write
-from vaultmem.storage.processes import find_owner, find_process
+from vaultmem.storage.processes import find_owner
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
@@ -56,7 +56,7 @@ else:  # Much to import; who asks for hints while the program runs is told what 
 class NewSession(NamedTuple):
     """A session that is to begin; what is empty is found out.
 
-    `pid` is the process whose session it is: else the one that this process works for.
+    `pid` is the process whose session it is, else the vault's.
     """
 
     id: str = ""
@@ -97,7 +97,7 @@ def start_session(
     """
     refuse_branch(vault)
     new = new or NewSession()
-    workspace = find_workspace(new.workspace)
+    workspace = find_workspace(new.workspace or vault.here)
     if new.goal:
         check_text(vault, new.goal)
     sync_vault(vault) if vault.lag else sync_once(vault)
@@ -132,7 +132,7 @@ def resume_session(
         NoteNotFoundError: there is none.
     """
     refuse_branch(vault)
-    place = find_workspace(workspace)
+    place = find_workspace(workspace or vault.here)
     with vault.lock():
         recovered = _recover(vault)
         facts = get_session(vault, _choose_resumed(vault, name, place)).facts
@@ -240,7 +240,7 @@ def _create(
 
 
 def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
-    owner = find_owner() if pid is None else find_process(pid)
+    owner = find_owner(vault.pid if pid is None else pid)
     record = ActiveSession(
         session, vault.author.agent, str(workspace), vault.now(), (owner,) if owner else ()
     )

@@ -144,7 +144,7 @@ def _refresh_owner(vault: Vault, active: ActiveSessions, session: str) -> None:
     """Where a session's processes seem gone and it is written to, remember whose it is now."""
     record = active.find(session)
     if record is not None and (record.recovered or record.is_gone):
-        owner = find_owner()
+        owner = find_owner(vault.pid)
         active.put(
             record._replace(recovered=False, at=vault.now(), processes=(owner,) if owner else ())
         )

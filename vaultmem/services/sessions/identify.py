@@ -79,7 +79,11 @@ def require_session(
     """
     found = identify_session(vault, explicit, workspace)
     if not found.session:
-        last = next(iter(list_here(vault, find_workspace(workspace))), None) if or_last else None
+        last = (
+            next(iter(list_here(vault, find_workspace(workspace or vault.here))), None)
+            if or_last
+            else None
+        )
         if last is not None:
             return last.id
         raise NoteNotFoundError(
@@ -128,7 +132,7 @@ def _list_candidates(
     yield SessionCandidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
     for name in AGENT_VARIABLES:
         yield _from_variable(vault, name)
-    yield _from_file(vault, find_workspace(workspace))
+    yield _from_file(vault, find_workspace(workspace or vault.here))
     last = _from_variable(vault, TERMINAL_VARIABLE)
     if last.session and not _is_there(vault, last.session):
         last = SessionCandidate(last.source, last.value, "", "no session was begun under this name")

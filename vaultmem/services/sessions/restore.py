@@ -62,7 +62,7 @@ def gather_material(
     earlier = tuple(_find_earlier(vault, session))
     shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]
     record = ActiveSessions(vault.state_folder).find(session.facts.id)
-    place = workspace or (Path(record.workspace) if record else find_workspace())
+    place = workspace or (Path(record.workspace) if record else find_workspace(vault.here))
     decisions = [decision for each in shown for decision in each.decisions]
     return RestoreMaterial(
         session,

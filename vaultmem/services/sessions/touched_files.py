@@ -54,8 +54,9 @@ def touch_files(
     """
     path = find_path(vault, session)
     record = ActiveSessions(vault.state_folder).find(path.stem)
-    base = workspace or (Path(record.workspace) if record else find_workspace())
-    found = [name_touched(Path(file), base) for file in files]
+    base = workspace or (Path(record.workspace) if record else find_workspace(vault.here))
+    here = vault.here or Path()
+    found = [name_touched(here / Path(file).expanduser(), base) for file in files]
 
     def change(note: Note) -> str:
         listed = {each.path: each for each in parse_session(note).touched}
@@ -80,7 +81,7 @@ def name_touched(file: Path, workspace: Path) -> TouchedFile:
     Raises:
         RefusedError: its name has line breaks or is not UTF-8.
     """
-    place = Path(os.path.abspath(file.expanduser()))
+    place = Path(os.path.abspath(file))
     for base, lead in ((workspace, ""), (Path.home(), "~/")):
         if place.is_relative_to(base) and place != base:
             name = lead + place.relative_to(base).as_posix()

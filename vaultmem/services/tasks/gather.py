@@ -122,7 +122,7 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[Entry]:
 def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
     if not sessions:
         return
-    place = _code_folder(vault) or find_workspace()
+    place = _code_folder(vault) or find_workspace(vault.here)
     fates = trace_files(sessions, place)
     seen: set[str] = set()
     for session in sessions:

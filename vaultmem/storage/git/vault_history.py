@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
@@ -77,6 +78,12 @@ class History:
         self.objects = ObjectReader(self.git)
         self._scratch = scratch
         self._environment = environment
+
+    def seen_by(self, environment: Mapping[str, str]) -> History:
+        """Return the same repository, as open, for a person of whom another environment tells."""
+        other = copy.copy(self)
+        other._environment = environment
+        return other
 
     def head(self) -> Head:
         """Return the checked-out branch and commit."""

@@ -6,30 +6,20 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from vaultmem.environment import open_named_vault
-from vaultmem.mcp_server.tool import see_at
 from vaultmem.services.reading.behind import read_behind
 from vaultmem.services.watching.sync_hints import ChangeHints
-from vaultmem.vault import Vault
+from vaultmem.vault import UserFolders, Vault, open_vault
+from vaultmem.workers.caller import Caller
 
 Result = TypeVar("Result")
 
-#: What is done with a vault. It may be sent to another process, so it is a function
-#: of a module, with its first arguments bound (`functools.partial`) or none.
+#: What is done with a vault, which is the caller's: in sync, in their name, on their branch.
 Work = Callable[[Vault], Result]
 
 
-class Served(NamedTuple):
-    """Which vault is served, in whose name, and which branch of it, "" for what is on disk."""
-
-    root: Path
-    agent: str
-    ref: str = ""
-
-
-class ServedVault:
+class KeptVault:
     """One vault, for one thread: a database connection belongs to that.
 
     `notice` is called with each path that may have changed, from another thread. Where the vault is
@@ -37,18 +27,22 @@ class ServedVault:
     """
 
     def __init__(
-        self, served: Served, notice: Callable[[str], None] | None, reads: bool = False
+        self,
+        root: Path,
+        folders: UserFolders,
+        notice: Callable[[str], None] | None = None,
+        reads: bool = False,
     ) -> None:
-        self._served = served
+        self._root = root
+        self._folders = folders
         self._reads = reads
         self._notice = notice
         self._open: tuple[Vault, ChangeHints] | None = None
         self._known: tuple[object, ...] = ()
 
-    def run(self, work: Work[Result], session: str) -> Result:
+    def run(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault, in sync."""
-        root, agent, ref = self._served
-        vault = open_named_vault(root, agent=agent, session=session, ref=ref)
+        vault = open_vault(self._root, **caller.settings(self._folders))
         own, hints = self._reopen(vault)
         vault.share_storage(own)
         try:
@@ -58,7 +52,7 @@ class ServedVault:
             else:
                 hints.sync(vault)
             self._known = _identify(vault)
-            return work(see_at(vault, {}) if vault.ref else _in_session(vault))
+            return work(_look(vault) if vault.ref else _in_session(vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise
@@ -76,7 +70,7 @@ class ServedVault:
         """Return what stays open, opened anew where something was replaced."""
         if self._open is None or _identify(vault) != self._known:
             self.let_go()
-            own = open_named_vault(self._served.root)
+            own = open_vault(self._root, folders=self._folders)
             if self._reads:
                 own.wait_briefly()
             self._open = own, ChangeHints(own, self._notice)
@@ -90,8 +84,13 @@ def settle(_: Vault) -> None:
 def warm_up(_: Vault) -> None:
     """Load what finds, so that the first question waits less."""
     import vaultmem.core.finding.ranking
-    import vaultmem.mcp_server.finding
     import vaultmem.services.finding.ask_pack  # noqa: F401
+
+
+def _look(vault: Vault) -> Vault:
+    from vaultmem.services.reading.look import look_at
+
+    return look_at(vault)
 
 
 def _in_session(vault: Vault) -> Vault:

@@ -1,0 +1,38 @@
+"""Who asks: in whose name, on which branch, from where, and whether to write; decided once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vaultmem.environment import read_settings
+from vaultmem.vault import UserFolders, VaultSettings
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Caller(NamedTuple):
+    """One connection, and what it may do; nothing is taken from this process's own settings.
+
+    `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
+    works in, `pid` the process that its sessions end with: else this one, that serves it.
+    """
+
+    agent: str = ""
+    session: str = ""
+    ref: str = ""
+    environment: Mapping[str, str] = _NOTHING
+    folder: Path | None = None
+    pid: int = 0
+    may_write: bool = False
+
+    def settings(self, folders: UserFolders) -> VaultSettings:
+        """Return how the vault is opened for this caller, with state where this process has it."""
+        settings = read_settings(self.agent, self.session, self.ref, self.environment)
+        settings["folders"] = folders
+        settings["here"] = self.folder
+        settings["pid"] = self.pid or os.getpid()
+        return settings
