@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long kills lint bench wheel-check clean
+.PHONY: demo test test-long test-web kills lint bench wheel-check clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -16,6 +16,9 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
+
+test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
+	$(BIN)/python -m pytest -q -m browser tests/browser
 
 kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
 	$(BIN)/python tests/kills/campaign.py $(or $(KILLS),--kills 10000 --faults 2000)
@@ -42,6 +45,12 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/installed
 	@$(BIN)/python -m pip install -q --group test --group lint build
+	@touch $@
+
+$(VENV)/installed-web: $(VENV)/installed-test
+	@$(BIN)/python -m pip install -q --group browser
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
+		|| { apt-get update -q && apt-get install -yq --no-install-recommends chromium; } >/dev/null
 	@touch $@
 
 clean:  ## Remove everything that the other targets made.
