@@ -73,6 +73,7 @@ def test_each_answer_is_what_its_schema_says(make_vault: Make) -> None:
         ("history", {"action": "blame", "path": "refunds"}),
         ("history", {"action": "why", "query": "refunds"}),
         ("history", {"action": "belief", "query": "refunds", "at": "HEAD"}),
+        ("history", {"action": "review"}),
         ("forget", {"path": "refunds"}),
     ]
 
@@ -206,6 +207,39 @@ def test_bad_arguments_are_told_and_nothing_happens(make_vault: Make) -> None:
         assert "no such tool" in await refused(client, "shell", command="ls")
         assert "needs" in await refused(client, "history", action="blame")
         assert await call(client, "remember", text="The tide is high. " * 5_500)  # 100 KB
+
+    play(root, scene)
+
+
+def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees_the_rest(
+    make_vault: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        for text in ("The cache holds 300 entries.", "The cache holds 400 entries."):
+            await call(client, "remember", text=text)
+        monkeypatch.setattr("vaultmem.mcp_server.history._MOST_COMPARED", 1)
+        assert "run `vaultmem review" in await refused(client, "history", action="review")
+        monkeypatch.undo()
+        found = await call(client, "history", action="review")
+        rows = {row["action"]: row for row in found["rows"]}
+        assert list(rows) == ["contradiction", "candidate"]
+        assert rows["contradiction"]["choices"]["reject"] == "both hold"
+        assert [note["path"] for note in rows["candidate"]["notes"]] == ["notes/pay/half.md"]
+        assert "> The cache holds 300 entries." in found["told"]
+        assert "update_note (superseded_by" in found["told"]
+        assert "3 wait in all" in found["told"]
+        assert all("text" not in note for row in found["rows"] for note in row["notes"])
+        assert "obey" not in str(found)
+        few = await call(client, "history", action="review", limit=1)
+        assert (len(few["rows"]), few["cut"]) == (1, True)
+
+        # A large vault is not compared while the client waits: what was last found is listed.
+        monkeypatch.setattr("vaultmem.mcp_server.history._MOST_COMPARED", 1)
+        await call(client, "promote", paths=["half"])
+        found = await call(client, "history", action="review")
+        assert [row["action"] for row in found["rows"]] == ["contradiction"]
 
     play(root, scene)
 

@@ -1,8 +1,8 @@
-"""The tool that asks git: history."""
+"""The tool that asks what happened, and what waits to be decided: history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import hit_json
@@ -20,8 +20,13 @@ from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice,
 from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, read_shown, see_at
 
 if TYPE_CHECKING:
+    from vaultmem.core.upkeep.proposal import Proposal
     from vaultmem.services.history.blame import BlamedLine
     from vaultmem.vault import Vault
+
+
+#: Notes that are compared with each other while a client waits, at most.
+_MOST_COMPARED = 500
 
 
 def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -124,6 +129,61 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
 
 
+def _review(vault: Vault, given: dict[str, Any]) -> Answer:
+    """List what waits for a decision, but for what is quarantined."""
+    from vaultmem.answers.upkeep import queue_json
+    from vaultmem.services.upkeep.review import describe_items
+
+    waiting = _look_through(vault)
+    asked = waiting[: given.get("limit", 20)]
+    found = queue_json(describe_items(vault, asked), len(waiting))["items"]
+    rows, cut = fit_rows([row for row in found if not _is_hidden(row)], str)
+    lines = [*map(_describe_item, rows), *([_DECIDE] if rows else [])]
+    if len(rows) < len(waiting):
+        lines.append(f"{len(waiting)} wait in all, some perhaps for a person alone.")
+    listed = [{**row, "notes": list(map(leave_out_text, row["notes"]))} for row in rows]
+    is_cut = cut or len(asked) < len(waiting)
+    made = _answer(lines, "review", listed, is_cut, "Nothing waits for a decision.")
+    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
+
+
+def _look_through(vault: Vault) -> Sequence[Proposal]:
+    """Return what waits; of a large vault, which takes minutes to compare, what was last found.
+
+    Raises:
+        RefusedError: it is large, and nobody looked yet.
+    """
+    from vaultmem.services.upkeep.review import list_queue, list_shown
+
+    if len(vault.view.records()) <= _MOST_COMPARED:
+        return list_queue(vault).proposals
+    if shown := list_shown(vault):
+        return shown
+    raise RefusedError(
+        "this vault is too large to be compared while you wait; run `vaultmem review --json` "
+        "in a shell, and what it finds is listed here"
+    )
+
+
+def _is_hidden(row: dict[str, Any]) -> bool:
+    from vaultmem.core.lifecycle import State
+
+    return any(note["state"] == State.QUARANTINED for note in row["notes"])
+
+
+def _describe_item(row: dict[str, Any]) -> str:
+    """Show what waits: what is asked, what shows it, and the notes, as evidence."""
+    from vaultmem.core.packs.pack_item import quote
+
+    notes = [
+        f"{note['path']}  [{note['state']} | {note['agent'] or 'a person'} | {note['written']}]\n"
+        + quote(note["text"])
+        for note in row["notes"]
+    ]
+    told = f"{row['id']}  {row['action']}  {row['reason']}: {row['question']}"
+    return "\n".join([one_line(told), *map(quote, row["evidence"]), *notes])
+
+
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "log": _log,
     "show": _show,
@@ -131,7 +191,13 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "blame": _blame,
     "why": _why,
     "belief": _belief,
+    "review": _review,
 }
+
+_DECIDE = (
+    "You decide with promote, or with update_note (superseded_by in the note that is replaced, or "
+    "state); what you may not, a person does with `vaultmem review`."
+)
 
 
 def _answer(
@@ -169,7 +235,8 @@ HISTORY = Tool(
     "History",
     "Ask git what happened to this memory: log (events), show (one commit), diff (two moments), "
     "blame (who wrote each line of a note), why (which facts mention something, and on whose "
-    "word), belief (what the memory would have said about a question on a date).",
+    "word), belief (what the memory would have said about a question on a date), review (what "
+    "waits to be decided: contradictions, updates, duplicates, candidates).",
     arguments(
         ["action"],
         action=choice("What to ask.", list(_ACTIONS)),
@@ -180,7 +247,7 @@ HISTORY = Tool(
         since=text("For log: only from this day or moment on.", 40),
         until=text("For log: only up to this day or moment.", 40),
         session=text("For log: only events of this session.", 200),
-        limit=whole("For log, why, belief: how many at most.", 1, 100),
+        limit=whole("For log, why, belief, review: how many at most.", 1, 100),
         **{"from": text("For diff: the earlier one; else the last commit.", 200)},
     ),
     answer(action="string", rows=rows(), cut="boolean"),
