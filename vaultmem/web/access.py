@@ -1,0 +1,134 @@
+"""Who may come in, from where, and what a browser may do with what it gets.
+
+A browser shows the cookie that it got for a one-time code; a program shows the token. Names under
+which nobody serves (DNS rebinding) and requests that another site's page sends are refused before
+anything else is looked at.
+"""
+
+from __future__ import annotations
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vaultmem.errors import RefusedError
+from vaultmem.web.refusing import refuse
+from vaultmem.web.site import MAX_BODY, Site
+from vaultmem.web.visits import Visitor, Visits
+
+#: What a browser is told of every answer: nothing of it may come from, or go, anywhere else.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; object-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+#: Where one comes without being let in: the door, and what each page looks like.
+_OPEN = ("/enter", "/static/")
+
+#: Methods that change nothing.
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Gate:
+    """Lets in who may come, and writes into the request's state who they are."""
+
+    def __init__(self, app: ASGIApp, site: Site, visits: Visits) -> None:
+        self._app = app
+        self._site = site
+        self._visits = visits
+        self._token = site.token.encode("ascii")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        request = Request(scope)
+        if refusal := self._find_refusal(request):
+            await refuse(request, *refusal)(scope, receive, send_guarded)
+            return
+        await self._app(scope, _limit(receive), send_guarded)
+
+    def _find_refusal(self, request: Request) -> tuple[int, str] | None:
+        """Return the status and the words of a refusal, None where the request may pass."""
+        headers = request.headers
+        if headers.getlist("host") not in [[host] for host in self._site.hosts]:
+            return 421, "This is not served under that name."
+        if not self._is_from_here(request):
+            return 403, "Another site's page sent this; nothing was done."
+        size = headers.get("content-length", "0")
+        if not size.isdigit() or int(size) > MAX_BODY:
+            return 413, f"That is over {MAX_BODY:,} bytes."
+        visitor = self._identify(headers, request)
+        if visitor is None and not request.url.path.startswith(_OPEN):
+            return 401, "Nobody comes in without a link; `vaultmem serve --link` prints one."
+        request.state.visitor = visitor
+        return None
+
+    def _is_from_here(self, request: Request) -> bool:
+        """Tell whether no other site's page can have sent this with a person's cookie."""
+        origins = request.headers.getlist("origin")
+        ours = {f"http://{host}" for host in self._site.hosts}
+        if origins:
+            return len(origins) == 1 and origins[0] in ours
+        if request.method in _READING:
+            return request.headers.get("sec-fetch-site") != "cross-site" or not _is_script(request)
+        return "authorization" in request.headers
+
+    def _identify(self, headers: Headers, request: Request) -> Visitor | None:
+        given = headers.getlist("authorization")
+        if given:
+            wanted = b"Bearer " + self._token
+            is_it = len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), wanted)
+            return Visitor(False, True, headers.get("vaultmem-agent", "api")) if is_it else None
+        visit = self._visits.find(_read_cookie(headers, self._site.cookie))
+        if visit is None:
+            return None
+        request.state.visit = visit
+        return Visitor(True, self._site.may_write)
+
+
+def _is_script(request: Request) -> bool:
+    """Tell whether a page's code or tag asks, not a person who follows a link."""
+    return request.headers.get("sec-fetch-mode", "navigate") != "navigate"
+
+
+def _read_cookie(headers: Headers, name: str) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _limit(receive: Receive) -> Receive:
+    """Return what receives no more of a body than is taken, whatever its length was said to be."""
+    left = MAX_BODY
+
+    async def receive_limited() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise RefusedError(f"a body of over {MAX_BODY:,} bytes is not taken")
+        return message
+
+    return receive_limited

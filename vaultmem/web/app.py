@@ -1,0 +1,56 @@
+"""The app: which address leads to what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from vaultmem.web.access import Gate
+from vaultmem.web.events import Events, stream_events
+from vaultmem.web.pages.entering import enter
+from vaultmem.web.pages.home import show_home
+from vaultmem.web.pages.note import show_file, show_note, show_rail
+from vaultmem.web.pages.search import show_search
+from vaultmem.web.refusing import refuse
+from vaultmem.web.site import Site
+from vaultmem.web.visits import Visits
+from vaultmem.workers.workers import Workers
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def create_app(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
+    """Return the app of a vault; `events` hears which notes may have changed."""
+    visits = Visits()
+    app = Starlette(
+        routes=[
+            Route("/", show_home),
+            Route("/enter", enter),
+            Route("/events", stream_events),
+            Route("/search", show_search),
+            Route("/note/{path:path}", show_note),
+            Route("/rail/{path:path}", show_rail),
+            Route("/file/{path:path}", show_file),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[
+            Middleware(Gate, site=site, visits=visits),
+            Middleware(GZipMiddleware, minimum_size=1_000),
+        ],
+        exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
+    )
+    app.state.workers, app.state.site, app.state.visits = workers, site, visits
+    app.state.events = events or Events()
+    return app
+
+
+async def _tell_nothing_here(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    return refuse(request, status, "There is no such page.")

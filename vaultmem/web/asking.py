@@ -1,0 +1,125 @@
+"""How a request's work gets to the vault, and how what goes wrong there gets to whoever asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from typing import NamedTuple, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.vault import Vault
+from vaultmem.web.refusing import find_status, refuse
+from vaultmem.web.visits import Visitor
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.workers import Workers
+
+Value = TypeVar("Value")
+Route = Callable[[Request], Awaitable[Response]]
+
+
+class Frame(NamedTuple):
+    """What each page says of the vault: its name, and what is checked out or looked at.
+
+    `moment` names the commit that is looked at and its day, where it is not what is there now.
+    `lag` says why what is shown is older than the notes.
+    """
+
+    name: str
+    branch: str
+    commit: str
+    moment: str = ""
+    lag: str = ""
+
+
+async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[Frame, Value]:
+    """Return what `work` makes of the vault as the request's `at` has it, and its frame."""
+    workers: Workers = request.app.state.workers
+    at = request.query_params.get("at", "")
+    return await workers.read(partial(_look, at, work), make_caller(request))
+
+
+async def write(request: Request, work: Callable[[Vault], Value]) -> Value:
+    """Return what `work` did.
+
+    Raises:
+        RefusedError: whoever asks may only read.
+    """
+    workers: Workers = request.app.state.workers
+    return await workers.write(work, make_caller(request))
+
+
+def make_caller(request: Request) -> Caller:
+    """Return in whose name a request is answered, and what it may do."""
+    visitor: Visitor = request.state.visitor
+    return Caller(agent=visitor.agent, may_write=visitor.may_write)
+
+
+def answers(route: Route) -> Route:
+    """Let a route's expected failures be answered as pages, or as problem details."""
+
+    @wraps(route)
+    async def answer(request: Request) -> Response:
+        try:
+            return await route(request)
+        except (VaultError, OSError) as error:
+            named = name_failure(error)
+            return refuse(request, find_status(named), str(named))
+
+    return answer
+
+
+def read_path(request: Request, below: str) -> str:
+    """Return the vault's path behind a part of an address, whatever bytes it has."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    path = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
+    return path.removeprefix(below)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return a form's fields, each once.
+
+    Raises:
+        RefusedError: it is none, or has a field twice.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
+    if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) != len(pairs):
+        raise RefusedError("that is no form of this page; load the page again")
+    return dict(pairs)
+
+
+def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Response:
+    """Return an answer that leads to a page, which tells what was done, and what undoes it."""
+    visit = getattr(request.state, "visit", None)
+    if told and visit is not None:
+        visit.notices.append((told, undo))
+    return RedirectResponse(place, 303)
+
+
+def _look(at: str, work: Callable[[Vault], Value], vault: Vault) -> tuple[Frame, Value]:
+    from vaultmem.services.reading.look import look_at
+
+    seen = look_at(vault, at) if at else vault
+    return _frame(vault, at), work(seen)
+
+
+def _frame(vault: Vault, at: str) -> Frame:
+    head = vault.head()
+    branch, commit = (head.branch, head.commit) if head else ("", "")
+    return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.lag)
+
+
+def _name_moment(vault: Vault, at: str) -> str:
+    if not at:
+        return ""
+    from vaultmem.services.history.commits import resolve_commit
+
+    try:
+        return resolve_commit(vault, at)
+    except NoteNotFoundError:
+        return ""

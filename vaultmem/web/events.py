@@ -1,0 +1,81 @@
+"""Which notes may have changed, told to pages and programs as it happens (server-sent events)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+#: Seconds of quiet before what changed is told, so that one save is told once.
+_QUIET = 0.2
+
+#: Seconds between two signs of life: proxies and browsers give up on what is silent.
+_BEAT = 15.0
+
+#: Listeners at once.
+_MANY = 64
+
+
+class Events:
+    """Passes on paths that may have changed, from any thread to all who listen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._heard: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+
+    def notice(self, path: str) -> None:
+        """Tell everybody who listens that a path may have changed; called from any thread."""
+        with self._lock:
+            listeners = list(self._heard.items())
+        for queue, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # Its loop has ended.
+                loop.call_soon_threadsafe(queue.put_nowait, path)
+
+    async def listen(self) -> AsyncGenerator[list[str], None]:
+        """Yield the paths that may have changed, after some quiet; none as a sign of life."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        with self._lock:
+            self._heard[queue] = asyncio.get_running_loop()
+        try:
+            yield []
+            while True:
+                yield await _collect(queue)
+        finally:
+            with self._lock:
+                del self._heard[queue]
+
+    def has_room(self) -> bool:
+        """Tell whether somebody more may listen."""
+        return len(self._heard) < _MANY
+
+
+async def stream_events(request: Request) -> Response:
+    """Answer with a stream of events `changed`, each with the paths that may have."""
+    events: Events = request.app.state.events
+    if not events.has_room():
+        return Response("too many listen", 503, {"Retry-After": "30"})
+    headers = {"X-Accel-Buffering": "no", "Content-Encoding": "identity"}
+    return StreamingResponse(_write(events), 200, headers, "text/event-stream")
+
+
+async def _write(events: Events) -> AsyncIterator[str]:
+    async with contextlib.aclosing(events.listen()) as changes:
+        async for paths in changes:
+            yield f"event: changed\ndata: {json.dumps(paths)}\n\n" if paths else ": \n\n"
+
+
+async def _collect(queue: asyncio.Queue[str]) -> list[str]:
+    paths: dict[str, None] = {}
+    try:
+        async with asyncio.timeout(_BEAT):
+            paths[await queue.get()] = None
+        while True:
+            async with asyncio.timeout(_QUIET):
+                paths[await queue.get()] = None
+    except TimeoutError:
+        return list(paths)

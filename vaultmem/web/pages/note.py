@@ -1,0 +1,190 @@
+"""A note as one reads it; beside it who wrote which lines, what links here, who was shown it."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import parse_note_path
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.finding.links import FoundLink
+from vaultmem.services.history.blame import Blame, BlamedLine
+from vaultmem.services.history.trace import Trace
+from vaultmem.vault import Vault
+from vaultmem.web.asking import answers, read, read_path
+from vaultmem.web.rendering import render_page
+
+#: Versions in the list beside a note, and packs that showed it.
+_LAST = 8
+
+#: Receipts, newest first, in which a note is looked for.
+_RECEIPTS = 500
+
+#: Files that a page may show; no browser runs anything that is in these.
+_PICTURES = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
+)
+
+
+#: Bytes of a picture at most.
+_MOST = 16 * 1024 * 1024
+
+
+class NotePage(NamedTuple):
+    """A note and what is known of it without asking git."""
+
+    note: Note
+    record: NoteRecord | None
+    is_trusted: bool
+
+    @property
+    def is_readable(self) -> bool:
+        """Tell whether the note is shown as one: a quarantined one is shown as its bytes are."""
+        return self.note.state != State.QUARANTINED
+
+
+class Written(NamedTuple):
+    """Lines (first and last, 1-based) that one author wrote in one commit."""
+
+    first: int
+    last: int
+    line: BlamedLine
+
+
+class Mention(NamedTuple):
+    """A note that links here, by its title."""
+
+    path: str
+    title: str
+    links: int
+
+
+class ShownIn(NamedTuple):
+    """A pack that showed the note: its receipt, when, to whom, and for what question."""
+
+    receipt: str
+    time: str
+    agent: str
+    query: str
+
+
+class Rail(NamedTuple):
+    """What stands beside a note; `problem` says why its history cannot be told."""
+
+    written: list[Written]
+    trace: Trace | None
+    mentions: list[Mention]
+    shown: list[ShownIn]
+    problem: str = ""
+
+
+def gather_note(path: str, vault: Vault) -> NotePage:
+    """Return a note by its path, or its name."""
+    from vaultmem.services.finding.trust import trusted_documents
+    from vaultmem.services.reading.read_notes import read_note, resolve_address
+
+    found, _ = resolve_address(vault, path)
+    note = read_note(vault, found)
+    record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
+    return NotePage(
+        note, record, record is not None and record.document in trusted_documents(vault)
+    )
+
+
+def gather_rail(path: str, at: str, vault: Vault) -> Rail:
+    """Return who wrote a note's lines and when, what links to it, and which packs showed it."""
+    from vaultmem.services.finding.links import list_backlinks
+    from vaultmem.services.history.blame import blame_note
+    from vaultmem.services.history.commits import resolve_commit
+    from vaultmem.services.history.trace import trace_note
+    from vaultmem.services.reading.read_notes import resolve_address
+
+    path = str(resolve_address(vault, path)[0])
+    mentions = _count_mentions(vault, list_backlinks(vault, path))
+    shown = _find_packs(vault, path)
+    try:
+        written = _join_lines(blame_note(vault, path, at))
+        trace = trace_note(vault, path, _LAST, resolve_commit(vault, at) if at else "")
+    except VaultError as error:
+        return Rail([], None, mentions, shown, str(error))
+    return Rail(written, trace, mentions, shown)
+
+
+def _join_lines(blame: Blame) -> list[Written]:
+    """Return neighbouring lines of one origin as one, empty ones left out at both ends."""
+    runs = []
+    for _, group in groupby(
+        blame.lines, lambda line: (line.commit and line.commit.commit, line.who)
+    ):
+        lines = [line for line in group if line.text.strip()]
+        if lines:
+            runs.append(Written(lines[0].number, lines[-1].number, lines[0]))
+    return runs
+
+
+def _count_mentions(vault: Vault, links: Iterable[FoundLink]) -> list[Mention]:
+    titles = {record.path: record.title for record in vault.view.records()}
+    by_source = groupby(links, lambda found: found.source)
+    return [Mention(path, titles.get(path, path), len(list(found))) for path, found in by_source]
+
+
+def _find_packs(vault: Vault, path: str) -> list[ShownIn]:
+    from itertools import islice
+
+    from vaultmem.services.finding.receipts import list_receipts
+
+    found = (
+        ShownIn(each.id, each.time, each.agent, each.query)
+        for each in islice(list_receipts(vault), _RECEIPTS)
+        if any(section.path == path for section in each.shown)
+    )
+    return list(islice(found, _LAST))
+
+
+@answers
+async def show_note(request: Request) -> Response:
+    """Show a note."""
+    path = read_path(request, "/note/")
+    frame, page = await read(request, partial(gather_note, path))
+    return render_page(request, "note.html", vault=frame, page=page)
+
+
+@answers
+async def show_rail(request: Request) -> Response:
+    """Show what stands beside a note; its page loads it behind the note."""
+    path, at = read_path(request, "/rail/"), request.query_params.get("at", "")
+    frame, rail = await read(request, partial(gather_rail, path, at))
+    return render_page(request, "rail.html", vault=frame, path=path, rail=rail)
+
+
+@answers
+async def show_file(request: Request) -> Response:
+    """Answer with a picture of the vault, which no browser takes for anything else."""
+    _, (data, kind) = await read(request, partial(_read_picture, read_path(request, "/file/")))
+    headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+    return Response(data, 200, headers, kind)
+
+
+def _read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
+    """Return a picture's bytes and kind.
+
+    Raises:
+        RefusedError: it is no picture, or lies outside of the vault.
+        NoteNotFoundError: there is none.
+    """
+    from vaultmem.storage.files import read_file
+
+    inside = parse_note_path(path)
+    kind = mimetypes.guess_type(inside.name)[0] or ""
+    if kind not in _PICTURES:
+        raise RefusedError(f"{path}: only pictures are shown")
+    return read_file(vault.root, inside, _MOST), kind

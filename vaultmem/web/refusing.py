@@ -1,0 +1,61 @@
+"""What goes wrong, said as a page to browsers and as problem details (RFC 9457) to programs."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from vaultmem.errors import (
+    BusyError,
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    NoVaultError,
+    PendingError,
+    RefusedError,
+    VaultError,
+)
+
+#: The HTTP status of each expected failure; of one that is not here, that of its nearest parent.
+STATUSES: dict[type[VaultError], int] = {
+    NoVaultError: 404,
+    NoteNotFoundError: 404,
+    RefusedError: 422,
+    ConflictError: 409,
+    PendingError: 409,
+    MergeConflictError: 409,
+    BusyError: 503,
+    VaultError: 500,
+}
+
+
+def find_status(error: VaultError) -> int:
+    """Return the HTTP status that an expected failure has."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def refuse(request: Request, status: int, told: str) -> Response:
+    """Return the answer to what cannot be done: why, and what helps."""
+    if _wants_page(request):
+        from vaultmem.web.rendering import render_page
+
+        return render_page(request, "message.html", status, title=name_status(status), told=told)
+    problem = {"type": "about:blank", "title": name_status(status), "status": status}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(
+        {**problem, "detail": told}, status, headers, media_type="application/problem+json"
+    )
+
+
+def name_status(status: int) -> str:
+    """Return the words that HTTP has for a status."""
+    return HTTPStatus(status).phrase
+
+
+def _wants_page(request: Request) -> bool:
+    path = request.url.path
+    return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get(
+        "accept", ""
+    )

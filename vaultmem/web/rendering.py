@@ -1,0 +1,137 @@
+"""Templates become pages: how values are written in them, and where links lead."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+import vaultmem
+from vaultmem.core.safe_text import clean_text, escape_bytes
+
+if TYPE_CHECKING:
+    from vaultmem.web.visits import Visit, Visitor
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page: a template with its values, and what every page shows.
+
+    `at`, where the page is asked for as it was at a time, is kept in its links.
+    """
+    visitor: Visitor | None = getattr(request.state, "visitor", None)
+    visit: Visit | None = getattr(request.state, "visit", None)
+    notices = visit.notices[:] if visit else []
+    if visit:
+        visit.notices.clear()
+    at = request.query_params.get("at", "")
+    html = (
+        _environment()
+        .get_template(template)
+        .render(
+            {
+                "at": at,
+                "here": request.url.path,
+                "query": "",
+                "title": "",
+                "vault": None,
+                "notices": notices,
+                "visitor": visitor,
+                "version": vaultmem.__version__,
+                **values,
+            }
+        )
+    )
+    return HTMLResponse(escape_bytes(html), status)
+
+
+def make_link(place: str, /, **given: Any) -> str:
+    """Return a page's address with its parameters; those that are empty are left out."""
+    said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
+    return f"{place}?{urlencode(said)}" if said else place
+
+
+def link_note(path: str, heading: str = "", /, **given: Any) -> str:
+    """Return the address of a note's page, at a heading."""
+    place = make_link(f"/note/{quote(os.fsencode(path))}", **given)
+    return f"{place}#{anchor(heading)}" if heading else place
+
+
+def anchor(heading: str) -> str:
+    """Return what an address calls a heading of a note."""
+    return "n-" + quote("-".join(escape_bytes(heading).casefold().split()), safe="")
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("vaultmem.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"link": make_link, "note": link_note, "anchor": anchor}
+    made.filters |= {
+        "ago": tell_ago,
+        "clean": clean_text,
+        "day": tell_day,
+        "diff": split_diff,
+        "minute": tell_minute,
+        "number": lambda value: f"{value:,}",
+        "plain": lambda text: re.sub(r"\s+", " ", text).strip(),
+        "short": lambda commit: commit[:7],
+    }
+    return made
+
+
+def tell_ago(then: str | float) -> str:
+    """Say how long ago something was, in its largest unit; a date before the last month as it is.
+
+    `then` is in seconds since the epoch, or as ISO 8601 has it.
+    """
+    at = _read_time(then)
+    passed = datetime.now().timestamp() - at
+    if passed < _MINUTE:
+        return "just now"
+    for size, name in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
+        if passed >= size:
+            count = int(passed // size)
+            return tell_day(at) if count > 30 and size == _DAY else _count(count, name)
+    return tell_day(at)
+
+
+def tell_day(then: str | float) -> str:
+    """Return the day of a time: 2026-10-01."""
+    return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d")
+
+
+def tell_minute(then: str | float) -> str:
+    """Return a time to the minute: 2026-10-01 14:05."""
+    return datetime.fromtimestamp(_read_time(then)).strftime("%Y-%m-%d %H:%M")
+
+
+def split_diff(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a unified diff, each with what it is: "add", "cut", "place" or "same"."""
+    kinds = {"+": "add", "-": "cut", "@": "place"}
+    for line in text.splitlines():
+        yield kinds.get(line[:1], "same"), line[1:] if line[:1] in "+- " else line
+
+
+def _read_time(then: str | float) -> float:
+    if isinstance(then, str):
+        return datetime.fromisoformat(then).timestamp()
+    return then
+
+
+def _count(count: int, name: str) -> str:
+    return f"{count} {name}{'s' if count != 1 else ''} ago"

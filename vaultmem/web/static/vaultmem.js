@@ -1,0 +1,205 @@
+// Keys, search as you type, parts that are loaded late, and what changed meanwhile. Pages work
+// without it: every key is that of a link, a button or a field, which says so in `data-key`.
+"use strict";
+
+const QUIET = 60; // Milliseconds after the last key before what was typed is searched.
+const CHORD = 1200; // Milliseconds for the second key of two.
+
+const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+const main = () => document.getElementById("main");
+
+// -- Keys -------------------------------------------------------------------------------------
+
+let before = "";
+let chord = 0;
+
+function pressKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
+  if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  const keys = before ? [`${before} ${event.key}`] : [event.key];
+  clearTimeout(chord);
+  before = "";
+  const found = keys.map(findKey).find(Boolean);
+  if (found) {
+    event.preventDefault();
+    useKey(found);
+  } else if (event.key === "j" || event.key === "k") {
+    event.preventDefault();
+    moveBy(event.key === "j" ? 1 : -1);
+  } else if (document.querySelector(`[data-key^="${CSS.escape(event.key)} "]`)) {
+    before = event.key;
+    chord = setTimeout(() => { before = ""; }, CHORD);
+  }
+}
+
+// The item where one stands has keys of its own; else the first of the page counts.
+function findKey(key) {
+  const wanted = `[data-key="${CSS.escape(key)}"]`;
+  const item = document.querySelector(".here") ?? document.activeElement?.closest("[data-item]");
+  const found = item?.querySelector(wanted) ?? document.querySelector(wanted);
+  return found?.disabled ? null : found;
+}
+
+function useKey(element) {
+  if (isTyping(element)) {
+    element.focus();
+    element.select?.();
+  } else {
+    element.click();
+  }
+}
+
+function moveBy(step) {
+  const items = [...document.querySelectorAll("[data-item]")].filter((each) => each.offsetParent);
+  if (!items.length) return;
+  const now = items.findIndex((each) => each.classList.contains("here"));
+  const next = items[Math.min(Math.max(now + step, 0), items.length - 1)];
+  items[now]?.classList.remove("here");
+  next.classList.add("here");
+  const target = next.querySelector("a, button, input, summary") ?? next;
+  target.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function showKeys() {
+  const rows = [["j", "Next item"], ["k", "Item before"], ["Enter", "Open the item"], ["Esc", "Leave a field"]];
+  const seen = new Set();
+  for (const each of document.querySelectorAll("[data-key]")) {
+    if (seen.has(each.dataset.key)) continue;
+    seen.add(each.dataset.key);
+    rows.push([each.dataset.key, each.title || each.textContent.trim()]);
+  }
+  const body = document.querySelector("#keys tbody");
+  body.replaceChildren(...rows.map(([keys, told]) => {
+    const row = document.createElement("tr");
+    const named = document.createElement("th");
+    for (const key of keys.split(" ")) {
+      const shown = document.createElement("kbd");
+      shown.textContent = key;
+      named.append(shown, " ");
+    }
+    const text = document.createElement("td");
+    text.textContent = told;
+    row.append(named, text);
+    return row;
+  }));
+  document.getElementById("keys").showModal();
+}
+
+// -- Pages that are asked for again -------------------------------------------------------------
+
+let asked = 0;
+
+async function fetchPage(address, options = {}) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" }, ...options });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return { page, answer };
+}
+
+// Show a page's own part anew, and leave everything around it as it is.
+async function showAgain(address) {
+  const turn = ++asked;
+  const { page } = await fetchPage(address);
+  const found = page.getElementById("main");
+  if (turn !== asked || !found) return;
+  const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
+  main().replaceWith(found);
+  open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+  loadParts();
+}
+
+async function loadParts() {
+  for (const each of main().querySelectorAll("[data-load]")) {
+    const { page } = await fetchPage(each.dataset.load);
+    each.removeAttribute("data-load");
+    each.replaceChildren(...page.body.childNodes);
+    placeRail();
+  }
+}
+
+// -- Search as you type -------------------------------------------------------------------------
+
+let typed = 0;
+
+function searchSoon(event) {
+  const field = event.target.closest("[data-live]");
+  if (!field) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => search(field), QUIET);
+}
+
+async function search(field) {
+  const form = new URLSearchParams(new FormData(field.form));
+  const address = `${field.dataset.live}?${form}`;
+  if (document.getElementById("results")) {
+    const turn = ++asked;
+    const { page } = await fetchPage(`${address}&part=results`);
+    if (turn !== asked) return;
+    document.getElementById("results").replaceChildren(...page.body.childNodes);
+  } else {
+    await showAgain(address);
+  }
+  history.replaceState(null, "", address);
+}
+
+// -- A slider through commits -------------------------------------------------------------------
+
+async function slide(event) {
+  const slider = event.target.closest("input[type=range][data-moments]");
+  if (!slider) return;
+  const moments = slider.dataset.moments.split(" ");
+  const address = new URL(location.href);
+  const moment = moments[slider.value];
+  if (moment) address.searchParams.set("at", moment);
+  else address.searchParams.delete("at");
+  history.replaceState(null, "", address);
+  await showAgain(address);
+  document.querySelector("input[type=range][data-moments]")?.focus();
+}
+
+// -- Who wrote which lines, beside them ---------------------------------------------------------
+
+function placeRail() {
+  const rail = document.querySelector("[data-rail]");
+  const text = document.querySelector("[data-text]");
+  if (!rail || !text || getComputedStyle(rail).position !== "absolute") return;
+  const top = text.getBoundingClientRect().top;
+  let free = 0;
+  for (const each of rail.querySelectorAll("[data-line]")) {
+    const line = Number(each.dataset.line);
+    const blocks = [...text.querySelectorAll("[data-line]")];
+    const block = blocks.filter((other) => Number(other.dataset.line) <= line).pop() ?? blocks[0];
+    if (!block) return;
+    const place = Math.max(block.getBoundingClientRect().top - top, free);
+    each.style.setProperty("inset-block-start", `${place}px`);
+    free = place + each.offsetHeight + 4;
+  }
+}
+
+// -- What changed meanwhile ---------------------------------------------------------------------
+
+function hearChanges() {
+  if (!main()?.dataset.watch) return;
+  const events = new EventSource("/events");
+  events.addEventListener("changed", (event) => {
+    const wanted = main().dataset.watch.split("\n");
+    const paths = JSON.parse(event.data);
+    const concerns = wanted.includes("*") || paths.some((path) => wanted.includes(path) || path === "");
+    if (!concerns || new URLSearchParams(location.search).get("at")) return;
+    if (!main().contains(document.activeElement) || !isTyping(document.activeElement)) {
+      showAgain(location.href);
+    }
+  });
+  addEventListener("pagehide", () => events.close());
+}
+
+document.addEventListener("keydown", pressKey);
+document.addEventListener("input", searchSoon);
+document.addEventListener("input", slide);
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-help]")) showKeys();
+});
+addEventListener("resize", placeRail);
+loadParts();
+hearChanges();

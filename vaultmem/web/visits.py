@@ -1,0 +1,45 @@
+"""Who asks, and the browsers that were let in."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+#: Browsers that are let in at once; the one that came first goes.
+_MANY = 64
+
+
+class Visitor(NamedTuple):
+    """Who asks: a person's browser, or a program under an agent's name; and if they may write."""
+
+    is_person: bool
+    may_write: bool
+    agent: str = ""
+
+
+@dataclass
+class Visit:
+    """A browser that was let in; its next page tells what was done, and which commit undoes it."""
+
+    notices: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Visits:
+    """The browsers that were let in since this process started, by their cookies."""
+
+    def __init__(self) -> None:
+        self._visits: OrderedDict[str, Visit] = OrderedDict()
+
+    def begin(self) -> str:
+        """Let a browser in; return its cookie's value."""
+        name = secrets.token_urlsafe(32)
+        self._visits[name] = Visit()
+        if len(self._visits) > _MANY:
+            self._visits.popitem(last=False)
+        return name
+
+    def find(self, name: str) -> Visit | None:
+        """Return the visit of a cookie, None if nobody was let in with it."""
+        return self._visits.get(name)
