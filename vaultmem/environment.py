@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from vaultmem.config import Config
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
+
+#: What this thread goes by while it works for another process; None for this one's own.
+_given: ContextVar[Mapping[str, str] | None] = ContextVar("environment", default=None)
+
+
+def current_environment() -> Mapping[str, str]:
+    """Return the environment of whoever gives the command."""
+    given = _given.get()
+    return os.environ if given is None else given
+
+
+@contextmanager
+def on_behalf(environment: Mapping[str, str]) -> Iterator[None]:
+    """Go by another environment for the time of a `with`, in this thread alone."""
+    token = _given.set(environment)
+    try:
+        yield
+    finally:
+        _given.reset(token)
 
 
 def open_named_vault(
@@ -25,7 +46,7 @@ def open_named_vault(
     """
     settings = read_settings(agent, session, ref)
     settings["config"] = config
-    return open_vault(path or os.environ.get("VAULTMEM_VAULT"), **settings)
+    return open_vault(path or current_environment().get("VAULTMEM_VAULT"), **settings)
 
 
 def read_settings(
@@ -33,9 +54,9 @@ def read_settings(
 ) -> VaultSettings:
     """Return what the environment says of opening a vault, but for what is given.
 
-    It is this process's, unless another one's is `given`.
+    It is that of whoever gives the command, unless another one is `given`.
     """
-    environment = dict(os.environ if given is None else given)
+    environment = dict(current_environment() if given is None else given)
     return {
         "agent": agent or environment.get("VAULTMEM_AGENT", ""),
         "session": session or environment.get("VAULTMEM_SESSION_ID", ""),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from vaultmem.environment import on_behalf, read_settings
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sessions.begin import start_session
@@ -49,6 +50,15 @@ def test_each_works_in_its_callers_name_whatever_this_process_was_told(
     asked = [workers.submit_read(tell_who, caller) for caller in callers]
     told = [each.result(20) for each in asked]
     assert told == [("a", "", ""), ("b", "s-2", "theirs"), ("c", "s-3", ""), ("", "", "")]
+
+
+def test_what_a_command_goes_by_is_told_to_its_thread_alone(workers: Workers) -> None:
+    before = dict(os.environ)
+    with on_behalf({"VAULTMEM_AGENT": "theirs"}):
+        assert read_settings()["agent"] == "theirs"
+        agent = workers.submit_read(lambda vault: read_settings()["agent"], Caller("a"))
+        assert agent.result(20) == os.environ.get("VAULTMEM_AGENT", "")
+    assert dict(os.environ) == before
 
 
 def test_a_session_is_that_of_the_callers_folder_and_process(

@@ -61,13 +61,15 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     if known in _DETACHED and not wait:
         _detach(known, payload, vault, agent)
         return ""
+    from vaultmem.environment import current_environment
     from vaultmem.services.hooks.answer import load_answer
 
     make_context = load_answer(known)
     # What is named goes before; and in a watcher's process the folder must not change.
-    if not vault and not os.environ.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
+    environment = current_environment()
+    if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
-    who = agent or os.environ.get("VAULTMEM_AGENT", "") or "claude-code"
+    who = agent or environment.get("VAULTMEM_AGENT", "") or "claude-code"
     opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
         opened.postpones_index = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from typing import Any
@@ -58,7 +57,11 @@ def emit_json(value: Any) -> None:
 
 def paint(text: str, style: str) -> str:
     """Return text in a style, if standard output is a terminal that wants colours."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    if not sys.stdout.isatty():
+        return text
+    from vaultmem.environment import current_environment  # It brings much that help does not need.
+
+    if current_environment().get("NO_COLOR"):
         return text
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
 

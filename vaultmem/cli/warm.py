@@ -20,7 +20,7 @@ import vaultmem
 from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
-from vaultmem.environment import open_named_vault
+from vaultmem.environment import on_behalf, open_named_vault
 from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, read_words, short_path
 from vaultmem.vault import Vault
 
@@ -167,7 +167,7 @@ class WarmServer:
             wanted = _read_command(words)
             self._open()
             with (
-                _environment(wanted.environment, self._root),
+                on_behalf(_complete(wanted.environment, self._root)),
                 _input(wanted.given),
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
@@ -284,16 +284,7 @@ def _input(given: bytes) -> Iterator[None]:
         sys.stdin = before
 
 
-@contextlib.contextmanager
-def _environment(given: dict[str, str], root: Path) -> Iterator[None]:
-    """Give the command its caller's settings, for as long as it runs."""
-    names = {name for name in os.environ if name.startswith("VAULTMEM_")} | set(SENT)
-    kept = {name: os.environ.pop(name) for name in names if name in os.environ}
-    os.environ.update(given)
-    os.environ["VAULTMEM_VAULT"] = str(root)
-    try:
-        yield
-    finally:
-        for name in [*given, "VAULTMEM_VAULT"]:
-            os.environ.pop(name, None)
-        os.environ.update(kept)
+def _complete(given: dict[str, str], root: Path) -> dict[str, str]:
+    """Return a caller's environment: what they sent, and what is the same here."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
+    return {**own, **given, "VAULTMEM_VAULT": str(root)}
