@@ -8,6 +8,7 @@ anything else is looked at.
 from __future__ import annotations
 
 import hmac
+import logging
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +19,8 @@ from vaultmem.errors import RefusedError
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import MAX_BODY, Site
 from vaultmem.web.visits import Visitor, Visits
+
+_LOG = logging.getLogger("vaultmem.web")
 
 #: What a browser is told of every answer: nothing of it may come from, or go, anywhere else.
 HEADERS = {
@@ -53,8 +56,12 @@ class Gate:
             await self._app(scope, receive, send)
             return
 
+        has_begun = False
+
         async def send_guarded(message: Message) -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -65,7 +72,14 @@ class Gate:
         if refusal := self._find_refusal(request):
             await refuse(request, *refusal)(scope, receive, send_guarded)
             return
-        await self._app(scope, _limit(receive), send_guarded)
+        try:
+            await self._app(scope, _limit(receive), send_guarded)
+        except Exception:
+            _LOG.exception("%s %s failed", request.method, request.url.path)
+            if has_begun:
+                raise
+            told = "An error inside vaultmem; `vaultmem doctor` may say why."
+            await refuse(request, 500, told)(scope, receive, send_guarded)
 
     def _find_refusal(self, request: Request) -> tuple[int, str] | None:
         """Return the status and the words of a refusal, None where the request may pass."""

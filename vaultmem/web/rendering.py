@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
@@ -83,12 +82,12 @@ def _environment() -> Environment:
     made.globals |= {"link": make_link, "note": link_note, "anchor": anchor}
     made.filters |= {
         "ago": tell_ago,
-        "clean": clean_text,
+        "clean": lambda value: clean_text(str(value)),
         "day": tell_day,
         "diff": split_diff,
+        "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": tell_minute,
         "number": lambda value: f"{value:,}",
-        "plain": lambda text: re.sub(r"\s+", " ", text).strip(),
         "short": lambda commit: commit[:7],
     }
     return made

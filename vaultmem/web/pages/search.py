@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.finding.hit import Hit, choose_excerpt
+from vaultmem.core.finding.terms import count_terms
 from vaultmem.services.finding.ask import Answer, Ask
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read
@@ -17,10 +20,34 @@ from vaultmem.web.rendering import render_page
 _LIMIT = 20
 
 
+#: Characters of a hit's excerpt.
+_WIDTH = 220
+
+#: Marks of markdown that say nothing in an excerpt, and what of them is kept.
+_MARKUP = re.compile(
+    r"!?\[\[(?:[^\]|]*\|)?(?P<link>[^\]|]+)\]\]|!?\[(?P<text>[^\]]*)\]\([^)]*\)"
+    r"|^\s*(?:[-*+>]\s+)+(?:\[.\]\s+)?|[*_]{2}|`+|==|~~",
+    re.MULTILINE,
+)
+
+_WORD = re.compile(r"\w+|\W+")
+
+#: Words whose terms are remembered: what somebody types is searched again at each key.
+_MANY = 20_000
+
+
+class ShownHit(NamedTuple):
+    """A hit, and of its text the line that shows why: parts of it, those that were asked marked."""
+
+    hit: Hit
+    excerpt: list[tuple[str, bool]]
+
+
 class Found(NamedTuple):
-    """An answer, and what is to be said of how sure it is."""
+    """An answer with its hits, and what is to be said of how sure it is."""
 
     answer: Answer | None
+    hits: list[ShownHit]
     doubts: list[str]
 
 
@@ -29,10 +56,26 @@ def gather_answer(question: str, offset: int, vault: Vault) -> Found:
     from vaultmem.services.finding.ask import ask, tell_how_sure
 
     if not question.strip():
-        return Found(None, [])
+        return Found(None, [], [])
     asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
     answer = ask(vault, asked)
-    return Found(answer, tell_how_sure(answer))
+    return Found(answer, list(map(_show_hit, answer.hits)), tell_how_sure(answer))
+
+
+def _show_hit(hit: Hit) -> ShownHit:
+    terms = frozenset(match.term for match in hit.matches)
+    text = _MARKUP.sub(lambda found: found["link"] or found["text"] or "", hit.text[:20_000])
+    line = choose_excerpt(text, sorted(terms), _WIDTH)
+    return ShownHit(hit, [(part, _has_term(part, terms)) for part in _WORD.findall(line)])
+
+
+def _has_term(word: str, terms: frozenset[str]) -> bool:
+    return word[0].isalnum() and not terms.isdisjoint(_find_terms(word))
+
+
+@lru_cache(_MANY)
+def _find_terms(word: str) -> frozenset[str]:
+    return frozenset(count_terms(word))
 
 
 @answers
