@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
     from vaultmem.core.priming import PrimePlan
     from vaultmem.services.history.restore import Restored
+    from vaultmem.services.history.undo import Undone
     from vaultmem.services.notes.unconfirm import Unconfirmed
     from vaultmem.services.priming.sources import Unpriming
     from vaultmem.services.reading.read_notes import FoundNote
@@ -105,6 +106,15 @@ def restored_json(done: Restored) -> dict[str, Any]:
         "commit": done.commit,
         "changed": done.is_changed,
         "commits": commits_json(done.commits),
+    }
+
+
+def undone_json(done: Undone) -> dict[str, Any]:
+    """Return a commit that was taken back, its notes, and the commit of that."""
+    return {
+        "undone": done.commit.commit,
+        "paths": done.paths,
+        "commit": done.report.commit or None,
     }
 
 

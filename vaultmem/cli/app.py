@@ -24,7 +24,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "evaluating": ("eval",),
     "committing": ("checkpoint", "promote"),
     "history": ("log", "show", "diff", "history"),
-    "provenance": ("blame", "why", "restore"),
+    "provenance": ("blame", "why", "restore", "undo"),
     "similarity": ("similar", "dedup"),
     "lifecycle": ("state", "quarantine", "supersede"),
     "upkeep": ("curate", "dream", "compact"),

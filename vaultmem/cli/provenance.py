@@ -1,4 +1,4 @@
-"""Commands about where a note's words come from: blame, why, restore."""
+"""Commands about where a note's words come from: blame, why, restore, undo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.history import explained_json, line_json
-from vaultmem.answers.notes import restored_json
+from vaultmem.answers.notes import restored_json, undone_json
 from vaultmem.cli.history_text import align, say_commits
 from vaultmem.cli.opening import open_synced, open_view
 from vaultmem.cli.options import (
@@ -33,7 +33,7 @@ _CUT = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, blame, why, restore)
+    add_commands(app, blame, why, restore, undo)
 
 
 def blame(
@@ -106,6 +106,28 @@ def restore(
         return
     say_commits(done.commits)
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
+
+
+def undo(
+    commit: Annotated[
+        str, typer.Argument(metavar="COMMIT", help="The commit, by its id, branch or tag.")
+    ],
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take back what one commit did to its notes, as a new commit; nothing if one changed since."""
+    from vaultmem.services.history.undo import undo_commit
+
+    done = undo_commit(open_synced(vault, agent, session), commit)
+    if as_json:
+        emit_json(undone_json(done))
+        return
+    say_commits(done.report.commits)
+    short = done.commit.commit[:7]
+    for path in done.paths:
+        say_painted("undone    ", "green", f"{one_line(path)}  (as before {short})")
 
 
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:

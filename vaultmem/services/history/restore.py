@@ -61,10 +61,10 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
     if not is_note_path(path):
         raise RefusedError(f"{name}: not a note; `git restore` brings back other files")
     data = vault.history.objects.read(entry.blob)[1]
-    _check(vault, name, data)
+    check_leaks(vault, name, data)
 
     def plan(change: Change) -> Restored:
-        old = _blob_now(change, path)
+        old = blob_now(change, path)
         if old == entry.blob:
             return Restored(name, entry.blob, old, commit, ())
         saved = _save_present(vault, name, old) if old and change.is_folder else ()
@@ -80,7 +80,12 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
     return restored._replace(commits=restored.commits or report.commits)
 
 
-def _check(vault: Vault, name: str, data: bytes) -> None:
+def check_leaks(vault: Vault, name: str, data: bytes) -> None:
+    """Let nothing come back that is too long, or holds what looks like a credential.
+
+    Raises:
+        RefusedError: it does.
+    """
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{name}: it had {len(data):,} bytes; a note holds {MAX_FILE_BYTES:,}")
     for found in look_for_leaks(vault, name, decode_text(data).text):
@@ -90,7 +95,7 @@ def _check(vault: Vault, name: str, data: bytes) -> None:
         )
 
 
-def _blob_now(change: Change, path: PurePosixPath) -> str:
+def blob_now(change: Change, path: PurePosixPath) -> str:
     """Return the blob id of what is there, empty if nothing is."""
     if not change.is_folder:
         return change.seen.view.blobs().get(str(path), "")
