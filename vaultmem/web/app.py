@@ -14,9 +14,11 @@ from starlette.staticfiles import StaticFiles
 
 from vaultmem.web.access import Gate
 from vaultmem.web.events import Events, stream_events
+from vaultmem.web.jobs import Jobs
 from vaultmem.web.pages.entering import enter
 from vaultmem.web.pages.home import show_home
 from vaultmem.web.pages.note import show_file, show_note, show_rail
+from vaultmem.web.pages.review import decide_item, show_review, undo
 from vaultmem.web.pages.search import show_search
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import Site
@@ -35,6 +37,9 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/enter", enter),
             Route("/events", stream_events),
             Route("/search", show_search),
+            Route("/review", show_review),
+            Route("/review", decide_item, methods=["POST"]),
+            Route("/undo", undo, methods=["POST"]),
             Route("/note/{path:path}", show_note),
             Route("/rail/{path:path}", show_rail),
             Route("/file/{path:path}", show_file),
@@ -47,6 +52,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
         exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
     )
     app.state.workers, app.state.site, app.state.visits = workers, site, visits
+    app.state.jobs = Jobs(workers)
     app.state.events = events or Events()
     return app
 

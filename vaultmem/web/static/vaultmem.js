@@ -110,6 +110,8 @@ async function showAgain(address) {
 }
 
 async function loadParts() {
+  const pause = Number(main().dataset.again);
+  if (pause) setTimeout(() => showAgain(location.href), pause);
   for (const each of main().querySelectorAll("[data-load]")) {
     const { page } = await fetchPage(each.dataset.load);
     each.removeAttribute("data-load");

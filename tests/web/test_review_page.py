@@ -1,0 +1,87 @@
+"""Deciding in a browser: each decision is a commit of the owner's, which can be taken back."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.testclient import TestClient
+from support import git
+from visiting import HOST, Served
+
+CANDIDATE = "notes/auth/expired-sessions-linger.md"
+
+
+def test_one_key_promotes_and_one_takes_it_back(owned: Served) -> None:
+    browser = owned.enter()
+    page = browser.get("/review").text
+    assert "Expired sessions stay in the table" in page
+    assert 'data-key="y"' in page
+    done = _decide(browser, _find_id(page, CANDIDATE), "accept")
+    assert done.status_code == 303
+    told = browser.get(done.headers["location"]).text
+    assert f"{CANDIDATE}: it is promoted." in told
+    assert "state: active" in (owned.root / CANDIDATE).read_text()
+    assert git(owned.root, "log", "-1", "--format=%s %an").startswith("promote")
+    commit = git(owned.root, "rev-parse", "HEAD")
+    assert f'value="{commit}"' in told
+    _post(browser, "/undo", commit=commit)
+    assert "state: candidate" in (owned.root / CANDIDATE).read_text()
+    assert git(owned.root, "log", "-1", "--format=%s").startswith("undo: promote")
+    assert "Expired sessions stay in the table" in browser.get("/review").text
+
+
+def test_nothing_is_decided_where_the_browser_may_only_read(served: Served) -> None:
+    browser = served.enter()
+    page = browser.get("/review").text
+    assert '<button class="main"' not in page
+    assert "vaultmem serve --write" in page
+    before = git(served.root, "rev-parse", "HEAD")
+    found = re.search(r'id="q-([0-9a-f]+)"', page)
+    assert found
+    assert _decide(browser, found[1], "accept").status_code == 422
+    assert _post(browser, "/undo", commit="HEAD").status_code == 422
+    assert git(served.root, "rev-parse", "HEAD") == before
+
+
+def test_what_changed_meanwhile_is_not_decided(owned: Served) -> None:
+    browser = owned.enter()
+    name = _find_id(browser.get("/review").text, CANDIDATE)
+    file = owned.root / CANDIDATE
+    file.write_text(file.read_text() + "\nMore.\n")
+    answer = _decide(browser, name, "accept")
+    assert answer.status_code in {404, 409}
+    assert "changed" in answer.text
+    assert "state: candidate" in file.read_text()
+
+
+def test_a_form_that_is_none_is_refused(owned: Served) -> None:
+    browser = owned.enter()
+    headers = {"Origin": f"http://{HOST}"}
+    assert browser.post("/review", json={"id": "x"}, headers=headers).status_code == 422
+    assert _decide(browser, "x", "perhaps").status_code == 422
+    twice = browser.post(
+        "/review",
+        content="id=a&id=b",
+        headers={
+            **headers,
+            "Content-Type": "application/x-www-form-urlencoded",
+        },
+    )
+    assert twice.status_code == 422
+
+
+def _find_id(page: str, path: str) -> str:
+    for part in page.split('class="decision"')[1:]:
+        if f'/note/{path}"' in part:
+            found = re.search(r'id="q-([0-9a-f]+)"', part)
+            assert found
+            return found[1]
+    raise AssertionError(f"{path} is not on the page")
+
+
+def _decide(browser: TestClient, name: str, choice: str):  # type: ignore[no-untyped-def]
+    return _post(browser, "/review", id=name, choice=choice)
+
+
+def _post(browser: TestClient, place: str, **fields: str):  # type: ignore[no-untyped-def]
+    return browser.post(place, data=fields, headers={"Origin": f"http://{HOST}"})
