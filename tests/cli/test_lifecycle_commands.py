@@ -69,6 +69,20 @@ def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
     assert (root / OLD).read_text() == NOTES[OLD]
 
 
+def test_of_a_note_that_says_more_only_a_part_is_replaced(make_vault: Make) -> None:
+    root = make_vault({})
+    run_here("remember", "Maria lives in Boston. She plays the cello.", cwd=root)
+    told = run_here("remember", "Maria moved to Denver.", cwd=root).out.splitlines()
+    assert "  says: Maria lives in Boston. (and more besides)" in told
+    hint = told[-1].removeprefix("If it replaces that: vaultmem ").split()
+    assert hint[:2] == ["supersede", "--part"]
+    assert "(a part of it, so it stays)" in run_here(*hint, cwd=root).out
+    assert "state: active" in (root / hint[2]).read_text()
+    whole = run_here("supersede", *hint[2:], cwd=root).out
+    assert "it said besides: She plays the cello." in whole
+    assert "state: deprecated" in (root / hint[2]).read_text()
+
+
 def test_similar_and_dedup_show_and_only_apply_changes(make_vault: Make) -> None:
     root = make_vault(
         {OLD: NOTES[OLD], "notes/auth/again.md": NOTES[OLD].replace("Expire", "Tokens")}

@@ -10,6 +10,7 @@ import pytest
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.upkeep.choices import PART, Choice
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.lifecycle.supersede import supersede_note
@@ -17,6 +18,9 @@ from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import curate
+from vaultmem.services.upkeep.decide import decide
+from vaultmem.services.upkeep.review import list_queue
+from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -91,9 +95,9 @@ def test_a_vault_lists_each_old_value_with_the_next_one(make_vault: Make, opened
 
     found = list_updates(vault)
 
-    assert [(each.command, each.why, each.is_whole) for each in found] == [
-        ("vaultmem supersede notes/a.md notes/b.md", "city: Boston, now Denver", True),
-        ("vaultmem supersede notes/b.md notes/c.md", "city: Denver, now Austin", False),
+    assert [(str(each.old.path), str(each.new.path), each.why) for each in found] == [
+        ("notes/a.md", "notes/b.md", "city: Boston, now Denver"),
+        ("notes/b.md", "notes/c.md", "city: Denver, now Austin"),
     ]
 
 
@@ -113,6 +117,50 @@ def test_curate_proposes_what_came_by_a_pull_too(make_vault: Make, opened: Open)
 
     assert [(each.path, each.into) for each in found] == [("notes/a.md", "notes/c.md")]
     assert found[0].evidence == ("update: Boston here, Denver there",)
+
+
+LONG = "Maria lives in Boston. She plays the cello."
+
+
+def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opened: Open) -> None:
+    root = make_vault({})
+    vault = opened(root, agent="claude")
+    old = remember(vault, Memory(LONG)).path
+    done = remember(vault, Memory("Maria moved to Denver."))
+    assert [each.says_more for each in done.similar if each.contradicts] == [True]
+    save_checkpoint(vault, "said")
+    person = opened(root)
+    sync_vault(person)
+    (waits,) = list_queue(person).proposals
+    assert waits.evidence[-1] == "it says more, and stays: She plays the cello."
+
+    decided = decide(person, waits, Choice.ACCEPT)
+
+    assert decided.told == PART
+    assert [subject for _, subject in decided.report.commits] == [
+        f"supersede: a part of {old} by {done.path}"
+    ]
+    sync_vault(person)
+    assert {each.state for each in person.view.records()} == {"active"}
+    assert list_queue(person).proposals == ()
+    assert read_property(root, done.path, "supersedes_part") == (f"[[{old[:-3]}]]",)
+    assert read_property(root, done.path, "contradicts") is None
+    assert read_property(root, old, "valid_until") is None
+    text = make_pack(person, "Where does Maria live?").text
+    assert "it supersedes a part of the other" in text
+    assert text.index("moved to Denver") < text.index("lives in Boston")
+    assert "She plays the cello" in make_pack(person, "Who plays the cello?").text
+
+
+def test_what_says_the_rest_too_replaces_the_whole_note(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault({}))
+    old = remember(vault, Memory(LONG)).path
+    new = remember(vault, Memory("Maria moved to Denver. She plays the cello."), force=True).path
+    sync_vault(vault)
+    (waits,) = list_queue(vault).proposals
+    decide(vault, waits, Choice.ACCEPT)
+    assert read_property(vault.root, old, "state") == "deprecated"
+    assert supersede_note(vault, old, new).unsaid == ()
 
 
 def test_two_of_which_somebody_said_that_both_hold_are_left(make_vault: Make, opened: Open) -> None:

@@ -30,5 +30,6 @@ def superseded_json(done: Supersession) -> dict[str, Any]:
         "old": done.old,
         "new": done.new,
         "from": done.before,
+        "unsaid": done.unsaid,
         "commit": done.report.commit or None,
     }

@@ -19,6 +19,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -71,6 +72,9 @@ def quarantine(
 def supersede(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The note that no longer holds.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="The note that holds instead.")],
+    part: Annotated[
+        bool, typer.Option("--part", help="Only what both speak of: the old note stays.")
+    ] = False,
     reason: _ReasonOption = "",
     vault: VaultOption = "",
     ref: RefOption = "",
@@ -78,16 +82,22 @@ def supersede(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Replace a note by another: the old one is deprecated, and each names the other."""
+    """Replace a note by another: the old one is deprecated, and each names the other.
+
+    With --part it stays for what it says besides, and packs show the new one before it.
+    """
     from vaultmem.services.lifecycle.supersede import supersede_note
 
     opened = open_view(vault, ref, agent=agent, session=session)
-    done = supersede_note(opened, old, new, reason)
+    done = supersede_note(opened, old, new, reason, part=part)
     if as_json:
         emit_json(superseded_json(done))
         return
-    say_painted("superseded  ", "yellow", f"{done.old}  ({done.before} to deprecated)")
+    became = "a part of it, so it stays" if part else f"{done.before} to deprecated"
+    say_painted("superseded  ", "yellow", f"{done.old}  ({became})")
     say_painted("by          ", "green", done.new)
+    if done.unsaid and not part:
+        say(f"  it said besides: {one_line(done.unsaid[0])}")
     say_commits(done.report.commits)
 
 

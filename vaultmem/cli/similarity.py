@@ -36,11 +36,12 @@ def similar(
     from vaultmem.services.likeness.similar import find_similar, read_asked
 
     opened = open_view(vault, ref, reads=True)
-    found = find_similar(opened, read_asked(opened, " ".join(text)))
+    asked = read_asked(opened, " ".join(text))
+    found = describe_similar(opened, find_similar(opened, asked), asked.text)
     if as_json:
-        emit_json({"similar": describe_similar(opened, found)})
+        emit_json({"similar": found})
         return
-    for each in describe_similar(opened, found):
+    for each in found:
         _say_near(each)
     if not found:
         say("No note is like that.")
@@ -82,9 +83,11 @@ def say_nearby(done: Remembered) -> None:
         return
     for each in done.similar:
         _say_near(each)
-    against = [each.path for each in done.similar if each.contradicts and "/" in each.path]
+    against = [each for each in done.similar if each.contradicts and "/" in each.path]
     if against:
-        say(f"If it replaces that: vaultmem supersede {one_line(against[0])} {one_line(done.path)}")
+        part = "--part " if against[0].says_more else ""
+        paths = f"{one_line(against[0].path)} {one_line(done.path)}"
+        say(f"If it replaces that: vaultmem supersede {part}{paths}")
 
 
 def _say_near(each: Nearby) -> None:
@@ -93,7 +96,8 @@ def _say_near(each: Nearby) -> None:
     state = "" if each.state == "active" else f"  ({each.state})"
     say_painted(f"{word}  ", colour, f"{each.path}{state}  {each.similarity:.2f}")
     if each.says:
-        say(f"  says: {one_line(each.says)}")
+        more = " (and more besides)" if each.says_more else ""
+        say(f"  says: {one_line(each.says)}{more}")
     for difference in each.differences:
         ours, theirs = difference.ours or "nothing", difference.theirs or "nothing"
         say(f"  {difference.kind}: {one_line(theirs)} there, {one_line(ours)} here")

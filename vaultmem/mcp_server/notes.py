@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from vaultmem.core.notes.note import Note
+    from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Remembered
     from vaultmem.vault import Vault
@@ -63,10 +64,18 @@ def _describe_remembered(done: Remembered) -> list[str]:
     for each in done.similar:
         if each.contradicts:
             lines.append(f"It contradicts {each.path}: {one_line(each.says)[:300]}")
-            lines.append("If it replaces that, say so: set superseded_by there with update_note.")
+            lines.append(_tell_replacing(each, done))
         elif each.says and not each.is_same:
             lines.append(f"Near to it: {each.path}: {one_line(each.says)[:200]}")
     return [*lines, *tell_proposed(done.proposed)]
+
+
+def _tell_replacing(each: Nearby, done: Remembered) -> str:
+    """Say how to say that a memory replaces a note, or a part of one that says more."""
+    if not each.says_more:
+        return "If it replaces that, say so: set superseded_by there with update_note."
+    link = f"[[{each.path.removesuffix('.md')}]]"
+    return f"It says more; if this part is replaced, set supersedes_part of {done.path} to {link}."
 
 
 def tell_proposed(proposed: Sequence[Proposed]) -> list[str]:

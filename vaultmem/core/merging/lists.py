@@ -22,6 +22,7 @@ _LISTS = frozenset(
         "refs",
         "parents",
         "supersedes",
+        "supersedes_part",
         "superseded_by",
         "contradicts",
         "related",

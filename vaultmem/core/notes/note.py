@@ -38,6 +38,7 @@ KNOWN_PROPERTIES = frozenset(
         "refs",
         "parents",
         "supersedes",
+        "supersedes_part",
         "superseded_by",
         "contradicts",
         "related",

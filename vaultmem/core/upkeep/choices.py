@@ -28,6 +28,10 @@ class Choices(NamedTuple):
 
 _NEWER = "the newer one replaces the older"
 _OLDER = "the older one replaces the newer"
+
+#: What comes of it where the note that gives way says more than that.
+PART = "it holds where they differ; the other says more, and stays"
+
 _KEPT = "it is kept, and counts as used now"
 
 #: What is asked of each proposal that waits for a decision; their order is that of the queue: what

@@ -10,9 +10,11 @@ from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
+from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
+from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -21,18 +23,30 @@ from vaultmem.vault import Vault
 
 
 class Supersession(NamedTuple):
-    """The note that was replaced, the one that counts now, and the commits."""
+    """The note that was replaced, or a part of it, the one that counts now, and the commits.
+
+    `unsaid` is what the old one says besides.
+    """
 
     old: str
     new: str
     before: State
     report: CommitReport
+    unsaid: tuple[str, ...]
 
 
 def supersede_note(
-    vault: Vault, old: str, new: str, reason: str = "", *, is_machine: bool = False
+    vault: Vault,
+    old: str,
+    new: str,
+    reason: str = "",
+    *,
+    is_machine: bool = False,
+    part: bool = False,
 ) -> Supersession:
     """Deprecate `old` in favour of `new`, with links both ways, in one commit.
+
+    Where `new` replaces a `part` of it, both stay, and the new one names the old.
 
     Raises:
         NoteNotFoundError: one of them is missing.
@@ -52,11 +66,14 @@ def supersede_note(
         changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine), holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
-        subject = f"supersede: {old_path} by {new_path}"
-        event = Event("supersede", subject, vault.author, body, "refine")
-        return Supersession(
-            str(old_path), str(new_path), was.state, write_event(vault, changes, event)
-        )
+        what = f"{old_path}"
+        if part:
+            changes = {new_path: _take_over(link_to(str(old_path)), "", holds, "supersedes_part")}
+            body, what = (f"both stay, {new_path} names the other", *why), f"a part of {old_path}"
+        event = Event("supersede", f"supersede: {what} by {new_path}", vault.author, body, "refine")
+        unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
+        report = write_event(vault, changes, event)
+        return Supersession(str(old_path), str(new_path), was.state, report, tuple(unsaid))
 
 
 def name_validity(old: Note, new: Note, today: date) -> Span:
@@ -118,10 +135,10 @@ def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
     return text if day is None or note.matter.get(name) else set_property(text, name, day)
 
 
-def _take_over(link: str, alias: str, holds: Span | None) -> Edit:
+def _take_over(link: str, alias: str, holds: Span | None, name: str = "supersedes") -> Edit:
     def change(note: Note) -> str:
         text = _set_day(note.text, note, "valid_from", holds.end if holds else None)
-        text = add_to_list(text, note, "supersedes", (link,))
+        text = add_to_list(text, note, name, (link,))
         text = drop_from_list(text, note, "contradicts", link)
         return add_to_list(text, note, "aliases", (alias,)) if alias else text
 

@@ -24,7 +24,7 @@ from vaultmem.services.likeness.similar import (
     find_similar,
     says_same,
 )
-from vaultmem.services.likeness.updates import add_updated
+from vaultmem.services.likeness.updates import add_updated, list_unsaid
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
@@ -225,10 +225,14 @@ class Nearby(NamedTuple):
     differences: tuple[Difference, ...]
     is_same: bool
     contradicts: bool
+    says_more: bool
 
 
-def describe_similar(vault: Vault, found: Sequence[SimilarNote]) -> tuple[Nearby, ...]:
-    """Return what is to be shown of each note, in the same order; of quarantined ones no word."""
+def describe_similar(vault: Vault, found: Sequence[SimilarNote], text: str) -> tuple[Nearby, ...]:
+    """Return what is to be shown of each note, in the same order; of quarantined ones no word.
+
+    Of those that a text contradicts, `says_more` tells that they say what it leaves open.
+    """
     contradicted = name_contradicted(found)
     found = [_without_words(each) for each in found]
     return tuple(
@@ -241,6 +245,7 @@ def describe_similar(vault: Vault, found: Sequence[SimilarNote]) -> tuple[Nearby
             each.likeness.differences,
             each.is_same,
             each in contradicted,
+            each in contradicted and bool(list_unsaid(each.note, KnownText(text))),
         )
         for each in found
     )

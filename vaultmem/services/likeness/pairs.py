@@ -15,7 +15,7 @@ from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
-from vaultmem.services.likeness.updates import list_updates
+from vaultmem.services.likeness.updates import SETTLED, list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.links import LinkStore
@@ -90,8 +90,8 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
 
 
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
-    """Return the pairs of notes of which one says in `differs_from` that they are two things."""
-    linked = LinkStore(vault.state).links_in(["differs_from"])
+    """Return the pairs of notes of which one says that they are two things, or ordered already."""
+    linked = LinkStore(vault.state).links_in(SETTLED)
     graph = LinkGraph(vault) if linked else None
     return frozenset(
         frozenset((source, target))

@@ -26,17 +26,23 @@ from vaultmem.vault import Vault
 #: Sessions and tasks tell what was, and reference material is no memory.
 _LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
 
+#: Properties whose links name notes with which nothing is to be decided any more.
+SETTLED = ("differs_from", "supersedes_part")
+
 #: Notes about a subject that are read for one text, and older facts that each is held against.
 _NOTES, _OLDER = 12, 50
 
 
+#: From how much of it on a sentence is said by another text.
+_SAID = 0.75
+
+
 class NoteUpdate(NamedTuple):
-    """Two notes of which the newer says a new value; `is_whole`: the older one says only that."""
+    """Two notes of which the newer says a new value."""
 
     old: Note
     new: Note
     update: Update
-    is_whole: bool
 
     @property
     def why(self) -> str:
@@ -48,15 +54,23 @@ class NoteUpdate(NamedTuple):
         """How much of the newer note the older one says, and in what they differ."""
         return _measure(self.update, self.update.new)
 
-    @property
-    def command(self) -> str:
-        """What says that the newer note replaces the older."""
-        return f"vaultmem supersede {self.old.path} {self.new.path}"
-
 
 def tell_update(update: Update) -> str:
     """Return both values in words."""
     return f"{update.kind}: {update.before}, now {update.after or 'no longer'}"
+
+
+def list_unsaid(old: Note, new: KnownText) -> list[str]:
+    """Return the sentences of a note that a text neither says nor says another value of."""
+    facts = read_facts(new.text)
+
+    def is_left(sentence: str) -> bool:
+        found = compare_texts(sentence, new, context=old.title)
+        is_other = found.is_contradiction or _find_update(read_facts(sentence), facts)
+        return not (is_other or found.is_said(_SAID))
+
+    sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
+    return [each for each in sentences if not each.startswith("#") and is_left(each)]
 
 
 def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> list[SimilarNote]:
@@ -104,8 +118,7 @@ def list_updates(vault: Vault) -> list[NoteUpdate]:
             for older, update in _find_older(seen, note, fact):
                 if _differs(note, older):
                     continue
-                is_whole = len(split_sentences(older.visible_body)) == 1
-                found.setdefault(str(older.path), NoteUpdate(older, note, update, is_whole))
+                found.setdefault(str(older.path), NoteUpdate(older, note, update))
         for fact in facts:
             for topic in _list_topics(fact):
                 seen.setdefault(topic, []).append((note, fact))
@@ -122,9 +135,9 @@ def _find_older(
 
 
 def _differs(note: Note, older: Note) -> bool:
-    """Tell whether a note says of another that both hold."""
-    said = note.matter.get("differs_from")
-    return said is not None and link_to(str(older.path)) in str(said.value)
+    """Tell whether a note says of another that both hold, or which part of it does."""
+    said = [prop for name in SETTLED if (prop := note.matter.get(name)) is not None]
+    return any(link_to(str(older.path)) in str(prop.value) for prop in said)
 
 
 def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:

@@ -11,11 +11,14 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import DREAMS, PINNED_FILES
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.links import LinkGraph, list_broken
 from vaultmem.services.lifecycle.transition import refuse_branch
 from vaultmem.services.likeness.pairs import Pairs, compare_vault, read_apart
+from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.upkeep.dedup import plan_merges
 from vaultmem.services.upkeep.revalidate import find_doubtful
@@ -166,7 +169,10 @@ def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
         is_update = any(each.kind == "update" for each in pair.likeness.differences)
         action = Action.UPDATE if is_update else Action.CONTRADICTION
         what = "a new value of that is" if is_update else "another value of the same thing is"
-        yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence[:_MAX_EVIDENCE])
+        left = list_unsaid(ours, KnownText(theirs.visible_body, theirs.title))
+        more = [f"it says more, and stays: {one_line(left[0])[:200]}"] if left else []
+        evidence = (*evidence[:_MAX_EVIDENCE], *more)
+        yield _pair(action, ours, theirs, f"{what} in {theirs.path}", evidence)
 
 
 def _pair(

@@ -11,12 +11,15 @@ from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.upkeep.choices import CHOICES, Choice
+from vaultmem.core.packs.conflicts import CONFLICT_PROPERTIES
+from vaultmem.core.similarity.compare import KnownText
+from vaultmem.core.upkeep.choices import CHOICES, PART, Choice
 from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal
 from vaultmem.errors import RefusedError
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import change_state, check_reason, refuse_branch
+from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.dedup import Merge, apply_merges
 from vaultmem.services.upkeep.review import read_current
@@ -33,7 +36,9 @@ _ACCEPTED = {
 }
 _REJECTED = {Action.REVALIDATE: State.DEPRECATED, Action.CANDIDATE: State.DEPRECATED}
 
-_PAIRS = frozenset({Action.UPDATE, Action.CONTRADICTION, Action.NEAR_DUPLICATE})
+#: Pairs of which one says another value than the other.
+_VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION})
+_PAIRS = _VALUES | {Action.NEAR_DUPLICATE}
 
 
 class Decided(NamedTuple):
@@ -62,6 +67,8 @@ def decide(vault: Vault, proposal: Proposal, choice: Choice, reason: str = "") -
     with vault.lock():
         sync_vault(vault)
         notes = read_current(vault, proposal)
+        if _is_part(proposal, notes, choice):
+            told = PART
         done = _accept if choice is not Choice.REJECT else _reject
         report = done(vault, proposal, notes, choice, reason)
     return Decided(proposal, choice, told, report)
@@ -75,13 +82,27 @@ def _accept(
         merge = Merge(path, proposal.into, proposal.blob, proposal.into_blob)
         return apply_merges(vault, [merge])
     if action in _PAIRS:
-        old, new = (str(note.path) for note in notes[:: -1 if choice is Choice.OTHER else 1])
-        return supersede_note(vault, old, new, reason).report
+        old, new = _order(notes, choice)
+        part = _is_part(proposal, notes, choice)
+        return supersede_note(vault, str(old.path), str(new.path), reason, part=part).report
     if action is Action.CANDIDATE:
         return promote_notes(vault, [path]).report
     if action is Action.REVALIDATE:
         return _change(vault, {path: _confirm(vault)}, f"{path} still holds", reason)
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
+
+
+def _order(notes: list[Note], choice: Choice) -> list[Note]:
+    """Return the two notes of a pair, the one that is replaced first."""
+    return notes[::-1] if choice is Choice.OTHER else notes
+
+
+def _is_part(proposal: Proposal, notes: list[Note], choice: Choice) -> bool:
+    """Tell whether the note that gives way says more than what the other says otherwise."""
+    if proposal.action not in _VALUES or choice is Choice.REJECT:
+        return False
+    old, new = _order(notes, choice)
+    return bool(list_unsaid(old, KnownText(new.visible_body, new.title)))
 
 
 def _reject(
@@ -139,7 +160,7 @@ def _set_apart(old: Note, new: Note) -> dict[str, Edit]:
     def drop(other: Note) -> Edit:
         def change(note: Note) -> str:
             text = note.text
-            for name in ("contradicts", "supersedes", "superseded_by"):
+            for name in CONFLICT_PROPERTIES:
                 text = drop_from_list(text, note, name, link_to(str(other.path)))
             return text
 
