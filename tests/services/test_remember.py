@@ -290,6 +290,24 @@ def test_what_a_note_says_already_is_confirmed_and_not_written_again(
     assert len(list((root / "notes").rglob("*.md"))) == 1
 
 
+def test_what_was_once_taken_for_one_is_two_notes_and_confirms_nothing(
+    make_vault: Make, opened: Open
+) -> None:
+    """Remember each pair that was found by use, the first ones of the list."""
+    file = Path(__file__).parents[1] / "core" / "data" / "near_misses.txt"
+    found = file.read_text("utf-8").split("# Written beforehand")[0].splitlines()
+    pairs = [line.split(" | ")[1:] for line in found if not line.startswith("#")]
+    assert len(pairs) == 23
+    vault = opened(make_vault(), agent="codex")
+    for one, other in pairs:
+        remember(opened(vault.root, agent="claude"), Memory(one), force=True)
+        before = hash_tree(vault.root, skip=(".git",))
+        done = remember(vault, Memory(other))
+        assert done.outcome == Outcome.CREATED, (one, other, done.path)
+        assert before.items() <= hash_tree(vault.root, skip=(".git",)).items()
+        assert other.rstrip(".?") in (vault.root / done.path).read_text()
+
+
 def test_what_says_more_or_less_than_a_note_is_a_note_of_its_own_beside_it(
     make_vault: Make, opened: Open
 ) -> None:
