@@ -16,10 +16,14 @@ from vaultmem.web.access import Gate
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
 from vaultmem.web.pages.entering import enter
+from vaultmem.web.pages.graph import show_graph
+from vaultmem.web.pages.health import show_checks, show_health
 from vaultmem.web.pages.home import show_home
 from vaultmem.web.pages.note import show_file, show_note, show_rail
+from vaultmem.web.pages.notes import show_notes
 from vaultmem.web.pages.review import decide_item, show_review, undo
 from vaultmem.web.pages.search import show_search
+from vaultmem.web.pages.sessions import show_session, show_sessions
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import Site
 from vaultmem.web.visits import Visits
@@ -37,6 +41,12 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/enter", enter),
             Route("/events", stream_events),
             Route("/search", show_search),
+            Route("/notes", show_notes),
+            Route("/graph/{path:path}", show_graph),
+            Route("/sessions", show_sessions),
+            Route("/session/{name}", show_session),
+            Route("/health", show_health),
+            Route("/health/checks", show_checks),
             Route("/review", show_review),
             Route("/review", decide_item, methods=["POST"]),
             Route("/undo", undo, methods=["POST"]),

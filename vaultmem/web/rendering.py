@@ -83,8 +83,10 @@ def _environment() -> Environment:
     made.filters |= {
         "ago": tell_ago,
         "clean": lambda value: clean_text(str(value)),
+        "count": lambda number, name: f"{number:,} {name}{'' if number == 1 else 's'}",
         "day": tell_day,
         "diff": split_diff,
+        "iso": lambda then: datetime.fromtimestamp(_read_time(then)).astimezone().isoformat(),
         "lines": lambda text: "\n".join(map(clean_text, text.split("\n"))),
         "minute": tell_minute,
         "number": lambda value: f"{value:,}",
@@ -105,7 +107,9 @@ def tell_ago(then: str | float) -> str:
     for size, name in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if passed >= size:
             count = int(passed // size)
-            return tell_day(at) if count > 30 and size == _DAY else _count(count, name)
+            if count > 30 and size == _DAY:
+                break
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
     return tell_day(at)
 
 
@@ -130,7 +134,3 @@ def _read_time(then: str | float) -> float:
     if isinstance(then, str):
         return datetime.fromisoformat(then).timestamp()
     return then
-
-
-def _count(count: int, name: str) -> str:
-    return f"{count} {name}{'s' if count != 1 else ''} ago"

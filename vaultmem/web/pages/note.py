@@ -16,6 +16,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.economics import Shown
 from vaultmem.services.finding.links import FoundLink
 from vaultmem.services.history.blame import Blame, BlamedLine
 from vaultmem.services.history.trace import Trace
@@ -23,11 +24,8 @@ from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_path
 from vaultmem.web.rendering import render_page
 
-#: Versions in the list beside a note, and packs that showed it.
+#: Versions in the list beside a note, and packs and recalls that showed it.
 _LAST = 8
-
-#: Receipts, newest first, in which a note is looked for.
-_RECEIPTS = 500
 
 #: Files that a page may show; no browser runs anything that is in these.
 _PICTURES = frozenset(
@@ -68,22 +66,13 @@ class Mention(NamedTuple):
     links: int
 
 
-class ShownIn(NamedTuple):
-    """A pack that showed the note: its receipt, when, to whom, and for what question."""
-
-    receipt: str
-    time: str
-    agent: str
-    query: str
-
-
 class Rail(NamedTuple):
     """What stands beside a note; `problem` says why its history cannot be told."""
 
     written: list[Written]
     trace: Trace | None
     mentions: list[Mention]
-    shown: list[ShownIn]
+    shown: list[Shown]
     problem: str = ""
 
 
@@ -101,7 +90,8 @@ def gather_note(path: str, vault: Vault) -> NotePage:
 
 
 def gather_rail(path: str, at: str, vault: Vault) -> Rail:
-    """Return who wrote a note's lines and when, what links to it, and which packs showed it."""
+    """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
+    from vaultmem.services.economics import list_recent
     from vaultmem.services.finding.links import list_backlinks
     from vaultmem.services.history.blame import blame_note
     from vaultmem.services.history.commits import resolve_commit
@@ -110,7 +100,7 @@ def gather_rail(path: str, at: str, vault: Vault) -> Rail:
 
     path = str(resolve_address(vault, path)[0])
     mentions = _count_mentions(vault, list_backlinks(vault, path))
-    shown = _find_packs(vault, path)
+    shown = list_recent(vault, _LAST, path=path)
     try:
         written = _join_lines(blame_note(vault, path, at))
         trace = trace_note(vault, path, _LAST, resolve_commit(vault, at) if at else "")
@@ -135,19 +125,6 @@ def _count_mentions(vault: Vault, links: Iterable[FoundLink]) -> list[Mention]:
     titles = {record.path: record.title for record in vault.view.records()}
     by_source = groupby(links, lambda found: found.source)
     return [Mention(path, titles.get(path, path), len(list(found))) for path, found in by_source]
-
-
-def _find_packs(vault: Vault, path: str) -> list[ShownIn]:
-    from itertools import islice
-
-    from vaultmem.services.finding.receipts import list_receipts
-
-    found = (
-        ShownIn(each.id, each.time, each.agent, each.query)
-        for each in islice(list_receipts(vault), _RECEIPTS)
-        if any(section.path == path for section in each.shown)
-    )
-    return list(islice(found, _LAST))
 
 
 @answers

@@ -1,0 +1,140 @@
+"""What the pages show of a vault, and that nothing in it becomes markup of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from visiting import Served
+
+HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
+
+PLACES = (
+    "/",
+    "/notes",
+    "/search?q=refunds",
+    "/search?q=refunds&part=results",
+    "/note/notes/payments/refund-rules.md",
+    "/rail/notes/payments/refund-rules.md",
+    "/graph/notes/payments/refund-rules.md",
+    "/sessions",
+    "/session/s-0431",
+    "/health",
+    "/health/checks",
+    "/review",
+)
+
+
+class Tags(HTMLParser):
+    """Collects what of a page a browser might run or ask for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at one tag."""
+        given = dict(attrs)
+        if tag == "script":
+            self.scripts.append(given.get("src") or "inline")
+        if tag in {"iframe", "object", "embed", "base", "style"}:
+            self.faults.append(tag)
+        self.faults += [name for name in given if name.startswith("on") or name == "style"]
+        for name in ("href", "src", "action", "data-load"):
+            place = given.get(name)
+            if place is not None and not place.startswith(("/", "#")):
+                self.faults.append(place)
+
+
+@pytest.fixture
+def hostile(make_vault: Callable[..., Path], tmp_path: Path) -> Iterator[Served]:
+    """A vault in which everything that somebody can name is named badly."""
+    title = HOSTILE.replace("'", "''")
+    note = f"---\ntitle: '{title}'\ntags: ['<b>x']\n---\n# {HOSTILE}\nrefunds {HOSTILE}\n"
+    session = "---\nkind: episodic_trace\nsession_id: s-1\nstatus: ok\nagent: '<i>a'\n---\n"
+    root = make_vault(
+        {
+            "notes/<img src=x onerror=alert(3)>.md": f"{note} [[s-1]]\n",
+            "notes/plain.md": f"refunds [[{HOSTILE}|x]] [[<img src=x onerror=alert(3)>]]\n",
+            "notes/out.md": f"---\nstate: quarantined\n---\nrefunds {HOSTILE}\n",
+            "sessions/s-1.md": f"{session}# {HOSTILE}\n",
+        }
+    )
+    made = Served(root, tmp_path)
+    yield made
+    made.workers.close()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_each_page_asks_for_nothing_that_is_not_here(served: Served, place: str) -> None:
+    answer = served.enter().get(place)
+    assert answer.status_code == 200
+    assert _find_faults(answer.text) == []
+
+
+def test_no_name_or_text_becomes_markup(hostile: Served) -> None:
+    browser = hostile.enter()
+    named = "notes/%3Cimg%20src%3Dx%20onerror%3Dalert%283%29%3E.md"
+    places = [
+        "/",
+        "/notes",
+        "/notes?tag=%3Cb%3Ex",
+        "/search?q=refunds",
+        "/sessions",
+        "/session/s-1",
+    ]
+    places += [f"/{page}/{named}" for page in ("note", "rail", "graph")]
+    places += ["/note/notes/plain.md", "/note/notes/out.md", "/review", "/health", "/session/s-1"]
+    places += [f"/search?q={HOSTILE}", f"/notes?name={HOSTILE}&state={HOSTILE}", f"/note/{HOSTILE}"]
+    for place in places:
+        answer = browser.get(place)
+        assert answer.status_code in {200, 404, 422}, place
+        assert _find_faults(answer.text) == [], place
+        assert "49" not in answer.text.partition("{{7*7}}")[0][-5:], place
+
+
+def test_what_is_quarantined_is_shown_as_its_characters(hostile: Served) -> None:
+    page = hostile.enter().get("/note/notes/out.md").text
+    assert "Quarantined: not to be trusted" in page
+    assert "data-text" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_note_is_shown_with_who_wrote_it_and_what_links_to_it(served: Served) -> None:
+    browser = served.enter()
+    page = browser.get("/note/notes/payments/refund-rules.md").text
+    assert "Refund amounts and deadlines" in page
+    rail = browser.get("/rail/notes/payments/refund-rules.md").text
+    assert "Maren Person" in rail
+    assert "Half refunds round up to the next cent" in rail
+
+
+def test_notes_are_listed_by_what_is_chosen(served: Served) -> None:
+    browser = served.enter()
+    page = browser.get("/notes?state=candidate").text
+    assert "Expired sessions stay in the table" in page
+    assert "Refund amounts and deadlines" not in page
+    assert "Refund amounts and deadlines" in browser.get("/notes?tag=payments").text
+    assert "No note is like that." in browser.get("/notes?name=nowhere").text
+
+
+def test_search_says_why_and_counts_nobody(served: Served) -> None:
+    browser = served.enter()
+    page = browser.get("/search?q=how+are+refunds+handled").text
+    assert "<mark>refund</mark>" in page
+    assert "Nobody was shown anything yet." in browser.get("/health").text
+
+
+def test_a_page_that_is_not_there_says_so(served: Served) -> None:
+    answer = served.enter().get("/note/notes/nowhere.md")
+    assert answer.status_code == 404
+    assert "nowhere" in answer.text
+
+
+def _find_faults(page: str) -> list[str]:
+    found = Tags()
+    found.feed(page)
+    return found.faults + [src for src in found.scripts if src != "/static/vaultmem.js"]
