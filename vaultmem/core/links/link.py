@@ -73,6 +73,28 @@ def find_links(
     return (*found, *_find_in_body(text, matter.body, fences))
 
 
+def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
+    """Return the wikilink whose brackets begin at a place of a text, and where it ends.
+
+    It is not known here whether the place is code. `line` is 0.
+    """
+    match = _WIKILINK.match(text, start)
+    link = _make_wikilink(text, match, 0, is_hidden=False) if match else None
+    return (link, match.end()) if match and link else None
+
+
+def split_destination(written: str) -> tuple[str, str] | None:
+    """Return path and subpath of a markdown link's destination, None if it leads out of the vault.
+
+    Both are as written, so that they can be found again; `decode_destination` reads them.
+    """
+    if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
+        return None
+    path, _, subpath = written.partition("#")
+    path, mark, _ = path.partition("?")
+    return None if mark and not path else (path, subpath)
+
+
 def decode_destination(text: str) -> str:
     """Return a markdown link's destination without its percent escapes."""
     if "%" not in text:
@@ -144,13 +166,12 @@ def _make_markdown_link(
 ) -> Link | None:
     group = match.lastindex or 0
     written, closing = match[group], match.start()
-    if not written or ((":" in written or "//" in written) and _SCHEME.match(written)):
+    if (parts := split_destination(written)) is None:
         return None
     opening = _find_opening(text, closing, body)
-    path, _, subpath = written.partition("#")
-    path, mark, _ = path.partition("?")
-    if opening < 0 or (mark and not path):
+    if opening < 0:
         return None
+    path, subpath = parts
     start = match.start(group)
     end = start + len(path)
     is_embed = opening > 0 and text[opening - 1] == "!"

@@ -129,7 +129,8 @@ def _relative(target: str, source: str) -> str:
     return "/".join([*up, *there[shared:]])
 
 
-_BLOCK = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
+#: The name of a block, at its end.
+BLOCK_NAME = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)[ \t]*\r?$", re.MULTILINE)
 
 
 class Place(Protocol):
@@ -165,12 +166,12 @@ def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
         return sections[0] if sections else None
     if subpath.startswith("^"):
         wanted = subpath[1:].strip().casefold()
-        for match in _BLOCK.finditer(text):
+        for match in BLOCK_NAME.finditer(text):
             if match[1].casefold() == wanted:
                 inside = (s for s in sections if s.start <= match.start() <= s.end)
                 return next(inside, None)
         return None
-    names = [name for part in subpath.split("#") if (name := _fold_heading(part))]
+    names = [name for part in subpath.split("#") if (name := fold_heading(part))]
     for section in sections if names else ():
         if _matches(section, names):
             return section
@@ -179,10 +180,11 @@ def find_place(sections: Sequence[S], subpath: str, text: str) -> S | None:
 
 def _matches(section: Place, names: list[str]) -> bool:
     """Tell whether the wanted headings are among a section's, in their order."""
-    line = [_fold_heading(name) for name in (*section.parents, section.heading)]
+    line = [fold_heading(name) for name in (*section.parents, section.heading)]
     rest = iter(line)
     return all(name in rest for name in names)
 
 
-def _fold_heading(text: str) -> str:
+def fold_heading(text: str) -> str:
+    """Return a heading's words, by which links find it."""
     return " ".join(re.findall(r"\w+", text)).casefold()

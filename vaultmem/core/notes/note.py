@@ -62,7 +62,7 @@ _MAX_STATE = 80
 _NEARLY = 0.8
 
 #: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
-_INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
+INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
 #: What could be one where code is left out.
 _NEARLY_TAG = re.compile(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -224,7 +224,7 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
     found = {tag.strip().lstrip("#"): None for tag in declared}
     if _NEARLY_TAG.search(prose, body):
         prose = _INLINE_CODE.sub(" ", prose[body:])
-        found.update((tag.strip("/"), None) for tag in _INLINE_TAG.findall(prose))
+        found.update((tag.strip("/"), None) for tag in INLINE_TAG.findall(prose))
     return tuple(tag for tag in found if tag)
 
 
