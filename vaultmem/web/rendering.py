@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 import vaultmem
 from vaultmem.core.safe_text import clean_text, escape_bytes
+from vaultmem.web.markdown.page import name_heading
 
 if TYPE_CHECKING:
     from vaultmem.web.visits import Visit, Visitor
@@ -67,7 +68,7 @@ def link_note(path: str, heading: str = "", /, **given: Any) -> str:
 
 def anchor(heading: str) -> str:
     """Return what an address calls a heading of a note."""
-    return "n-" + quote("-".join(escape_bytes(heading).casefold().split()), safe="")
+    return quote(name_heading(escape_bytes(heading)))
 
 
 @cache

@@ -1,0 +1,111 @@
+"""Notes as HTML: what Obsidian shows, with the lines that it stands in; UPDATE_GOLDEN=1 writes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from rendered_notes import GOLDEN, PATH, find_faults, render
+
+FEATURES = (GOLDEN / "note-features.md").read_text()
+
+
+def test_a_note_of_all_features_is_rendered_as_agreed() -> None:
+    rendered = render(FEATURES)
+    golden = GOLDEN / "note-features.html"
+    html = f"{rendered.properties}\n{rendered.html}"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(html)
+    assert html == golden.read_text()
+    assert find_faults(rendered) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("[[Other note]]", '<a class="internal" href="/note/sub/Other%20note.md">Other note</a>'),
+        ("[[other NOTE|so]]", '<a class="internal" href="/note/sub/Other%20note.md">so</a>'),
+        (
+            "[[Other note#Part two!|x]]",
+            '<a class="internal" href="/note/sub/Other%20note.md#note-part-two">x</a>',
+        ),
+        ("[[#A heading]]", '<a class="internal" href="#note-a-heading">A heading</a>'),
+        (
+            "[[report.pdf]]",
+            '<a class="internal file" href="/file/report.pdf">report.pdf</a>',
+        ),
+        ("`[[Other note]]`", "<code>[[Other note]]</code>"),
+        (r"\[[Other note]]", "[[Other note]]"),
+        ("a ==b *c*== d", "a <mark>b <em>c</em></mark> d"),
+        ("a == b", "a == b"),
+        ("a%%b%%c", "ac"),
+        ("x #tag/sub, y", 'x <a class="tag" href="/tag/tag/sub">#tag/sub</a>, y'),
+        ("x#y #12 \\#z", "x#y #12 #z"),
+        ("$a*b*c$ and 5$ or 6$", '<span class="math">$a*b*c$</span> and 5$ or 6$'),
+        ("a<br/>b<b>c</b>", "a<br>\nb&lt;b&gt;c&lt;/b&gt;"),
+        ("one\ntwo", "one<br>\ntwo"),
+        ("x ^name", "x"),
+    ],
+)
+def test_what_stands_in_a_line(text: str, html: str) -> None:
+    shown = render(text).html.partition(">")[2].removesuffix("</p>\n")
+    assert shown == html
+
+
+def test_links_and_the_index_agree_on_what_a_link_means() -> None:
+    notes = {"b/Twin.md": "", "a/Twin.md": "", "a/From.md": "", "Long name (x).md": ""}
+    html = render("[[Twin]] [t](../b/Twin.md) [l](Long%20name%20(x).md)", "a/From.md", notes).html
+    assert [piece.partition('"')[0] for piece in html.split('href="')[1:]] == [
+        "/note/a/Twin.md",
+        "/note/b/Twin.md",
+        "/note/Long%20name%20%28x%29.md",
+    ]
+
+
+def test_blocks_have_the_lines_of_the_file() -> None:
+    text = "---\na: b\n---\n\n# H\r\n\r\ntext\rmore\r\n\n- one\n- two\n  more\n\n"
+    html = render(text + "```\nx\n```\n%%\nh\n%%\nend\n").html
+    pairs = [piece.split('"')[0:3:2] for piece in html.split('data-line="')[1:]]
+    assert pairs == [["5", "5"], ["7", "7"], ["9", "9"], ["10", "11"], ["13", "15"], ["19", "19"]]
+
+
+def test_headings_are_told_with_their_places() -> None:
+    headings = render(
+        "---\na: b\n---\n# One [[Other note|two]]\n\n## Same\n## Same\n# `!`\n"
+    ).headings
+    assert [(each.level, each.text, each.anchor, each.line) for each in headings] == [
+        (1, "One two", "note-one-other-note-two", 4),
+        (2, "Same", "note-same", 6),
+        (2, "Same", "note-same-2", 7),
+        (1, "!", "note-section", 8),
+    ]
+
+
+def test_a_note_that_embeds_itself_ends() -> None:
+    ring = {f"{n}.md": f"![[{n + 1}]]\n\n![[{n - 1}]]" for n in range(1, 30)}
+    html = render("![[1]]\n\n![[" + PATH + "]]", notes=ring).html
+    assert "It is embedded in itself" in html
+    assert "Embeds are nested too deeply here" in html
+
+
+def test_a_page_has_so_many_embeds_and_no_more() -> None:
+    html = render("![[many]]\n\n" * 100, notes={"many.md": "text of it"}).html
+    assert html.count("text of it") == 50
+    assert "This page has more embeds than are shown" in html
+
+
+def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
+    deep = render("> " * 200 + "bottom")
+    assert "bottom" in deep.html
+    assert not deep.is_plain
+    large = render("---\na: b\n---\n" + "- <b>\n" * 40_000)
+    assert large.is_plain
+    assert large.html.startswith('<pre class="plain" data-line="4" data-end="40003">- &lt;b&gt;')
+    assert "<th>a</th>" in large.properties
+
+
+def test_properties_that_cannot_be_read_are_shown_as_written() -> None:
+    rendered = render("---\nstate: [active\n---\nbody")
+    assert rendered.properties == '<pre class="properties">state: [active\n</pre>'
+    assert "body" in rendered.html
+    assert "<code>b: [1, {c: d}]" in render("---\na:\n  b: [1, {c: d}]\n---\n").properties

@@ -1,0 +1,1 @@
+"""Notes as HTML: as Obsidian shows them, and nothing that runs."""

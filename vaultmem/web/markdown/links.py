@@ -1,0 +1,191 @@
+"""Where links lead: to a page of the vault, out of it, or nowhere."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote
+
+from markdown_it.common.utils import escapeHtml
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from vaultmem.core.links.link import (
+    Link,
+    LinkKind,
+    decode_destination,
+    read_wikilink,
+    split_destination,
+)
+from vaultmem.core.safe_text import escape_bytes
+from vaultmem.web.markdown.clean import REL, SCHEMES
+from vaultmem.web.markdown.page import Page, name_anchor
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".svg", ".webp", ".avif")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
+
+
+class Target(NamedTuple):
+    """What a link means: the file, "" if there is none, and its address."""
+
+    path: str
+    href: str
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is a page of text."""
+        return self.path.lower().endswith(".md")
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a browser can show it as an image."""
+        return self.path.lower().endswith(_IMAGES)
+
+
+def is_shown_link(url: str) -> bool:
+    """Tell whether a destination may be a link at all; else its source is shown as text."""
+    scheme = _SCHEME.match(url.strip())
+    return scheme is None or scheme[1].lower() in SCHEMES
+
+
+def find_target(link: Link, page: Page) -> Target:
+    """Return what a link in a text means."""
+    path = page.around.find(link, page.path) or ""
+    if not path:
+        return Target("", "")
+    anchor = "#" + quote(name_anchor(link.subpath)) if link.subpath else ""
+    if not link.path and page.first and anchor:
+        return Target(path, anchor)
+    addresses = page.around.addresses
+    target = Target(path, addresses.file(path))
+    return Target(path, addresses.note(path) + anchor) if target.is_note else target
+
+
+def name_link(link: Link) -> str:
+    """Return what is shown for a wikilink: its own text, or what it means."""
+    if link.text and not (link.is_embed and _SIZE.fullmatch(link.text)):
+        return link.text
+    return " > ".join(filter(None, (link.path, *link.subpath.split("#"))))
+
+
+def read_link(state: StateInline, silent: bool) -> bool:
+    """Read a wikilink or an embed."""
+    start, is_embed = state.pos, state.src.startswith("!", state.pos)
+    if not state.src.startswith("[[", start + is_embed) or state.linkLevel:
+        return False
+    found = read_wikilink(state.src, start + is_embed)
+    if found is None or found[1] > state.posMax:
+        return False
+    if not silent:
+        push_link(state, found[0]._replace(is_embed=is_embed))
+    state.pos = found[1]
+    return True
+
+
+def push_link(state: StateInline, link: Link) -> None:
+    """Add a link whose text is not markdown."""
+    token = state.push("wikilink", "a", 0)
+    token.meta = {"link": link}
+    token.content = name_link(link)
+
+
+def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
+    """Return a link, or an image that is embedded, as HTML; `hint` says why it is not more."""
+    target, shown = find_target(link, page), escapeHtml(text)
+    if not target.path:
+        return f'<span class="unresolved" title="No such note or file">{shown}</span>'
+    if link.is_embed and target.is_image:
+        return render_image(target, link.text)
+    kind = "internal" if target.is_note else "internal file"
+    if link.is_embed:
+        kind += " embed-link"
+    title = f' title="{escapeHtml(hint)}"' if hint else ""
+    return f'<a class="{kind}" href="{escapeHtml(target.href)}"{title}>{shown}</a>'
+
+
+def render_image(target: Target, text: str) -> str:
+    """Return an image of the vault; behind the last bar of its text, its size may stand."""
+    before, _, size = text.rpartition("|")
+    found = _SIZE.fullmatch(size.strip())
+    alt = (before if found else text) or escape_bytes(target.path.rpartition("/")[2])
+    width = f' width="{found[1]}"' if found else ""
+    height = f' height="{found[2]}"' if found and found[2] else ""
+    return (
+        f'<img src="{escapeHtml(target.href)}" alt="{escapeHtml(alt)}"{width}{height} '
+        'loading="lazy">'
+    )
+
+
+def direct_links(children: list[Token], page: Page) -> None:
+    """Give each markdown link and image among inline tokens its true destination."""
+    opened: list[Token] = []
+    for token in children:
+        if token.type == "link_open":
+            _direct_link(token, page)
+            opened.append(token)
+        elif token.type == "link_close" and opened:
+            token.tag = opened.pop().tag
+        elif token.type == "image":
+            _direct_image(token, page, bool(opened))
+
+
+def _direct_link(token: Token, page: Page) -> None:
+    href = str(token.attrs.get("href", ""))
+    title = {"title": token.attrs["title"]} if "title" in token.attrs else {}
+    if outside := _go_outside(href):
+        token.attrs = {"class": "external", "href": outside, "rel": REL, **title}
+        return
+    link = _read_destination(href)
+    target = find_target(link, page) if link else Target("", "")
+    if not target.path:
+        token.tag = "span"
+        token.attrs = {"class": "unresolved", "title": f"No such note or file: {href}"}
+        return
+    kind = "internal" if target.is_note else "internal file"
+    token.attrs = {"class": kind, "href": target.href, **title}
+
+
+def _direct_image(token: Token, page: Page, in_link: bool) -> None:
+    """Make an image of the vault a wikilink that embeds it, and any other one a link."""
+    src, text = str(token.attrs.get("src", "")), token.content
+    if outside := _go_outside(src):
+        token.type = "outside_image"
+        token.meta = {"href": "" if in_link else outside}
+        return
+    link = _read_destination(src)
+    token.type = "wikilink"
+    token.meta = {"link": (link or _NOWHERE)._replace(is_embed=True, text=text)}
+    token.content = name_link(token.meta["link"]) or src
+
+
+def _go_outside(href: str) -> str:
+    """Return the address of something outside the vault, "" if it is inside."""
+    if href.startswith("//"):
+        return f"https:{href}"
+    return href if _SCHEME.match(href) else ""
+
+
+def _read_destination(href: str) -> Link | None:
+    parts = split_destination(href)
+    if parts is None:
+        return None
+    path, subpath = map(decode_destination, parts)
+    return _NOWHERE._replace(path=path, subpath=subpath)
+
+
+_NOWHERE = Link(LinkKind.MARKDOWN, "\0", "", "", 0, 0, 0)
+
+
+def render_wikilink(token: Token, page: Page) -> str:
+    """Render a link whose text is not markdown."""
+    return render_link(token.meta["link"], token.content, page)
+
+
+def render_outside_image(token: Token, page: Page) -> str:
+    """Render an image from elsewhere as a link: the page asks nobody for anything."""
+    href = str(token.meta["href"])
+    text = escapeHtml(token.content or href or "image")
+    if not href:
+        return f'<span class="image">{text}</span>'
+    return f'<a class="external" href="{escapeHtml(href)}" rel="{REL}">{text}</a>'
