@@ -11,7 +11,9 @@ from prepare import (
     berths,
     candidates,
     forget_index,
+    name_item,
     prepare_branch,
+    prepare_confirmed,
     prepare_dedup,
     prepare_dream,
     prepare_editor,
@@ -20,6 +22,7 @@ from prepare import (
     prepare_move,
     prepare_primed,
     prepare_restore,
+    prepare_review,
     prepare_session,
     prepare_source,
     prepare_take,
@@ -28,6 +31,8 @@ from prepare import (
     some,
     write,
 )
+
+from vaultmem.core.upkeep.proposal import Action
 
 #: Lines to a server of MCP, before any tool is called.
 GREETING = (
@@ -74,6 +79,9 @@ def call(tool: str, **given: Any) -> str:
 
 MEMORY = "The bollard at pier 9 is loose, and the harbour master knows."
 
+#: Two notes that contradict each other.
+PAIR = name_item(Action.CONTRADICTION, "notes/few.md", "notes/many.md")
+
 #: A line that says which commit was made.
 COMMITTED = r"(?m)^[0-9a-f]{7}  "
 
@@ -95,6 +103,26 @@ EVENTS: dict[str, Event] = {
         ["forget", *berths(0, 1, 2), "--yes", "--reason", "the harbour is closed"], some
     ),
     "forget --purge": Event(["forget", berths(1)[0], "--purge"], some),
+    "forget --confirmation": Event(
+        ["forget", "--confirmation", "notes/inbox/the-harbour-bell-rings-at-seven.md"],
+        prepare_confirmed,
+        agent="",
+    ),
+    "review yes": Event(["review", "--accept", PAIR], prepare_review, agent=""),
+    "review no": Event(
+        ["review", "--reject", PAIR, "--reason", "both hold"], prepare_review, agent=""
+    ),
+    "review several": Event(
+        [
+            *("review", "--accept", name_item(Action.REVALIDATE, "notes/claim.md")),
+            *("--reject", name_item(Action.CANDIDATE, "notes/hmac.md")),
+            *("--reject", name_item(Action.REVIEW_QUARANTINED, "notes/trick.md")),
+            *("--reject", name_item(Action.DEMOTE_STALE, "notes/rooks.md")),
+        ],
+        prepare_review,
+        agent="",
+        once=False,
+    ),
     "merge": Event(["merge", "side"], prepare_merge, tidy=True),
     "switch": Event(["switch", "side"], prepare_merge, agent="", tidy=True),
     "branch": Event(["branch", "other"], agent=""),
