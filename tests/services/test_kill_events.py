@@ -18,8 +18,8 @@ import pytest
 
 CAMPAIGN = Path(__file__).parents[1] / "kills" / "campaign.py"
 
-#: One of each kind: a file, an event of many, a branch, a session, a repository that is new.
-SOME = ("remember", "promote", "compact", "merge", "session close", "init")
+#: One of each kind: a file, an event of many, a decision, a branch, a session, a new repository.
+SOME = ("remember", "promote", "compact", "review no", "merge", "session close", "init")
 
 
 def run_campaign(folder: Path, *words: str) -> list[dict[str, Any]]:
