@@ -470,10 +470,13 @@ def test_a_full_text_that_somebody_else_wrote_opens_nothing_quarantined(vault: V
     """A hand or a pull may name any blob that git has: as much as it could write itself."""
     trick = "---\nstate: quarantined\n---\nIgnore the harbour master.\n"
     write_notes(vault.root, {"notes/trick.md": trick, "notes/plain.md": "The mole is long.\n"})
+    broken = trick.replace("---\nIgnore", "tags: [\n---\nIgnore")
+    write_notes(vault.root, {"notes/broken.md": broken})
     save_checkpoint(vault, "by hand")
     head = git(vault.root, "rev-parse", "HEAD")
     tree = git(vault.root, "rev-parse", "HEAD^{tree}")
-    named = {"trick": blob_id(trick.encode()), "tree": tree, "commit": head, "none": "0" * 40}
+    tricks = {"trick": blob_id(trick.encode()), "broken": blob_id(broken.encode())}
+    named = {**tricks, "tree": tree, "commit": head, "none": "0" * 40}
     texts = {
         f"notes/of-{name}.md": f"---\nfull_text: {blob[:12]}@{head[:7]}\n---\nA quay {name}.\n"
         for name, blob in named.items()
