@@ -5,9 +5,9 @@
     python benchmarks/updates.py --vault FOLDER          # and all pairs of notes of a vault
 
 update_pairs.jsonl has in each line an older sentence, a newer one, and whether that is an update.
-The part `held-out` was written before the rules, `second` after they were mended by it, `third`
-when they were finished; no rule was changed for it. `told` is what the comparison of both says,
-`remembered` what `remember` answers in one vault with all older sentences.
+Each part was written before the rules as they were then had seen it, and counted before it was
+looked at; what it showed was mended after. Of `seventh` nothing was mended. `told` is what the
+comparison of both says, `remembered` what `remember` answers in one vault with all older sentences.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _print_pairs(pairs: list[dict[str, Any]], remembered: list[bool], shows: boo
         if shows and is_told != (pair["kind"] == "update"):
             print(f"  {'missed' if pair['kind'] == 'update' else 'wrongly'}: ", end="")
             print(f"{pair['old']} | {pair['new']}")
-    for part in ("tune", "held-out", "second", "third"):
+    for part in dict.fromkeys(pair["part"] for pair in pairs):
         for kind in ("update", "neutral"):
             whole = counts[part, kind, "all"]
             told, seen = counts[part, kind, "told"], counts[part, kind, "remembered"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -70,8 +71,16 @@ class Likeness(NamedTuple):
         kinds = {each.kind for each in told}
         if "update" in kinds or (kinds == {"date"} and tells_event(self.nearest)):
             return "update" in kinds
-        has_values = bool(kinds) and all(each.is_value for each in told)
+        has_values = bool(kinds) and all(each.is_value for each in told) and not _is_turned(told)
         return has_values and self.similarity >= ABOUT_SAME
+
+
+def _is_turned(told: Sequence[Difference]) -> bool:
+    """Tell whether both sides have the same figures: "21 and 28 May", "May 21 to 28"; "4 years"."""
+    sides = " ".join(e.ours for e in told).lower(), " ".join(e.theirs for e in told).lower()
+    ours, theirs = (set(re.findall(r"[^\W\d]+", side)) for side in sides)
+    figures = [sorted(re.findall(r"\d+", side)) for side in sides]
+    return figures[0] == figures[1] != [] and (ours == theirs or not (ours and theirs))
 
 
 def equal_weight(raw: str) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.canonical import canonical_form
+from vaultmem.core.similarity.events import tells_past
 from vaultmem.core.similarity.statement import LIMITS, Statement
 from vaultmem.core.similarity.tokens import Token, TokenKind
 
@@ -72,7 +73,7 @@ def find_unmatched(
 def compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> list[Difference]:
     """Return what differs in numbers, words, limits and negations, in whatever order."""
     return [
-        *_compare_numbers(alone),
+        *_compare_numbers(ours, theirs, alone),
         *_compare_words(ours, theirs, alone),
         *_compare_limits(ours, theirs, alone),
         *_compare_negations(ours, theirs),
@@ -138,9 +139,14 @@ def _match_hours(
     return numbers, others
 
 
-def _compare_numbers(alone: Unmatched) -> Iterator[Difference]:
-    if alone.our_numbers or alone.their_numbers:
-        yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
+def _compare_numbers(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:
+    """Yield other numbers, and that one of them is what was while the other is what is."""
+    if not (alone.our_numbers or alone.their_numbers):
+        return
+    yield Difference("number", _say(alone.our_numbers), _say(alone.their_numbers))
+    tenses = ["past" if tells_past(each.text) else "present" for each in (ours, theirs)]
+    if tenses[0] != tenses[1]:
+        yield Difference("tense", *tenses)
 
 
 def _compare_words(ours: Statement, theirs: Statement, alone: Unmatched) -> Iterator[Difference]:

@@ -8,23 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from vaultmem.core.similarity import words as traits
+from vaultmem.core.similarity.events import is_past
 from vaultmem.core.similarity.figures import MONTHS
+from vaultmem.core.similarity.marks import BE, list_sort, read_key, take_marks
 from vaultmem.core.similarity.relations import (
-    BE,
     Found,
     Word,
     Words,
     find_relation,
     list_keys,
     list_last_verbs,
-    list_sort,
     list_ties,
     list_verbs,
-    read_key,
-    read_marks,
+    may_be_verb,
 )
 from vaultmem.core.similarity.statement import split_sentences
 
@@ -59,7 +59,30 @@ class Fact(NamedTuple):
     @property
     def is_new(self) -> bool:
         """Tell whether it says of itself that something changed."""
-        return bool(self.marks or self.gone) or self.kind in {"begins", "ends", "swaps", "taken"}
+        is_marked = bool(self.marks - {"more"} or self.gone)
+        return is_marked or self.kind in {"begins", "ends", "swaps", "taken"}
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether its relation is told in the past: so it was."""
+        if any(w.key == "be" and w.raw.lower() in _WAS for w in self.words):
+            return True
+        told = next((word.raw for word in self.words if word.key == self.verb), "")
+        return is_past(told) and not any(word.key == "be" for word in self.words)
+
+    @property
+    def is_doing(self) -> bool:
+        """Tell whether it says what is being done."""
+        pairs = pairwise(self.words)
+        return any(first.key == "be" and then.raw.endswith("ing") for first, then in pairs)
+
+    @property
+    def is_event(self) -> bool:
+        """Tell whether it says what was done, or is being done: two are two of these."""
+        if self.kind or self.marks:
+            return False
+        is_state = any(word.raw.lower() in traits.PRESENT for word in self.words)
+        return self.is_doing or (not is_state and any(is_past(w.raw) for w in self.words))
 
     @property
     def content(self) -> frozenset[str]:
@@ -87,6 +110,8 @@ _DATE = re.compile(
     r"|(?:last|this|next|letzte[nsm]?|diese[nsm]?) (?:week|month|year|Woche|Monat|Jahr)\b"
     r"|(?:yesterday|today|gestern|heute)\b)[):,]*"
 )
+#: Forms of `be` that tell what was.
+_WAS = traits.PAST | {"war", "waren"}
 _LITTLE = traits.find_words("auxiliary") | traits.find_words("copula") | traits.RELATIONS
 
 
@@ -111,7 +136,7 @@ def _read_sentence(sentence: str) -> Iterator[Fact]:
     for tokens in _divide(_TOKEN.findall(_DATE.sub(" ", plain))):
         fact = _read_clause(sentence, tokens, subject)
         if fact is not None:
-            subject = subject or fact.subject
+            subject = subject or fact.subject or _cut_subject(fact.words)
             yield fact._replace(marks=fact.marks | {"since"}) if is_since else fact
 
 
@@ -120,7 +145,7 @@ def _divide(tokens: Sequence[str]) -> Iterator[list[str]]:
     clause: list[str] = []
     for place, token in enumerate(tokens):
         is_joint = token in {",", ";", ":"} or token.lower() in list_sort("joint")
-        if is_joint and clause and _opens_clause(tokens[place + 1 :]):
+        if is_joint and clause and _opens_clause(token, tokens[place + 1 :]):
             yield clause
             clause = []
         elif clause or not is_joint:
@@ -129,25 +154,32 @@ def _divide(tokens: Sequence[str]) -> Iterator[list[str]]:
         yield clause
 
 
-def _opens_clause(tokens: Sequence[str]) -> bool:
+def _opens_clause(joint: str, tokens: Sequence[str]) -> bool:
+    if joint == ";":
+        return True
     passing = list_sort("passing") | list_sort("now")
     first, behind = ([t for t in tokens if t.lower() not in passing] + ["", ""])[:2]
-    if first.lower() in list_sort("pronoun") or read_key(first) in list_verbs() | {"be"}:
+    if first.lower() in list_sort("pronoun") or may_be_verb(first):
         return True
-    is_verb = re.fullmatch(r"[a-z]+[a-rt-z]s", first) is not None
-    return is_verb and behind[:1].isalnum() and behind not in traits.RELATIONS
+    if joint.isalpha() and first.lower() in list_sort("article"):
+        return any(read_key(token) == "be" for token in tokens[1:4])
+    is_inflected = re.fullmatch(r"[a-z]+[a-rt-z]s", first) is not None
+    return is_inflected and behind[:1].isalnum() and behind not in traits.RELATIONS
 
 
 def _read_clause(text: str, tokens: Sequence[str], before: Words) -> Fact | None:
-    """Read a clause; one that does not say of whom goes on about `before`."""
-    tokens, marks, gone = _take_marks(tokens)
+    """Read a clause that says how something is; without a subject, it goes on about `before`."""
+    tokens, marks, gone = take_marks(tokens)
     words, is_negative = _read_words(tokens)
     words = _put_verb_first(words)
-    if not 0 < len(words) <= _MAX_CLAUSE or list_sort("indefinite") & _open(words[0]):
+    if words and words[0].raw.lower() in list_sort("pronoun"):
+        words = (*before, *words[1:]) if before else ()
+    is_unreal = "unreal" in marks and "now" not in marks
+    if is_unreal or not 0 < len(words) <= _MAX_CLAUSE or list_sort("indefinite") & _open(words[0]):
         return None
     is_negative = is_negative or "ended" in marks
     fact = Fact(text, words, (), "", frozenset(), "", "", (), gone, marks, is_negative)
-    found = find_relation(words, 0 if before else 1)
+    found = find_relation(words, 0 if before and words[: len(before)] != before else 1)
     said = _tie(fact, found, before) if found else _open_fact(fact, before)
     return said if said and max(len(said.subject), len(said.value)) <= _MAX_PART else None
 
@@ -157,19 +189,19 @@ def _open(word: Word) -> set[str]:
 
 
 def _open_fact(fact: Fact, before: Words) -> Fact | None:
-    """Return a fact without a known relation; of whom it is said only its words tell."""
-    first = fact.words[0]
-    if first.raw.lower() in list_sort("pronoun"):
-        return fact._replace(subject=before) if before else None
-    return fact._replace(subject=before) if first.key in list_verbs() | {"be"} else fact
+    """Return a fact without a known relation: of whom it is said stands before `be`, if it does."""
+    if fact.words[0].key in list_verbs() | {"be"}:
+        is_said = bool(before) or fact.words[0].key != "be"
+        return fact._replace(subject=before) if is_said else None
+    is_told = "be" in list_keys(fact.words)
+    return fact._replace(subject=_cut_subject(fact.words)) if is_told else fact
 
 
 def _tie(fact: Fact, found: Found, before: Words) -> Fact | None:
     """Return a fact with subject and value on their sides of its relation."""
     words, gone, between = fact.words, fact.gone, _strip(found.between)
     subject, value = _strip(words[: found.start]), _cut_value(words[found.end :])
-    if not subject or subject[0].raw.lower() in list_sort("pronoun"):
-        subject = before
+    subject = subject or before
     if not subject or subject[0].raw.lower() in list_ties():
         return None
     if found.kind == "swaps":
@@ -202,38 +234,6 @@ def _tie(fact: Fact, found: Found, before: Words) -> Fact | None:
     )
 
 
-def _take_marks(tokens: Sequence[str]) -> tuple[list[str], frozenset[str], frozenset[str]]:
-    """Return the tokens without the words that tell what is new, their sorts, and what is gone."""
-    left: list[str] = []
-    marks: set[str] = set()
-    gone: set[str] = set()
-    place = 0
-    while place < len(tokens):
-        sort, length = _find_mark(tokens, place)
-        place += length
-        if sort == "gone":
-            rest = tokens[place:]
-            stop = next((n for n, t in enumerate(rest) if not t[0].isalnum()), len(rest))
-            gone.update(map(read_key, rest[:stop]))
-            place += stop
-        elif sort == "since":
-            marks.add(sort)
-            break
-        elif sort:
-            marks.update({sort} - {"passing"})
-        else:
-            left.append(tokens[place])
-            place += 1
-    return left, frozenset(marks), frozenset(gone)
-
-
-def _find_mark(tokens: Sequence[str], place: int) -> tuple[str, int]:
-    for sort, phrase in read_marks().get(tokens[place].lower(), ()):
-        if tuple(t.lower() for t in tokens[place : place + len(phrase)]) == phrase:
-            return sort, len(phrase)
-    return "", 0
-
-
 def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
     """Return the words without articles and helping verbs, and whether a negation was there."""
     found: list[Word] = []
@@ -253,6 +253,12 @@ def _read_words(tokens: Sequence[str]) -> tuple[Words, bool]:
                 found.append(Word(read_key(token) + owns, token, article))
                 article = ""
     return tuple(found), is_negative
+
+
+def _cut_subject(words: Words) -> Words:
+    """Return what stands before the verb of a clause, none without a verb that is known."""
+    verbs = list_verbs() | {"be"}
+    return words[: next((n for n, w in enumerate(words) if w.key in verbs or is_past(w.raw)), 0)]
 
 
 def _put_verb_first(words: Words) -> Words:

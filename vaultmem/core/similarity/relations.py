@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.finding.terms import find_stem, plain_text
 from vaultmem.core.languages import list_languages, read_lines, read_pairs
 from vaultmem.core.similarity import words as traits
 from vaultmem.core.similarity.events import is_past
+from vaultmem.core.similarity.marks import list_sort, read_key
 
 #: Words between the parts of a relation ("we moved the database to").
 _MAX_GAP = 4
@@ -29,6 +29,11 @@ class Word(NamedTuple):
         return self.raw[0].isupper() or _IDENTIFIER.match(self.raw) is not None
 
     @property
+    def is_tie(self) -> bool:
+        """Tell whether it ties what follows to the rest."""
+        return self.raw.lower() in traits.RELATIONS
+
+    @property
     def is_figure(self) -> bool:
         """Tell whether it is or holds a number."""
         return any(map(str.isdigit, self.raw))
@@ -38,20 +43,13 @@ Words = tuple[Word, ...]
 _Parts = tuple[frozenset[str], ...]
 
 _IDENTIFIER = re.compile(r".*\d|.+[A-Z]|.+[/_@#+]|.+\.\w")
-#: Forms of `be`.
-BE = traits.COPULAS | {"been", "being", "wurde", "wurden", "worden"}
+#: How words end that have the stem of a verb and are none.
+_NOUNS = ("able", "ment", "ments")
 
 
 def list_keys(words: Iterable[Word]) -> frozenset[str]:
     """Return the keys of words."""
     return frozenset(word.key for word in words)
-
-
-@lru_cache(maxsize=20_000)
-def read_key(word: str) -> str:
-    """Return the one form of a word: its stem, or itself where search would drop it."""
-    word = plain_text(word).casefold().removesuffix("'s")
-    return "be" if word in BE else find_stem(word) or word
 
 
 class Found(NamedTuple):
@@ -69,13 +67,30 @@ class Found(NamedTuple):
 def find_relation(words: Words, begin: int) -> Found | None:
     """Return the first relation of a clause from a word on, of several at one place the longest."""
     for start in range(begin, len(words)):
-        if words[start].article or words[start - 1].raw.endswith("'s"):
-            continue  # "Its leaves", "the stop": a noun.
+        if _is_noun(words, start):
+            continue
         relations = _read_relations().get(words[start].key, ())
         found = [each for one in relations if (each := _match(words, start, *one))]
         if found:
-            return max(found, key=lambda each: (each.end - len(each.between), -each.end))
+            best = max(found, key=lambda each: (each.end - len(each.between), -each.end))
+            alike = (each.classes for each in found if each[2:] == best[2:])
+            return best._replace(classes=best.classes.union(*alike))
     return None
+
+
+def may_be_verb(word: str) -> bool:
+    """Tell whether a word is a form of a verb that a relation begins with."""
+    return read_key(word) in _read_relations() and not word.endswith(_NOUNS)
+
+
+def _is_noun(words: Words, place: int) -> bool:
+    """Tell whether a word is no verb: "its leaves", "the stop", "Managing Risk", "by using"."""
+    word, before = words[place], words[place - 1] if place else None
+    if word.article or not may_be_verb(word.raw) or (before and before.raw.endswith("'s")):
+        return True
+    if before is None:
+        return False
+    return word.raw[0].isupper() or (word.raw.endswith("ing") and before.key != "be")
 
 
 def _match(
@@ -106,26 +121,6 @@ def _is_inflected(words: Words, place: int) -> bool:
     return (
         is_ours or raw.endswith(("s", "ed", "en", "t")) or is_past(raw) or raw in list_last_verbs()
     )
-
-
-@cache
-def list_sort(sort: str) -> frozenset[str]:
-    """Return the words of a sort of `updates.txt`."""
-    lines = (line.partition(" ") for line in read_lines("updates"))
-    return frozenset(said for name, _, said in lines if name == sort)
-
-
-@cache
-def read_marks() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Return the phrases that mark a change by their first word, longer ones first."""
-    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for line in read_lines("updates"):
-        sort, *phrase = line.split()
-        if sort in {"again", "ended", "gone", "now", "passing", "since"}:
-            found.setdefault(phrase[0], []).append((sort, tuple(phrase)))
-    for phrases in found.values():
-        phrases.sort(key=lambda each: -len(each[1]))
-    return found
 
 
 @cache

@@ -23,7 +23,10 @@ LIMITS = {
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|#{1,6}|\|)(?:[ \t]|$)")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)\s+(?=[^\sa-z])")
+_END = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)"
+    r"(?<!\b[DM]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bProf\.)(?<!\bSt\.)\s+(?=[^\sa-z])"
+)
 _GOES_ON = re.compile(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
 
 #: What `remember` writes behind a sentence that it adds: who said it.

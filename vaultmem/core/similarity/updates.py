@@ -6,28 +6,15 @@ words but one, each says another value; or the new one says itself what is no lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from vaultmem.core.languages import read_lines
-from vaultmem.core.similarity import words as traits
-from vaultmem.core.similarity.events import is_past
 from vaultmem.core.similarity.facts import Fact, read_facts
-from vaultmem.core.similarity.relations import (
-    Word,
-    Words,
-    list_keys,
-    list_sort,
-    list_verbs,
-    read_key,
-)
-
-#: Words in the one place where two sentences differ, and of such a sentence, at most.
-_MAX_SLOT, _MAX_WORDS = 3, 10
-
+from vaultmem.core.similarity.marks import list_sort, read_key
+from vaultmem.core.similarity.relations import Words, list_keys
+from vaultmem.core.similarity.slots import MAX_WORDS, find_now, find_slot, is_alike, may_be_any
 
 #: What has a name: somebody works at Acme, not at the chess club.
 _PROPER = frozenset({"city", "employer"})
@@ -62,21 +49,24 @@ def compare_facts(old: Fact, new: Fact) -> Update | None:
         return None
     if (found := _find_reversal(old, new)) is not None:
         return found
-    rules = (_find_gone, _find_value, _find_wish, _find_state, _find_slot)
+    if "more" in new.marks or (new.is_over and not new.is_new):
+        return None  # What is so besides, or was so, takes the place of nothing.
+    rules = (_find_gone, _find_value, _find_amount, _find_wish, _find_state, _find_place)
     found = next((each for rule in rules if (each := rule(old, new))), None)
     return None if found is None or _is_exchange(old, new, found.after) else found
 
 
 def _find_reversal(old: Fact, new: Fact) -> Update | None:
     """Find what was so and is no longer, or was not and is again."""
-    if old.is_negative == new.is_negative or not (old.marks | new.marks) - {"since"}:
+    if old.is_negative == new.is_negative or not (old.marks | new.marks) - {"more", "since"}:
         return None
     ours, theirs = (each.predicate - list_keys(each.subject) for each in (new, old))
     if not _is_same_subject(old, new):
         ours, theirs = (each.content - list_sort("agent") for each in (new, old))
         if ours != theirs:
             return None
-    if 2 * len(ours & theirs) < max(len(ours), len(theirs), 1):
+    is_all = "ended" in new.marks and bool(ours) and ours <= theirs
+    if not is_all and 2 * len(ours & theirs) < max(len(ours), len(theirs), 1):
         return None
     kind = "no longer" if new.is_negative else "again"
     return Update(old.text, new.text, kind, _say(old.words), _say(new.words))
@@ -86,7 +76,7 @@ def _find_gone(old: Fact, new: Fact) -> Update | None:
     """Find the old value that the new fact names itself: switched from it, left it, sold it."""
     gone = list_keys(new.value) if new.kind == "ends" else new.gone
     said = list_keys(old.value) if old.kind else old.predicate
-    is_long = not old.kind and len(old.words) > _MAX_WORDS
+    is_long = not old.kind and len(old.words) > MAX_WORDS
     if not gone or not gone <= said or old.is_negative or is_long:
         return None
     topic = old.predicate & new.predicate - gone
@@ -104,14 +94,34 @@ def _find_value(old: Fact, new: Fact) -> Update | None:
     before, after = list_keys(old.value), list_keys(new.value)
     if not (before - after and after - before) or not _is_same_subject(old, new):
         return None
-    if not _is_alike(old.value, new.value) or not _is_single(old, new, classes):
+    is_definite = new.is_new and old.value[0].article in list_sort("article")
+    if not (is_definite or is_alike(old.value, new.value)) or not _is_single(old, new, classes):
+        return None
+    articles = [each.value[0].article for each in (old, new)]
+    if not new.is_new and articles[1] in list_sort("indefinite"):
         return None
     if not any(word.is_proper for word in new.value):
-        articles = {each.value[0].article in list_sort("article") for each in (old, new)}
-        is_vague = any(each.value[0].article in list_sort("indefinite") for each in (old, new))
-        if classes <= _PROPER or is_vague or len(articles) > 1 or _is_doing(new):
+        is_vague = bool(list_sort("indefinite") & {*articles}) or new.value[0].raw.endswith("ly")
+        is_other = len({article in list_sort("article") for article in articles}) > 1
+        if classes <= _PROPER or is_vague or is_other or new.is_doing:
             return None
     return _tell(min(classes), old, old.value, new, new.value)
+
+
+def _find_amount(old: Fact, new: Fact) -> Update | None:
+    """Find another figure of what was raised, lowered or set."""
+    if "amount" not in new.classes or not new.value or not new.value[0].is_figure:
+        return None
+    if list_keys(old.words[: len(new.subject)]) != list_keys(new.subject):
+        return None
+    rest = old.words[len(new.subject) :]
+    at = next((n for n, word in enumerate(rest) if word.is_figure), 0)
+    units = {each[1].key for each in (rest[at:], new.value) if len(each) > 1}
+    is_bare = rest[at - 1].key == "be" or rest[at - 1].is_tie if at else False
+    is_same = len(units) == 1 if not is_bare else len(units) < 2
+    if not at or not is_same or rest[at].key == new.value[0].key:
+        return None
+    return _tell("amount", old, rest[at:], new, new.value)
 
 
 def _find_wish(old: Fact, new: Fact) -> Update | None:
@@ -119,16 +129,18 @@ def _find_wish(old: Fact, new: Fact) -> Update | None:
     if "wish" not in old.classes & new.classes or not new.marks or not _is_same_subject(old, new):
         return None
     before, after = (each.predicate - {each.verb} for each in (old, new))
-    is_other = bool(before - after and after - before)
+    is_other = bool(before - after and (after - before or "choice" in new.classes))
     is_other = is_other and 2 * len(before & after) >= max(len(before), len(after))
     return _tell("wish", old, old.words, new, new.words) if is_other else None
 
 
 def _find_state(old: Fact, new: Fact) -> Update | None:
     """Find two states of which a subject is in one at a time."""
-    if old.is_negative or new.is_negative or not _is_same_subject(old, new) or _is_doing(new):
+    if old.is_negative or new.is_negative or not _is_same_subject(old, new) or new.is_doing:
         return None
     for group in _groups():
+        if not (new.is_new or all(_is_in_state(each, group) for each in (old, new))):
+            continue  # Who works with a senior need not be one.
         states = [
             tuple(w for w in each.words[1:] if w.raw.casefold() in group) for each in (old, new)
         ]
@@ -140,60 +152,19 @@ def _find_state(old: Fact, new: Fact) -> Update | None:
     return None
 
 
-def _find_slot(old: Fact, new: Fact) -> Update | None:
-    """Find the one place in which two sentences of the same words differ, where a value stands."""
-    if old.is_negative != new.is_negative or old.gone or new.gone:
-        return None
-    if max(len(old.words), len(new.words)) > _MAX_WORDS or _is_event(old) or _is_event(new):
-        return None
-    theirs, ours = _turn(old.words), _turn(new.words)
-    keys = [word.key for word in theirs], [word.key for word in ours]
-    head = _count_common(*keys)
-    tail = _count_common(keys[0][head:][::-1], keys[1][head:][::-1])
-    before, after = (w[head : len(w) - tail] for w in (theirs, ours))
-    slot = _Slot(theirs[:head], before, after, tail)
-    if set(keys[0]) & list_keys(slot.after) or not _is_alike(slot.before, slot.after):
-        return None
-    is_value = all(map(_may_be_value, (before, after))) and _is_filled(slot, old, new)
-    return _tell("value", old, slot.before, new, slot.after) if is_value else None
+def _is_in_state(fact: Fact, group: frozenset[str]) -> bool:
+    """Tell whether a clause says a state of its subject, and not of what is tied to that."""
+    at = next((n for n, w in enumerate(fact.words) if n and w.raw.casefold() in group), 0)
+    ahead = fact.words[:at]
+    if "be" in list_keys(ahead):
+        return ahead[-1].key == "be"
+    return not any(word.is_tie for word in ahead)
 
 
-class _Slot(NamedTuple):
-    """What stands ahead of the words that differ, these, and how many stand behind them."""
-
-    ahead: Words
-    before: Words
-    after: Words
-    behind: int
-
-
-def _is_filled(slot: _Slot, old: Fact, new: Fact) -> bool:
-    """Tell whether what stands in a place has one value at a time."""
-    if slot.ahead[:1] and slot.ahead[0].key == "be":
-        return False  # Whose clause that is, it does not say.
-    if not any(map(_may_be_verb, slot.ahead)):
-        return False
-    last = slot.ahead[-1]
-    is_tied = _ties(last) or last.key == "be"
-    if any(word.is_proper for word in slot.before):
-        is_version = last.is_proper and slot.before[0].is_figure
-        return is_tied or is_version or bool(slot.behind or new.marks)
-    if is_tied:
-        is_single = any(word.raw.lower() in list_sort("single") for word in slot.ahead)
-        return last.key == "be" and (is_single or bool(new.marks))
-    is_told = slot.behind and _ties(old.words[-slot.behind])
-    is_single = is_told or bool(new.marks) or "choice" in old.classes
-    return len(slot.before) == len(slot.after) == 1 and is_single
-
-
-def _turn(words: Words) -> Words:
-    """Return "the lead is Anna" for "Anna is the lead"."""
-    at = next((n for n, word in enumerate(words) if word.key == "be"), 0)
-    first, second = words[:at], words[at + 1 :]
-    if not (first and second) or second[0].article not in list_sort("article"):
-        return words
-    is_name = all(word.is_proper and not word.article for word in first)
-    return (*second, words[at], *first) if is_name else words
+def _find_place(old: Fact, new: Fact) -> Update | None:
+    """Find the one place where two sentences differ."""
+    values = find_slot(old, new) or find_now(old, new)
+    return _tell("value", old, values[0], new, values[1]) if values else None
 
 
 def _tell(kind: str, old: Fact, before: Words, new: Fact, after: Words) -> Update:
@@ -207,48 +178,18 @@ def _is_exchange(old: Fact, new: Fact, after: str) -> bool:
     return bool(keys) and keys <= said and "wish" not in old.classes & new.classes
 
 
-def _may_be_value(words: Words) -> bool:
-    if not 0 < len(words) <= _MAX_SLOT or any(map(_ties, words)):
-        return False
-    return not any("'s" in word.raw or word.key == "be" for word in words)
-
-
-def _ties(word: Word) -> bool:
-    return word.raw.lower() in traits.RELATIONS
-
-
-def _may_be_verb(word: Word) -> bool:
-    is_inflected = re.fullmatch(r"[a-z]+[a-rt-z]s", word.raw) is not None and not word.article
-    return is_inflected or word.key in list_verbs() or word.key == "be"
-
-
-def _count_common(mine: list[str], yours: list[str]) -> int:
-    return next(
-        (n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if a != b),
-        min(len(mine), len(yours)),
-    )
-
-
-def _is_event(fact: Fact) -> bool:
-    """Tell whether a clause tells what was done, or is being done: two are two of these."""
-    if fact.kind or fact.marks:
-        return False
-    is_state = any(word.raw.lower() in traits.PRESENT for word in fact.words)
-    return _is_doing(fact) or (not is_state and any(is_past(w.raw) for w in fact.words))
-
-
-def _is_doing(fact: Fact) -> bool:
-    """Tell whether a clause says what is being done."""
-    pairs = pairwise(fact.words)
-    return any(first.key == "be" and then.raw.endswith("ing") for first, then in pairs)
-
-
 def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
     """Tell whether a relation has one value at a time, and both facts mean the same by it."""
     if (old.kind, old.verb) == (new.kind, new.verb) and old.tie != new.tie:
         return False
     if new.is_new:
         return True
+    rests = [list_keys(e.words) - list_keys((*e.subject, *e.value)) for e in (old, new)]
+    before, after = (rest - {old.verb, old.tie, new.verb, new.tie, "be"} for rest in rests)
+    if before and after and before != after:
+        return False  # A cook at one place may be a guest at another.
+    if "be" in {old.verb, new.verb} and may_be_any((*old.value, *new.value)):
+        return False
     return not classes <= {"doer", "tool"} and (
         old.verb == new.verb or "be" not in {old.verb, new.verb}
     )
@@ -265,11 +206,6 @@ def _is_same_subject(old: Fact, new: Fact) -> bool:
 
 def _is_agent(subject: Words, new: Fact) -> bool:
     return not new.subject or bool(list_keys(new.words[:1]) & {"we", "i", "wir", "ich", "team"})
-
-
-def _is_alike(before: Words, after: Words) -> bool:
-    """Tell whether two values are of one sort: both names or figures, or both plain words."""
-    return any(w.is_proper for w in before) == any(w.is_proper for w in after)
 
 
 def _say(words: Words) -> str:
