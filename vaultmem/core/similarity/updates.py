@@ -138,14 +138,17 @@ def _find_state(old: Fact, new: Fact) -> Update | None:
     """Find two states of which a subject is in one at a time."""
     if old.is_negative or new.is_negative or not _is_same_subject(old, new) or new.is_doing:
         return None
+    said = [{word.raw.casefold() for word in each.words[1:]} for each in (old, new)]
     for group in _groups():
-        if not (new.is_new or all(_is_in_state(each, group) for each in (old, new))):
+        if group.isdisjoint(said[0]) or group.isdisjoint(said[1]):
+            continue
+        if not (new.is_new or (_is_in_state(old, group) and _is_in_state(new, group))):
             continue  # Who works with a senior need not be one.
         states = [
             tuple(w for w in each.words[1:] if w.raw.casefold() in group) for each in (old, new)
         ]
         before, after = map(list_keys, states)
-        if before and after and not before & after:
+        if not before & after:
             rest = old.predicate - before, new.predicate - after
             if rest[0] <= rest[1] or rest[1] <= rest[0]:
                 return _tell("state", old, states[0], new, states[1])
