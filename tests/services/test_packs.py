@@ -14,8 +14,9 @@ from serving import call, play
 from support import git, write_notes
 
 from vaultmem.core.packs.labels import name_handle
-from vaultmem.core.packs.pack_item import PackLabels, PackStyle
+from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack
+from vaultmem.core.packs.price import price_pack
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
@@ -100,6 +101,39 @@ def test_what_is_pinned_and_does_not_fit_is_named_by_link(packed: MakePack) -> N
     assert all(
         f"- Memory > {hit.section.heading}: {hit.address}" in pack.text for hit in pack.unshown
     )
+
+
+def test_pack_says_what_it_left_out_and_why(packed: MakePack) -> None:
+    words = "The gangway of the northern pier closes at nine in the evening on all working days"
+    pinned = "\n\n".join(
+        f"## Part {n}\n\n{' '.join(f'w{n}x{i}' for i in range(30))}" for n in range(9)
+    )
+    notes = {f"notes/{n}.md": f"Planks {n} of a gangway are {n * 7} wide.\n" for n in range(40)}
+    notes |= {"notes/gangway.md": f"{words}.\n", "notes/pier.md": f"{words}!\n"}
+    notes["MEMORY.md"] = f"# Memory\n\n{pinned}\n"
+    pack = packed(notes, "gangway of the northern pier", budget=400)
+    left = {why: [each for each in pack.left_out if each.why is why] for why in LeftWhy}
+    taken = {(item.hit.record.path, item.hit.section.heading) for item in pack.items}
+    assert {each.hit.record.path for each in left[LeftWhy.SHARE]} == {"MEMORY.md"}
+    assert len(left[LeftWhy.SHARE]) == len(pack.unshown) + pack.unnamed
+    assert len({each.hit.address for each in pack.left_out}) == len(pack.left_out)
+    assert not taken & {(e.hit.record.path, e.hit.section.heading) for e in pack.left_out}
+    assert all(each.hit.record.path.startswith("notes/") for each in left[LeftWhy.ROOM])
+    (alike,) = left[LeftWhy.ALIKE]
+    assert alike.instead is not None
+    paths = {alike.hit.record.path, alike.instead.record.path}
+    assert paths == {"notes/gangway.md", "notes/pier.md"}
+
+
+def test_pieces_cost_what_they_add_to_the_pack(packed: MakePack) -> None:
+    notes = {f"notes/{n}.md": f"Gangway {n} has colour {n * 7}.\n" for n in range(9)}
+    notes["notes/long.md"] = "# One\n\nA gangway.\n\n# Two\n\nThe gangway of the other pier.\n"
+    for labels in PackLabels:
+        pack = packed(notes, labels=labels)
+        costs = price_pack(pack)
+        assert len(costs) == len(pack.items)
+        assert min(costs) > 0
+        assert pack.account.sent - 60 < sum(costs) < pack.account.sent
 
 
 def test_section_that_does_not_fit_is_cut_at_a_sentence(packed: MakePack) -> None:

@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.packs.alike import Shown, show_hit
-from vaultmem.core.packs.caution import written_at
-from vaultmem.core.packs.conflicts import (
-    MAX_RIVALS,
-    Contradiction,
-    Remarks,
-    arrange_items,
-    list_opponents,
-    rank_authority,
-    tell_conflict,
-)
-from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
-from vaultmem.core.packs.order import put_answers_behind
-from vaultmem.core.packs.pack_item import (
-    PackForm,
-    PackItem,
-    PackLabels,
-    PackPart,
-    PackSource,
-    PackStyle,
-)
-from vaultmem.core.packs.pack_text import (
-    Pack,
-    PackAccount,
-    choose_form,
-    render_link,
-    render_pack,
-    settle_pack,
-)
-from vaultmem.core.packs.passages import choose_passages, render_passages, widen_item
-from vaultmem.core.packs.units import Span
+from vaultmem.core.packs.conflicts import Remarks
+from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackSource, PackStyle
+from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, render_pack, settle_pack
+from vaultmem.core.packs.room import Room
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
 MIN_BUDGET = 100
-
-#: Tokens of the text at least for which a section is shortened.
-_MIN_SHORTENED = 40
 
 #: What a section that does not fit takes of the budget at most, so that another one fits.
 _SHORTENED_SHARE = 0.5
@@ -81,7 +50,7 @@ def build_pack(
     frame = count_tokens(render_pack([], [], 0, source, empty, style, told=remarks.told)) + 4
     relevant = list(relevant)
     for_pinned = min(int(budget * pinned_share), budget - frame)
-    room = _Room(
+    room = Room(
         left=for_pinned,
         trusted=trusted,
         remarks=remarks,
@@ -112,193 +81,15 @@ def build_pack(
                 pinned_tokens=room.pinned_tokens,
                 labels=labels,
                 told=remarks.told,
+                left_out=room.list_left_out(arranged),
             )
         if items and not items[-1].pinned:
+            room.leave_out(items[-1].hit, LeftWhy.ROOM)
             items = items[:-1]
             continue
         unnamed += 1
         if unshown:
             unshown = unshown[:-1]
         else:
+            room.leave_out(items[-1].hit, LeftWhy.SHARE)
             items = items[:-1]
-
-
-class _Room:
-    """The tokens that are left, and what was taken so far."""
-
-    def __init__(
-        self,
-        left: int,
-        trusted: frozenset[int],
-        remarks: Remarks,
-        form: PackForm,
-        known: dict[int, Hit],
-    ) -> None:
-        self.left = left
-        self.trusted = trusted
-        self.remarks = remarks
-        self.form = form
-        self.items: list[PackItem] = []
-        self.pinned_tokens = 0
-        self._known = known
-        self._name = partial(name_note, self.remarks.handles, form.labels)
-        self._opposed = {n for each in self.remarks.relations for n in (each.first, each.second)}
-        self._told: set[Contradiction] = set()
-        self._seen: list[Shown] = []
-
-    def take_pinned(self, hits: Iterable[Hit]) -> tuple[list[Hit], int]:
-        """Take pinned sections while they fit.
-
-        Return those whose links were paid for instead, and the number of the rest.
-        """
-        unshown: list[Hit] = []
-        waiting: list[Hit] = []
-        for hit in hits:
-            if not hit.text or self._is_repeated(hit):
-                continue
-            self._known.setdefault(hit.record.document, hit)
-            if not self._take(hit, pinned=True):
-                waiting.append(hit)
-        for hit in waiting:
-            cost = count_tokens(render_link(hit)) + 1
-            if cost > self.left:
-                break
-            self.left -= cost
-            unshown.append(hit)
-        return unshown, len(waiting) - len(unshown)
-
-    def take_wishes(self, hits: Iterable[Hit], most: int) -> None:
-        """Take what the owner prefers, whole, while it fits into `most` tokens."""
-        kept = max(self.left - most, 0)
-        self.left -= kept
-        for hit in hits:
-            if not self._is_repeated(hit):
-                self._take(hit, pinned=False)
-        self.left += kept
-
-    def take_relevant(self, hits: Iterable[Hit], most: int) -> None:
-        """Take what is relevant in the order of rank; what is shortened costs at most `most`."""
-        shown = {(i.hit.record.document, i.hit.section.ordinal) for i in self.items}
-        for hit in hits:
-            if self.left < 30:
-                break
-            key = (hit.record.document, hit.section.ordinal)
-            if key in shown or not hit.text.strip():
-                continue
-            if not self._take(hit, pinned=False):
-                self._take_shortened(hit, most)
-        self._widen_shortened()
-
-    def _make_item(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None) -> PackItem:
-        """Return a section as it would be shown, with what is to be said of it."""
-        trusted = hit.record.document in self.trusted
-        shown = hit.text if parts is None else render_passages(hit.text, parts)
-        handle = self.remarks.handles.get(hit.record.document, "")
-        cut = parts is not None
-        item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
-        # What an instruction or a preference outweighs says so itself.
-        if pinned or item.part is not PackPart.EVIDENCE:
-            return item
-        told = [self._describe(each) for each in self._open_relations(hit)]
-        return item._replace(conflict=" ".join(told))
-
-    def _open_relations(self, hit: Hit) -> list[Contradiction]:
-        """Return the section's conflicts that nothing shown so far tells of."""
-        document = hit.record.document
-        return [
-            each
-            for each in self.remarks.relations
-            if document in {each.first, each.second}
-            and each not in self._told
-            and {each.first, each.second} <= self._known.keys()
-        ][:MAX_RIVALS]
-
-    def _describe(self, relation: Contradiction) -> str:
-        first, second = self._known[relation.first], self._known[relation.second]
-        return tell_conflict(relation, first, second, self.trusted, self._name)
-
-    def arrange(self, items: Sequence[PackItem]) -> list[PackItem]:
-        """Return sections in the order of the pack: what belongs together stands side by side."""
-        items = put_answers_behind(items)
-        arranged = arrange_items(items, self.remarks.relations, self.trusted, self._name)
-        if self.form.labels is PackLabels.FULL:
-            return arranged
-        return gather_items(arranged, self._opposed)
-
-    def _price(self, item: PackItem) -> int:
-        """Return what the pack costs more with a section: it may share a label or a heading."""
-        group = self._group_with(item)
-        return count_group([*group, item], self.form) - count_group(group, self.form)
-
-    def _group_with(self, item: PackItem) -> list[PackItem]:
-        """Return the sections taken that share a label or a heading with one."""
-        key = group_of(item, self._opposed)
-        return [each for each in self.items if group_of(each, self._opposed) == key]
-
-    def _take(self, hit: Hit, pinned: bool, parts: tuple[Span, ...] | None = None) -> bool:
-        """Take a section, unless another one says the same; tell whether it would fit."""
-        item = self._make_item(hit, pinned, parts)
-        cost = self._price(item)
-        self.pinned_tokens += cost if pinned else 0
-        if cost > self.left:
-            return False
-        if not pinned and (place := self._find_alike(hit)) is not None:  # Last: it takes longest.
-            self._show_better(place, item)
-            return True
-        self.left -= cost
-        self.items.append(item)
-        if item.conflict:
-            self._told.update(self._open_relations(hit))
-        self._seen.append(show_hit(hit))
-        return True
-
-    def _take_shortened(self, hit: Hit, most: int) -> None:
-        """Take the passages that answer best, if they are worth their label."""
-        room = min(self.left, most) - self._price(self._make_item(hit, False, ()))
-        for _ in range(3):  # The label and the text may cost more together.
-            if room < _MIN_SHORTENED:
-                break
-            parts = choose_passages(hit.text, hit.matches, room)
-            if not parts or self._take(hit, pinned=False, parts=parts):
-                break
-            room -= room // 8
-
-    def _widen_shortened(self) -> None:
-        """Show more of what was shortened where something is left."""
-        for place, item in enumerate(self.items):
-            if item.shortened and self.left >= _MIN_SHORTENED:
-                self.items[place], cost = widen_item(item, self.left)
-                self.left -= cost
-
-    def _show_better(self, place: int, item: PackItem) -> None:
-        """Count a section that says what one taken says; show it instead if it counts more."""
-        taken = self.items[place]
-        taken = taken._replace(alike=taken.alike + 1)
-        item = item._replace(alike=taken.alike)
-        costs = self._price(item) - self._price(taken)
-        is_better = self._worth(item) < self._worth(taken) and not (taken.pinned or taken.conflict)
-        if is_better and costs <= self.left:
-            self.left -= costs
-            self._seen[place] = show_hit(item.hit)
-            taken = item
-        self.items[place] = taken
-
-    def _worth(self, item: PackItem) -> tuple[bool, int, float]:
-        """Return what sorts sections that say one thing: whole, by authority, the newest first."""
-        return item.shortened, rank_authority(item.hit, item.trusted), -written_at(item.hit)
-
-    def _is_repeated(self, hit: Hit) -> bool:
-        return self._find_alike(hit) is not None
-
-    def _find_alike(self, hit: Hit) -> int | None:
-        """Return the place of a section taken that says the same, and is no opponent."""
-        shown = show_hit(hit)
-        opposed = list_opponents(self.remarks.relations, shown.document)
-        return next(
-            (
-                place
-                for place, seen in enumerate(self._seen)
-                if seen.document not in opposed and shown.says(seen)
-            ),
-            None,
-        )

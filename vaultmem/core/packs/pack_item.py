@@ -108,6 +108,30 @@ class PackItem(NamedTuple):
         return PackPart.PREFERENCES if record.kind == Kind.PREFERENCE else PackPart.EVIDENCE
 
 
+class LeftWhy(StrEnum):
+    """Why a section that was considered is not shown.
+
+    It does not fit into what is left of the budget; or it is pinned, or a preference, and these
+    take no more than a share of it; or another section says the same.
+    """
+
+    ROOM = "room"
+    SHARE = "share"
+    ALIKE = "alike"
+
+
+class LeftOut(NamedTuple):
+    """A section that was considered and is not shown, and why.
+
+    `instead` is the section that says the same. A pinned one may still be named by link.
+    """
+
+    hit: Hit
+    why: LeftWhy
+    pinned: bool = False
+    instead: Hit | None = None
+
+
 def quote(text: str) -> str:
     """Return text as a block quote, control characters and blank outer lines left out."""
     lines = [line.rstrip() for line in text.strip().splitlines()]

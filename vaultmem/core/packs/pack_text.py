@@ -13,6 +13,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.sureness import Sureness
 from vaultmem.core.packs.labels import render_items
 from vaultmem.core.packs.pack_item import (
+    LeftOut,
     PackForm,
     PackItem,
     PackLabels,
@@ -45,7 +46,7 @@ class Pack(NamedTuple):
     `unshown` are the pinned sections named by link; `unnamed` counts those that are not even that.
     `pinned_tokens` is what all pinned sections would cost, shown or not; `replaced` are words that
     the vault does not have, each with what was searched instead; `told` are the lines that say how
-    little the answer is worth.
+    little the answer is worth; `left_out` is what was considered and is not shown.
     """
 
     text: str
@@ -60,6 +61,7 @@ class Pack(NamedTuple):
     replaced: tuple[tuple[str, str], ...] = ()
     told: tuple[str, ...] = ()
     sureness: Sureness | None = None
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def render_pack(
