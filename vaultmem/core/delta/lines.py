@@ -69,23 +69,23 @@ def join_lines(lines: Sequence[str], line_end: str) -> str:
     return "".join([*ended, *lines[-1:]])
 
 
-def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Hunk]:
+def diff_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -> list[Hunk]:
     """Return what has to be replaced to make `new` of `old`, in order; no two hunks touch."""
     hunks: list[Hunk] = []
     at = new_at = 0
-    for start, new_start, length in [*match_lines(old, new), (len(old), len(new), 0)]:
+    for start, new_start, length in [*match_lines(old, new, most), (len(old), len(new), 0)]:
         if start > at or new_start > new_at:
             hunks.append(Hunk(at, start, new_at, new_start))
         at, new_at = start + length, new_start + length
     return hunks
 
 
-def match_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
+def match_lines(old: Sequence[str], new: Sequence[str], most: int = _MAX_STEPS) -> list[Match]:
     """Return the runs of equal lines as (place in old, place in new, length), in order.
 
     Lines that are unique on both sides are matched first (patience diff, Bram Cohen), the rest
-    by the shortest edit (Myers 1986). The work is bounded: where texts of thousands of repeated
-    lines differ all over, less is matched than could be.
+    by the shortest edit (Myers 1986). The work is bounded by `most` steps: where texts of thousands
+    of repeated lines differ all over, less is matched than could be.
     """
     matches: list[Match] = []
     steps = 0
@@ -95,14 +95,14 @@ def match_lines(old: Sequence[str], new: Sequence[str]) -> list[Match]:
         if low == high or new_low == new_high:
             continue
         steps += high - low + new_high - new_low
-        if steps > _MAX_STEPS:
+        if steps > most:
             continue
         anchors = _match_unique(old, new, span)
         if anchors:
             stops = [(low, new_low), *anchors, (high, new_high)]
             spans += [(a, c, b, d) for (a, b), (c, d) in pairwise(stops)]
             continue
-        limit = min(_MAX_EDITS, isqrt(_MAX_STEPS - steps))
+        limit = min(_MAX_EDITS, isqrt(most - steps))
         found, edits = _find_shortest_edit(old[low:high], new[new_low:new_high], limit)
         steps += edits * edits
         matches += [(low + a, new_low + b, length) for a, b, length in found]
