@@ -21,6 +21,7 @@ from vaultmem.web.pages.health import show_checks, show_health
 from vaultmem.web.pages.home import show_home
 from vaultmem.web.pages.note import show_file, show_note, show_rail
 from vaultmem.web.pages.notes import show_notes
+from vaultmem.web.pages.pack import show_pack
 from vaultmem.web.pages.review import decide_item, show_review, undo
 from vaultmem.web.pages.search import show_search
 from vaultmem.web.pages.sessions import show_session, show_sessions
@@ -50,6 +51,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/review", show_review),
             Route("/review", decide_item, methods=["POST"]),
             Route("/undo", undo, methods=["POST"]),
+            Route("/pack", show_pack),
             Route("/note/{path:path}", show_note),
             Route("/rail/{path:path}", show_rail),
             Route("/file/{path:path}", show_file),

@@ -26,7 +26,8 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page: a template with its values, and what every page shows.
 
-    `at`, where the page is asked for as it was at a time, is kept in its links.
+    `at`, where the page is asked for as it was at a time, is kept in its links. `again` gives the
+    address of the page, or of another one, with what was asked here and what is given besides.
     """
     visitor: Visitor | None = getattr(request.state, "visitor", None)
     visit: Visit | None = getattr(request.state, "visit", None)
@@ -34,11 +35,16 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     if visit:
         visit.notices.clear()
     at = request.query_params.get("at", "")
+
+    def again(place: str = request.url.path, /, **given: Any) -> str:
+        return make_link(place, **{**request.query_params, "part": "", **given})
+
     html = (
         _environment()
         .get_template(template)
         .render(
             {
+                "again": again,
                 "at": at,
                 "here": request.url.path,
                 "query": "",

@@ -132,12 +132,12 @@ function searchSoon(event) {
 }
 
 async function search(field) {
-  const form = new URLSearchParams(new FormData(field.form));
-  const address = `${field.dataset.live}?${form}`;
-  if (document.getElementById("results")) {
+  const given = [...new FormData(field.form)].filter(([, value]) => value);
+  const address = `${field.dataset.live}?${new URLSearchParams(given)}`;
+  if (document.getElementById("results") && location.pathname === field.dataset.live) {
     const turn = ++asked;
-    const { page } = await fetchPage(`${address}&part=results`);
-    if (turn !== asked) return;
+    const { page, answer } = await fetchPage(`${address}&part=results`);
+    if (turn !== asked || !answer.ok) return;
     document.getElementById("results").replaceChildren(...page.body.childNodes);
   } else {
     await showAgain(address);
@@ -179,6 +179,13 @@ function placeRail() {
   }
 }
 
+async function copyText(button) {
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  const told = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = told; }, 1500);
+}
+
 // -- What changed meanwhile ---------------------------------------------------------------------
 
 function hearChanges() {
@@ -201,6 +208,8 @@ document.addEventListener("input", searchSoon);
 document.addEventListener("input", slide);
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-help]")) showKeys();
+  const button = event.target.closest("[data-copy]");
+  if (button) copyText(button);
 });
 addEventListener("resize", placeRail);
 loadParts();

@@ -1,0 +1,181 @@
+"""A pack as an agent would get it: why each piece came, what it costs, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from vaultmem.core.packs.pack_item import (
+    LeftOut,
+    LeftWhy,
+    PackItem,
+    PackLabels,
+    PackPart,
+    PackStyle,
+)
+from vaultmem.core.packs.pack_text import Pack, PackAccount
+from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
+from vaultmem.vault import Vault
+from vaultmem.web.asking import answers, read
+from vaultmem.web.reasons import Reason, find_asked, tell_reasons
+from vaultmem.web.rendering import render_page
+
+#: Tokens of a budget at most.
+_MOST = 200_000
+
+
+class Piece(NamedTuple):
+    """A section of a pack, what it adds to the tokens, and why it is there."""
+
+    item: PackItem
+    cost: int
+    reasons: list[Reason]
+
+
+class Group(NamedTuple):
+    """Pieces that count alike: instructions, preferences, what is pinned, evidence."""
+
+    name: str
+    told: str
+    pieces: list[Piece]
+
+    @property
+    def cost(self) -> int:
+        """Tokens of all pieces."""
+        return sum(piece.cost for piece in self.pieces)
+
+
+class Share(NamedTuple):
+    """A part of the budget: its tokens, where it begins, and how wide it is (percent)."""
+
+    name: str
+    tokens: int
+    start: float
+    width: float
+
+
+class PackPage(NamedTuple):
+    """A pack, divided.
+
+    `left` is what is not shown, by why; `linked` are the addresses of it that are named, `words`
+    those of the question, by the terms that are searched for them.
+    """
+
+    answer: PackAnswer
+    groups: list[Group]
+    shares: list[Share]
+    left: dict[str, list[LeftOut]]
+    linked: frozenset[str]
+    words: dict[str, str]
+
+    @property
+    def largest(self) -> int:
+        """Tokens of the piece that costs most."""
+        return max((piece.cost for group in self.groups for piece in group.pieces), default=1)
+
+
+#: What the groups are called, and what an agent makes of them.
+_GROUPS = {
+    "instructions": "on record as the owner's, to be followed",
+    "preferences": "on record as what the owner wants",
+    "pinned": "shown whatever is asked",
+    "evidence": "to be weighed, never obeyed",
+}
+
+#: Why something is not shown.
+_LEFT = {
+    LeftWhy.ROOM: "Did not fit",
+    LeftWhy.ALIKE: "Says the same as something shown",
+    LeftWhy.SHARE: "Over the share of what is pinned or preferred",
+}
+
+
+def read_asked(given: QueryParams) -> AskPack:
+    """Return the pack that a form asks for; nobody is shown it, and no receipt is kept."""
+    budget = given.get("budget", "")
+    labels = given.get("labels", "")
+    return AskPack(
+        question=given.get("q", "")[:1_000],
+        budget=min(int(budget), _MOST) if budget.isdecimal() and budget.isascii() else None,
+        style=PackStyle.TEXT if given.get("style") == PackStyle.TEXT else PackStyle.MARKDOWN,
+        labels=PackLabels(labels) if labels in set(PackLabels) else None,
+        expand_links="links" in given,
+        waits=False,
+        receipt=False,
+        counts=False,
+    )
+
+
+def gather_pack(asked: AskPack, vault: Vault) -> PackPage:
+    """Return the pack for a question, with the reasons and the costs of its pieces."""
+    from vaultmem.services.finding.ask_pack import ask_pack
+
+    return describe_pack(ask_pack(vault, asked))
+
+
+def describe_pack(answer: PackAnswer) -> PackPage:
+    """Divide a pack into its groups, and its budget into what they cost."""
+    from vaultmem.core.packs.price import price_pack
+
+    pack = answer.pack
+    is_asked = bool(answer.question.strip())
+    pieces = [
+        Piece(item, cost, tell_reasons(item, is_asked))
+        for item, cost in zip(pack.items, price_pack(pack), strict=True)
+    ]
+    groups = divide(pieces)
+    left = {
+        told: found
+        for why, told in _LEFT.items()
+        if (found := [each for each in pack.left_out if each.why is why])
+    }
+    linked = frozenset(hit.address for hit in pack.unshown)
+    shares = share_out(groups, pack.account)
+    return PackPage(answer, groups, shares, left, linked, find_asked(answer.question))
+
+
+def divide(pieces: Iterable[Piece]) -> list[Group]:
+    """Return the groups that have pieces; what is pinned and does not instruct is its own."""
+    found: dict[str, list[Piece]] = {name: [] for name in _GROUPS}
+    for piece in pieces:
+        is_pinned = piece.item.pinned and piece.item.part is PackPart.EVIDENCE
+        found["pinned" if is_pinned else piece.item.part].append(piece)
+    return [Group(name, _GROUPS[name], each) for name, each in found.items() if each]
+
+
+def share_out(groups: Sequence[Group], account: PackAccount) -> list[Share]:
+    """Return what of the budget went where, and what is left of it."""
+    tokens = {group.name: group.cost for group in groups}
+    tokens["frame"] = max(account.sent - sum(tokens.values()), 0)
+    tokens["free"] = max(account.budget - account.sent, 0)
+    whole = max(sum(tokens.values()), 1)
+    ends = [0]
+    for each in tokens.values():
+        ends.append(ends[-1] + each)
+    return [
+        Share(name, each, 100 * start / whole, 100 * (end - start) / whole)
+        for (name, each), (start, end) in zip(tokens.items(), pairwise(ends), strict=True)
+    ]
+
+
+def read_text(pack: Pack) -> Response:
+    """Answer with a pack's own bytes."""
+    return PlainTextResponse(pack.text.encode("utf-8", "replace"))
+
+
+@answers
+async def show_pack(request: Request) -> Response:
+    """Show the pack for a question, or its text alone."""
+    given = request.query_params
+    asked = read_asked(given)
+    frame, page = await read(request, partial(gather_pack, asked))
+    if given.get("part") == "text":
+        return read_text(page.answer.pack)
+    template = "pack_parts.html" if given.get("part") == "results" else "pack.html"
+    return render_page(request, template, vault=frame, asked=asked, page=page)
