@@ -244,6 +244,26 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
     play(root, scene)
 
 
+def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Make) -> None:
+    root = make_vault({})
+
+    async def scene(client: Client) -> None:
+        await call(client, "remember", text="Maria lives in Boston. She plays the cello.")
+        new = await call(client, "remember", text="Maria moved to Denver.")
+        hint = new["told"].splitlines()[-1]
+        link = hint.rpartition(" to ")[2].rstrip(".")
+        assert hint.startswith(
+            f"It says more; if this part is replaced, set supersedes_part of {new['path']}"
+        )
+        given = {"property": "supersedes_part", "value": [link]}
+        await call(client, "update_note", path=new["path"], **given)
+        pack = await call(client, "context_pack", query="Where does Maria live?")
+        assert "it supersedes a part of the other" in pack["told"]
+        assert (await call(client, "history", action="review"))["rows"] == []
+
+    play(root, scene)
+
+
 def test_a_server_that_only_reads_has_no_tool_that_writes(make_vault: Make) -> None:
     root = make_vault(NOTES)
     before = hash_tree(root)

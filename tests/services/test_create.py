@@ -113,7 +113,12 @@ def test_missing_ignore_lines_go_to_the_repositorys_exclude_file(repository: Pat
     assert (repository / ".gitignore").read_text() == "*.log\n"
     assert created.excluded
     generated = ["CONTEXT.md", "transcripts/x.md", "media/x.png", ".obsidian/workspace.json"]
-    for ignored in [*generated, ".vaultmem-a.tmp", "notes/deep/.vaultmem-a-b-c-n.md.old"]:
+    for ignored in [
+        *generated,
+        "notes/foo.tmp",
+        ".vaultmem-a.tmp",
+        "notes/deep/.vaultmem-a-b-c-n.md.old",
+    ]:
         assert git(repository, "check-ignore", ignored, check=False) == ignored
     assert git(repository, "check-ignore", "private") == "private"
 

@@ -90,7 +90,7 @@ def _is_primed(path: str) -> bool:
 CONFLICT_PROPERTIES = ("contradicts", "supersedes", "superseded_by", "supersedes_part")
 
 #: Why one of two counts more, whatever their days, as it is told.
-_ORDERED = {
+ORDERED = {
     "supersedes": "it supersedes the other",
     "supersedes_part": "it supersedes a part of the other",
 }
@@ -178,7 +178,7 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]
 
     def key(hit: Hit) -> tuple[int, bool, float, str]:
         rank = rank_authority(hit, hit.record.document in trusted)
-        is_older = why in _ORDERED and hit is second
+        is_older = why in ORDERED and hit is second
         return (rank, is_older, -written_at(hit), hit.record.path)
 
     return key(first) < key(second)
@@ -187,7 +187,7 @@ def is_first_stronger(first: Hit, second: Hit, why: str, trusted: frozenset[int]
 def is_undecided(first: Hit, second: Hit, why: str, trusted: frozenset[int]) -> bool:
     """Tell whether time alone says which of two counts more: nobody said which one holds."""
     ranks = {rank_authority(hit, hit.record.document in trusted) for hit in (first, second)}
-    return why not in _ORDERED and len(ranks) == 1 and written_at(first) != written_at(second)
+    return why not in ORDERED and len(ranks) == 1 and written_at(first) != written_at(second)
 
 
 def describe_conflict(
@@ -200,8 +200,8 @@ def describe_conflict(
     ranks = [rank_authority(h, h.record.document in trusted) for h in (stronger, weaker)]
     if ranks[0] != ranks[1]:
         reason = f"{name_authority(ranks[0])} before {name_authority(ranks[1])}"
-    elif why in _ORDERED:
-        reason = _ORDERED[why]
+    elif why in ORDERED:
+        reason = ORDERED[why]
     elif is_undecided(stronger, weaker, why, trusted):
         days = f"{changed_day(weaker)}, then {changed_day(stronger)}"
         reason = f"the later of two alike ({days})"

@@ -13,6 +13,7 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
+    ORDERED,
     Contradiction,
     Remarks,
     find_same_titles,
@@ -70,9 +71,15 @@ def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
         else:
             found.append(Contradiction(document, other, link.property, document))
     distinct: dict[frozenset[int], Contradiction] = {}
-    for each in sorted(found, key=lambda r: (r.why not in CONFLICT_PROPERTIES, r.first, r.second)):
+    for each in sorted(found, key=_rank_relation):
         distinct.setdefault(frozenset((each.first, each.second)), each)
     return list(distinct.values())
+
+
+def _rank_relation(told: Contradiction) -> tuple[bool, bool, int, int]:
+    """Put what orders two notes before what says that they differ, and that before titles."""
+    is_title = told.why not in CONFLICT_PROPERTIES
+    return (told.why not in ORDERED, is_title, told.first, told.second)
 
 
 def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
