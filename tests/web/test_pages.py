@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support import git
 from visiting import Served
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
@@ -110,6 +111,16 @@ def test_a_note_is_shown_with_who_wrote_it_and_what_links_to_it(served: Served) 
     rail = browser.get("/rail/notes/payments/refund-rules.md").text
     assert "Maren Person" in rail
     assert "Half refunds round up to the next cent" in rail
+    assert "<table><thead><tr data-line=" in page.replace("\n", "")
+    assert 'href="/note/notes/times-utc-sailings-local.md"' not in page
+    assert 'href="/note/notes/conventions/times-utc-sailings-local.md"' in page
+
+
+def test_links_of_an_earlier_time_stay_in_it(served: Served) -> None:
+    first = git(served.root, "rev-parse", "HEAD")
+    page = served.enter().get(f"/note/notes/payments/refund-rules.md?at={first}").text
+    assert f"times-utc-sailings-local.md?at={first}" in page
+    assert f"As it was in <code>{first[:7]}</code>" in page
 
 
 def test_notes_are_listed_by_what_is_chosen(served: Served) -> None:

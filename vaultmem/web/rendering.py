@@ -69,12 +69,7 @@ def make_link(place: str, /, **given: Any) -> str:
 def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     """Return the address of a note's page, at a heading."""
     place = make_link(f"/note/{quote(os.fsencode(path))}", **given)
-    return f"{place}#{anchor(heading)}" if heading else place
-
-
-def anchor(heading: str) -> str:
-    """Return what an address calls a heading of a note."""
-    return quote(name_heading(escape_bytes(heading)))
+    return f"{place}#{quote(name_heading(heading))}" if heading else place
 
 
 @cache
@@ -86,7 +81,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"link": make_link, "note": link_note, "anchor": anchor}
+    made.globals |= {"link": make_link, "note": link_note}
     made.filters |= {
         "ago": tell_ago,
         "clean": lambda value: clean_text(str(value)),

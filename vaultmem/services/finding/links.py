@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.hit import Hit
@@ -17,6 +17,8 @@ from vaultmem.core.paths import fold, is_text
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
+
+T = TypeVar("T")
 
 
 class FoundLink(NamedTuple):
@@ -99,6 +101,45 @@ class LinkGraph:
             if link.kind is LinkKind.PATH and target not in self.documents:
                 continue  # What a note rests on may be anywhere.
             yield FoundLink(source, link, target, "" if target else "note")
+
+
+class LinkMap(NamedTuple):
+    """Which notes link to each file of a vault, and to which files each note links."""
+
+    sources: Mapping[str, Sequence[str]]
+    targets: Mapping[str, Sequence[str]]
+
+
+def open_names(vault: Vault) -> Names:
+    """Return what links can mean, from memory while the vault's files are the same."""
+    return _keep(vault, "names", lambda: LinkGraph(vault).names)
+
+
+def map_links(vault: Vault) -> LinkMap:
+    """Return which files are linked, from memory while the vault's files are the same."""
+    return _keep(vault, "link map", lambda: _map_links(vault))
+
+
+def _map_links(vault: Vault) -> LinkMap:
+    sources: dict[str, dict[str, None]] = {}
+    targets: dict[str, dict[str, None]] = {}
+    for found in LinkGraph(vault).links():
+        if found.target is not None and found.target != found.source:
+            sources.setdefault(found.target, {})[found.source] = None
+            targets.setdefault(found.source, {})[found.target] = None
+    return LinkMap(
+        {path: tuple(sorted(each)) for path, each in sources.items()},
+        {path: tuple(each) for path, each in targets.items()},
+    )
+
+
+def _keep(vault: Vault, name: str, make: Callable[[], T]) -> T:
+    key = vault.view.key()
+    found = vault.state.kept.get(name)
+    if found is None or found[0] != key:
+        found = vault.state.kept[name] = (key, make())
+    value: T = found[1]
+    return value
 
 
 def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.services.finding.links import LinkMap
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_path
 from vaultmem.web.rendering import render_page
@@ -59,34 +60,38 @@ class Graph(NamedTuple):
 
 def gather_graph(path: str, vault: Vault) -> Graph:
     """Return the notes that are linked with a note, in either direction, and those behind them."""
-    from vaultmem.services.finding.links import LinkGraph
+    from vaultmem.services.finding.links import map_links
     from vaultmem.services.reading.read_notes import resolve_address
 
     middle = str(resolve_address(vault, path)[0])
-    links = ((each.source, each.target) for each in LinkGraph(vault).links())
-    records = {record.path: record for record in vault.view.records()}
-    pairs = sorted({(a, b) for a, b in links if b in records and a != b})
-    near = _find_neighbours(pairs, [middle], {middle})
+    links = map_links(vault)
+    near = [each for each in _list_linked(links, middle) if each != middle]
     inner = near[:_INNER]
-    far = _find_neighbours(pairs, inner, {middle, *near})
+    known = {middle, *near}
+    behind = dict.fromkeys(b for a in inner for b in _list_linked(links, a) if b not in known)
+    far = list(behind)
     rings = ([middle], inner, far[:_OUTER])
+    records = _find_records(vault, [each for ring in rings for each in ring])
     nodes = {
         each: _place(records[each], depth, number / len(ring))
         for depth, ring in enumerate(rings)
         for number, each in enumerate(ring)
+        if each in records
     }
-    edges = [Edge(nodes[a], nodes[b]) for a, b in pairs if a in nodes and b in nodes]
-    return Graph(list(nodes.values()), edges, len(near) + len(far) + 1 - len(nodes))
+    targets = ((a, b) for a in nodes for b in links.targets.get(a, ()))
+    edges = [Edge(nodes[a], nodes[b]) for a, b in targets if b in nodes]
+    return Graph(list(nodes.values()), edges, len(near) + len(far) - len(rings[1] + rings[2]))
 
 
-def _find_neighbours(
-    pairs: Sequence[tuple[str, str]], notes: Sequence[str], known: Set[str]
-) -> list[str]:
-    """Return what is linked with these notes and not known yet, in the order of the notes."""
-    order = {path: number for number, path in enumerate(notes)}
-    both = [*pairs, *((b, a) for a, b in pairs)]
-    beside = sorted((order[a], b) for a, b in both if a in order and b not in known)
-    return list(dict.fromkeys(b for _, b in beside))
+def _list_linked(links: LinkMap, path: str) -> list[str]:
+    """Return the notes that a note links to, then those that link to it."""
+    both = (*links.targets.get(path, ()), *links.sources.get(path, ()))
+    return [each for each in dict.fromkeys(both) if each.endswith(".md")]
+
+
+def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:
+    marks = ", ".join("?" * len(paths))
+    return {each.path: each for each in vault.view.records(f"d.path IN ({marks})", paths)}
 
 
 def _place(record: NoteRecord, depth: int, turn: float) -> Node:

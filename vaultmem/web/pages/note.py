@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Iterable
+import os
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,37 +19,40 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.economics import Shown
-from vaultmem.services.finding.links import FoundLink
 from vaultmem.services.history.blame import Blame, BlamedLine
 from vaultmem.services.history.trace import Trace
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_path
-from vaultmem.web.rendering import render_page
+from vaultmem.web.markdown.page import Addresses, Surroundings
+from vaultmem.web.markdown.render import Rendered, render_note
+from vaultmem.web.rendering import link_note, make_link, render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
 _LAST = 8
 
 #: Files that a page may show; no browser runs anything that is in these.
 _PICTURES = frozenset(
-    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"}
+    {
+        *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
+        "image/svg+xml",
+    }
 )
 
+
+#: Notes that link to one, of those that are listed.
+_MENTIONS = 200
 
 #: Bytes of a picture at most.
 _MOST = 16 * 1024 * 1024
 
 
 class NotePage(NamedTuple):
-    """A note and what is known of it without asking git."""
+    """A note, and its text as HTML; a quarantined one has none, and is shown as its characters."""
 
     note: Note
     record: NoteRecord | None
     is_trusted: bool
-
-    @property
-    def is_readable(self) -> bool:
-        """Tell whether the note is shown as one: a quarantined one is shown as its bytes are."""
-        return self.note.state != State.QUARANTINED
+    rendered: Rendered | None
 
 
 class Written(NamedTuple):
@@ -58,48 +63,61 @@ class Written(NamedTuple):
     line: BlamedLine
 
 
-class Mention(NamedTuple):
-    """A note that links here, by its title."""
-
-    path: str
-    title: str
-    links: int
-
-
 class Rail(NamedTuple):
-    """What stands beside a note; `problem` says why its history cannot be told."""
+    """What stands beside a note: its history, who links to it, and what showed it to whom.
+
+    `problem` says why its history cannot be told.
+    """
 
     written: list[Written]
     trace: Trace | None
-    mentions: list[Mention]
+    mentions: list[NoteRecord]
     shown: list[Shown]
     problem: str = ""
 
 
-def gather_note(path: str, vault: Vault) -> NotePage:
-    """Return a note by its path, or its name."""
+def gather_note(path: str, at: str, vault: Vault) -> NotePage:
+    """Return a note by its path, or its name; its links lead to notes as they were at `at`."""
     from vaultmem.services.finding.trust import trusted_documents
     from vaultmem.services.reading.read_notes import read_note, resolve_address
 
     found, _ = resolve_address(vault, path)
     note = read_note(vault, found)
     record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
-    return NotePage(
-        note, record, record is not None and record.document in trusted_documents(vault)
+    is_trusted = record is not None and record.document in trusted_documents(vault)
+    is_shown = note.state != State.QUARANTINED
+    rendered = render_note(note.text, str(found), _look_around(at, vault)) if is_shown else None
+    return NotePage(note, record, is_trusted, rendered)
+
+
+def _look_around(at: str, vault: Vault) -> Surroundings:
+    """Return what a note's links mean, and the texts of those that may be shown in it."""
+    from vaultmem.services.finding.links import open_names
+    from vaultmem.services.reading.read_notes import find_note
+
+    def read_text(path: str) -> str | None:
+        note = find_note(vault, path)
+        return note.text if note is not None and note.state != State.QUARANTINED else None
+
+    addresses = Addresses(
+        note=lambda path: link_note(path, at=at),
+        file=lambda path: make_link(f"/file/{quote(os.fsencode(path))}", at=at),
+        tag=lambda tag: make_link("/notes", tag=tag, at=at),
     )
+    return Surroundings(open_names(vault).find, read_text, addresses)
 
 
 def gather_rail(path: str, at: str, vault: Vault) -> Rail:
     """Return who wrote a note's lines and when, what links to it, and what showed it to whom."""
     from vaultmem.services.economics import list_recent
-    from vaultmem.services.finding.links import list_backlinks
+    from vaultmem.services.finding.links import map_links
     from vaultmem.services.history.blame import blame_note
     from vaultmem.services.history.commits import resolve_commit
     from vaultmem.services.history.trace import trace_note
     from vaultmem.services.reading.read_notes import resolve_address
 
     path = str(resolve_address(vault, path)[0])
-    mentions = _count_mentions(vault, list_backlinks(vault, path))
+    mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))
     shown = list_recent(vault, _LAST, path=path)
     try:
         written = _join_lines(blame_note(vault, path, at))
@@ -121,17 +139,17 @@ def _join_lines(blame: Blame) -> list[Written]:
     return runs
 
 
-def _count_mentions(vault: Vault, links: Iterable[FoundLink]) -> list[Mention]:
-    titles = {record.path: record.title for record in vault.view.records()}
-    by_source = groupby(links, lambda found: found.source)
-    return [Mention(path, titles.get(path, path), len(list(found))) for path, found in by_source]
+def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
+    marks = ", ".join("?" * len(paths[:_MENTIONS]))
+    return vault.view.records(f"d.path IN ({marks})", paths[:_MENTIONS])
 
 
 @answers
 async def show_note(request: Request) -> Response:
     """Show a note."""
     path = read_path(request, "/note/")
-    frame, page = await read(request, partial(gather_note, path))
+    at = request.query_params.get("at", "")
+    frame, page = await read(request, partial(gather_note, path, at))
     return render_page(request, "note.html", vault=frame, page=page)
 
 
@@ -147,7 +165,8 @@ async def show_rail(request: Request) -> Response:
 async def show_file(request: Request) -> Response:
     """Answer with a picture of the vault, which no browser takes for anything else."""
     _, (data, kind) = await read(request, partial(_read_picture, read_path(request, "/file/")))
-    headers = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # Drawings have styles.
+    headers = {"Content-Security-Policy": policy}
     return Response(data, 200, headers, kind)
 
 

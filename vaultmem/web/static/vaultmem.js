@@ -165,8 +165,8 @@ async function slide(event) {
 function placeRail() {
   const rail = document.querySelector("[data-rail]");
   const text = document.querySelector("[data-text]");
-  if (!rail || !text || getComputedStyle(rail).position !== "absolute") return;
-  const top = text.getBoundingClientRect().top;
+  if (!rail || !text || !getComputedStyle(rail).getPropertyValue("--placed")) return;
+  const top = rail.getBoundingClientRect().top;
   let free = 0;
   for (const each of rail.querySelectorAll("[data-line]")) {
     const line = Number(each.dataset.line);
