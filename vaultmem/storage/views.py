@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.indexing.rows import decode_sections
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.storage.state import StateDatabase
+
+T = TypeVar("T")
 
 #: A record's columns have the names of its fields, but for these.
 _COLUMNS = {"document": "d.id", "changed": "v.changed", "problem": "v.problem"}
@@ -213,13 +215,18 @@ class View:
             if self._state.query(sql.format(_relation(source)), (document,))
         )
 
-    def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
-        """Return rows about the documents alone, from memory while the view holds the same."""
+    def keep(self, name: str, make: Callable[[], T]) -> T:
+        """Return what is made of the view's files alone, from memory while these are the same."""
         key = self.key()
         found = self._state.kept.get(name)
         if found is None or found[0] != key:
-            found = self._state.kept[name] = (key, self._state.query(sql))
-        return list(found[1])
+            found = self._state.kept[name] = (key, make())
+        value: T = found[1]
+        return value
+
+    def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
+        """Return rows about the documents alone, from memory while the view holds the same."""
+        return list(self.keep(name, lambda: self._state.query(sql)))
 
     @cached_property
     def _relation(self) -> str:

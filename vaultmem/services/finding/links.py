@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.hit import Hit
@@ -17,8 +17,6 @@ from vaultmem.core.paths import fold, is_text
 from vaultmem.services.reading.texts import read_sections, read_text
 from vaultmem.storage.links import LinkStore, find_attachments
 from vaultmem.vault import Vault
-
-T = TypeVar("T")
 
 
 class FoundLink(NamedTuple):
@@ -112,12 +110,12 @@ class LinkMap(NamedTuple):
 
 def open_names(vault: Vault) -> Names:
     """Return what links can mean, from memory while the vault's files are the same."""
-    return _keep(vault, "names", lambda: LinkGraph(vault).names)
+    return vault.view.keep("names", lambda: LinkGraph(vault).names)
 
 
 def map_links(vault: Vault) -> LinkMap:
     """Return which files are linked, from memory while the vault's files are the same."""
-    return _keep(vault, "link map", lambda: _map_links(vault))
+    return vault.view.keep("link map", lambda: _map_links(vault))
 
 
 def _map_links(vault: Vault) -> LinkMap:
@@ -131,15 +129,6 @@ def _map_links(vault: Vault) -> LinkMap:
         {path: tuple(sorted(each)) for path, each in sources.items()},
         {path: tuple(each) for path, each in targets.items()},
     )
-
-
-def _keep(vault: Vault, name: str, make: Callable[[], T]) -> T:
-    key = vault.view.key()
-    found = vault.state.kept.get(name)
-    if found is None or found[0] != key:
-        found = vault.state.kept[name] = (key, make())
-    value: T = found[1]
-    return value
 
 
 def resolve_few(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:

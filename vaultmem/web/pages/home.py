@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vaultmem.core.finding.query import NoteFilter
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
@@ -18,36 +20,40 @@ from vaultmem.web.rendering import render_page
 _LAST = 8
 
 
-class Home(NamedTuple):
-    """What a vault's first page shows."""
+class Notes(NamedTuple):
+    """What a vault holds: how much, in which states, what is pinned, what changed last."""
 
-    notes: int
+    total: int
     tokens: int
     states: dict[str, int]
     pinned: list[NoteRecord]
     changed: list[NoteRecord]
+
+
+class Home(NamedTuple):
+    """What a vault's first page shows."""
+
+    notes: Notes
     commits: tuple[Commit, ...]
 
 
 def gather_home(vault: Vault) -> Home:
     """Return what is pinned, what changed last, and how many notes there are."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
-    from vaultmem.services.reading.read_notes import list_notes
 
-    records = list_notes(vault, NoteFilter(any_state=True))
-    states: dict[str, int] = {}
-    for record in records:
-        states[record.state] = states.get(record.state, 0) + 1
-    by_change = sorted(records, key=lambda record: (-record.changed, record.path))
+    notes = vault.view.keep("home", lambda: _sum_up(vault.view.records()))
     has_git = vault.head() is not None
     log = list_commits(vault, CommitFilter(everything=True), _LAST).commits if has_git else ()
-    return Home(
+    return Home(notes, log)
+
+
+def _sum_up(records: Sequence[NoteRecord]) -> Notes:
+    return Notes(
         len(records),
         sum(record.tokens for record in records),
-        dict(sorted(states.items(), key=lambda each: -each[1])),
+        dict(Counter(record.state for record in records).most_common()),
         [record for record in records if record.pinned],
-        by_change[:_LAST],
-        log,
+        heapq.nsmallest(_LAST, records, lambda record: (-record.changed, record.path)),
     )
 
 

@@ -56,8 +56,7 @@ class Listed(NamedTuple):
 
 def gather_notes(wanted: Wanted, page: int, vault: Vault) -> Listed:
     """Return one page (from 0) of the notes that are wanted."""
-    found = [record for record in vault.view.records() if wanted.admits(record)]
-    found.sort(key=lambda record: (-record.changed, record.path))
+    found = list(filter(wanted.admits, vault.view.keep("notes by time", lambda: _sort(vault))))
     choices = [
         _offer("state", (record.state for record in found)),
         _offer("kind", (record.kind for record in found)),
@@ -65,6 +64,10 @@ def gather_notes(wanted: Wanted, page: int, vault: Vault) -> Listed:
         _offer("tag", (tag for record in found for tag in record.tags)),
     ]
     return Listed(found[page * _PAGE : (page + 1) * _PAGE], len(found), choices)
+
+
+def _sort(vault: Vault) -> list[NoteRecord]:
+    return sorted(vault.view.records(), key=lambda record: (-record.changed, record.path))
 
 
 def _offer(name: str, values: Iterable[str]) -> Choice:
