@@ -10,11 +10,12 @@ import pytest
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import PART, Choice
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.lifecycle.supersede import supersede_note
-from vaultmem.services.likeness.updates import list_updates
+from vaultmem.services.likeness.updates import list_unsaid, list_updates
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.curate import curate
@@ -161,6 +162,23 @@ def test_what_says_the_rest_too_replaces_the_whole_note(make_vault: Make, opened
     decide(vault, waits, Choice.ACCEPT)
     assert read_property(vault.root, old, "state") == "deprecated"
     assert supersede_note(vault, old, new).unsaid == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "left"),
+    [
+        ("CI runs on Jenkins.", "CI runs on GitHub Actions.", []),
+        ("The site is down.", "The site is up again.", []),
+        ("# Tracker\n\nWe use Jira.", "We switched from Jira to Linear.", []),
+        ("We use Jira. Ole owns it.", "We switched from Jira to Linear.", ["Ole owns it."]),
+    ],
+)
+def test_what_a_note_says_besides_is_the_same_whichever_gives_way(
+    one: str, other: str, left: list[str]
+) -> None:
+    older, newer = (parse_note(PurePosixPath("n.md"), each.encode()) for each in (one, other))
+    assert list_unsaid(older, KnownText(other)) == left
+    assert list_unsaid(newer, KnownText(one)) == []
 
 
 def test_two_of_which_somebody_said_that_both_hold_are_left(make_vault: Make, opened: Open) -> None:

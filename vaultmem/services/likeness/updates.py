@@ -66,7 +66,8 @@ def list_unsaid(old: Note, new: KnownText) -> list[str]:
 
     def is_left(sentence: str) -> bool:
         found = compare_texts(sentence, new, context=old.title)
-        is_other = found.is_contradiction or _find_update(read_facts(sentence), facts)
+        said = read_facts(sentence)
+        is_other = found.is_contradiction or _find_update(said, facts) or _find_update(facts, said)
         return not (is_other or found.is_said(_SAID))
 
     sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
