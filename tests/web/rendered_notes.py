@@ -44,7 +44,7 @@ _TAGS = frozenset(
 _NAMES = {
     "class": re.compile(r"[a-z][\w+#. -]*"),
     "id": re.compile(r"(note|block|footnote)-[^\s\"'<>]*"),
-    "href": re.compile(r"(https?://|mailto:|/note/|/tag/|/file/|#).*", re.DOTALL),
+    "href": re.compile(r"(https?://|mailto:|/note/|/tag/|/file/|#).*", re.DOTALL | re.I),
     "src": re.compile(r"/file/[\w%./-]+"),
     "rel": re.compile("noopener noreferrer nofollow"),
     "loading": re.compile("lazy"),
@@ -79,7 +79,7 @@ class _Inspector(HTMLParser):
             if pattern is None or not pattern.fullmatch(value or ""):
                 self.faults.append(f'<{tag} {name}="{value}">')
         given = dict(attrs)
-        if re.match("https?:|mailto:", given.get("href") or "") and "rel" not in given:
+        if re.match("https?:|mailto:", given.get("href") or "", re.I) and "rel" not in given:
             self.faults.append(f"<{tag}> leads outside without rel")
 
     def handle_comment(self, data: str) -> None:
@@ -92,9 +92,14 @@ class _Inspector(HTMLParser):
         self.faults.append(f"<?{data}>")
 
 
-def find_faults(rendered: Rendered) -> list[str]:
-    """Return what of a rendered note could run, load from elsewhere or pass for the page."""
+def find_faults(html: str) -> list[str]:
+    """Return what of a note's HTML could run, load from elsewhere or pass for the page."""
     inspector = _Inspector()
-    inspector.feed(rendered.properties + rendered.html)
+    inspector.feed(html)
     inspector.close()
     return inspector.faults
+
+
+def find_note_faults(rendered: Rendered) -> list[str]:
+    """Return the same for a note and its properties."""
+    return find_faults(rendered.properties + rendered.html)

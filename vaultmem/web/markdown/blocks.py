@@ -1,4 +1,4 @@
-"""Blocks that CommonMark does not have: mathematics, and what is nested too deeply to be shown."""
+"""Blocks: mathematics, and what is too much, or nested too deeply, to be shown as such."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from markdown_it.rules_block import StateBlock
 
 #: How deep quotes and lists (two levels each) are shown as such.
 MAX_DEPTH = 60
+#: How many beginnings and ends of blocks a text may have, and texts in them.
+MAX_TOKENS = 60_000
 
 
-def read_deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read as code what is nested too deeply, so that it does not vanish."""
+class TooLargeError(Exception):
+    """A text has too much in it to be shown as anything but text."""
+
+
+def check_bounds(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read as code what is nested too deeply, so that it does not vanish.
+
+    Raises:
+        TooLargeError: there are too many blocks.
+    """
+    if len(state.tokens) > MAX_TOKENS:
+        raise TooLargeError
     if silent or state.level < MAX_DEPTH:
         return False
     token = state.push("code_block", "code", 0)

@@ -14,7 +14,6 @@ CALLOUTS = frozenset(
         *("warning", "failure", "danger", "bug", "example", "quote"),
     }
 )
-SCHEMES = frozenset({"http", "https", "mailto"})
 REL = "noopener noreferrer nofollow"
 
 _LINED = ["p", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "tr", "pre", "blockquote", "li"]
@@ -70,7 +69,7 @@ def _make_cleaner() -> nh3.Cleaner:
         attribute_filter=_filter_attribute,
         allowed_classes=_CLASSES,
         tag_attribute_values=_VALUES,
-        url_schemes=set(SCHEMES),
+        url_schemes={"http", "https", "mailto"},
         link_rel=None,
         strip_comments=True,
     )

@@ -18,11 +18,12 @@ from vaultmem.core.links.link import (
     split_destination,
 )
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.web.markdown.clean import REL, SCHEMES
+from vaultmem.web.markdown.clean import REL
 from vaultmem.web.markdown.page import Page, name_anchor
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".svg", ".webp", ".avif")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_OUTSIDE = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
 
 
@@ -45,8 +46,7 @@ class Target(NamedTuple):
 
 def is_shown_link(url: str) -> bool:
     """Tell whether a destination may be a link at all; else its source is shown as text."""
-    scheme = _SCHEME.match(url.strip())
-    return scheme is None or scheme[1].lower() in SCHEMES
+    return _SCHEME.match(url) is None or _OUTSIDE.match(url) is not None
 
 
 def find_target(link: Link, page: Page) -> Target:
@@ -163,7 +163,7 @@ def _go_outside(href: str) -> str:
     """Return the address of something outside the vault, "" if it is inside."""
     if href.startswith("//"):
         return f"https:{href}"
-    return href if _SCHEME.match(href) else ""
+    return href if _OUTSIDE.match(href) else ""
 
 
 def _read_destination(href: str) -> Link | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml, unescapeAll
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline import image as read_image
 from markdown_it.rules_inline import link as read_markdown_link
@@ -18,17 +17,11 @@ from markdown_it.utils import EnvType, OptionsDict
 from vaultmem.web.markdown import blocks, callouts, embeds, footnotes, inline, links, shaping
 from vaultmem.web.markdown.page import Page, page_of
 
-#: How many blocks of a text are shown as such.
-MAX_TOKENS = 60_000
 #: Characters that are gone through in a text for brackets that are not those of a link.
 MAX_STEPS = 1_500_000
 InlineRule = Callable[[StateInline, bool], bool]
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _BEFORE_PARAGRAPHS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-
-
-class TooLargeError(Exception):
-    """A text has too many blocks to be shown as anything but text."""
 
 
 def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
@@ -46,7 +39,7 @@ def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
 
 def _add_block_rules(md: MarkdownIt) -> None:
     rules = md.block.ruler
-    rules.before("table", "deep", blocks.read_deep)
+    rules.before("table", "bounds", blocks.check_bounds)
     rules.before("fence", "math_block", blocks.read_math_block, _BEFORE_PARAGRAPHS)
     rules.before("reference", "footnote", footnotes.read_definition, _BEFORE_PARAGRAPHS)
 
@@ -68,18 +61,12 @@ def _add_inline_rules(md: MarkdownIt) -> None:
 
 def _add_core_rules(md: MarkdownIt) -> None:
     rules = md.core.ruler
-    rules.after("block", "size", _check_size)
-    rules.after("size", "callouts", callouts.shape_callouts)
+    rules.after("block", "callouts", callouts.shape_callouts)
     rules.after("callouts", "items", shaping.shape_items)
     rules.push("links", embeds.direct_all)
     rules.push("tasks", shaping.show_tasks)
     rules.push("footnotes", footnotes.gather_footnotes)
     rules.push("places", shaping.name_places)
-
-
-def _check_size(state: StateCore) -> None:
-    if len(state.tokens) > MAX_TOKENS:
-        raise TooLargeError
 
 
 def _bound(rule: InlineRule) -> InlineRule:

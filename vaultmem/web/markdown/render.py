@@ -12,11 +12,12 @@ from markdown_it.token import Token
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.hidden import GONE, hide_unseen
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.web.markdown.blocks import TooLargeError
 from vaultmem.web.markdown.clean import clean_html
 from vaultmem.web.markdown.embeds import select_part
 from vaultmem.web.markdown.links import find_target, render_link
 from vaultmem.web.markdown.page import MAX_EMBED_DEPTH, Budget, Page, Surroundings
-from vaultmem.web.markdown.parser import TooLargeError, make_parser, render_attributes
+from vaultmem.web.markdown.parser import make_parser, render_attributes
 from vaultmem.web.markdown.properties import render_properties
 from vaultmem.web.markdown.shaping import Heading
 
