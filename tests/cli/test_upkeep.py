@@ -171,6 +171,38 @@ def test_a_queue_is_reviewed_by_flags(
     assert run_cli("review", "--accept", candidate["id"], "--vault", root).code == 4
 
 
+def test_what_a_pull_brought_takes_the_place_of_the_old_value_by_one_flag(
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
+) -> None:
+    dated = "---\ncreated: 2020-01-01T09:00:00\n---\n\n"
+    old = {"maria.md": "Maria lives in Boston.\n", "tom.md": "Tom's desk is in room 4.\n"}
+    root = make_vault({f"notes/{name}": dated + text for name, text in old.items()})
+    git(root, "clone", "-q", "--bare", ".", str(tmp_path / "there"))
+    git(root, "remote", "add", "origin", str(tmp_path / "there"))
+    git(root, "clone", "-q", str(tmp_path / "there"), str(tmp_path / "other"))
+    new = {"denver.md": "Maria moved to Denver.\n", "desk.md": "Tom's desk is in room 7 now.\n"}
+    for name, text in new.items():  # Written by hand, so that only git says when.
+        (tmp_path / "other/notes" / name).write_text(text)
+    git(tmp_path / "other", "add", "notes")
+    git(tmp_path / "other", "commit", "-qm", "theirs")
+    git(tmp_path / "other", "push", "-q")
+    git(root, "pull", "-q", "--no-rebase", "origin", "main")
+
+    items = run_cli("review", "--json", "--vault", root).json["items"]
+    ids = [word for each in items for word in ("--accept", each["id"])]
+    decided = run_cli("review", *ids, "--json", "--vault", root).json["decided"]
+
+    shown = [(each["action"], *(note["path"] for note in each["notes"])) for each in items]
+    assert shown == [
+        ("update", "notes/maria.md", "notes/denver.md"),
+        ("update", "notes/tom.md", "notes/desk.md"),
+    ]
+    assert len(decided) == 2
+    assert all("state: deprecated" in (root / "notes" / name).read_text() for name in old)
+    assert "supersedes:" in (root / "notes/desk.md").read_text()
+    assert run_cli("review", "--vault", root).out == "Nothing waits for a decision.\n"
+
+
 @pytest.mark.parametrize(
     ("keys", "code", "commits"),
     [("oy", 0, ["promote: ", "supersede: "]), ("sq", 0, []), ("y\x03", 130, ["supersede: "])],

@@ -15,6 +15,7 @@ from vaultmem.core.upkeep.choices import PART, Choice
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.lifecycle.supersede import supersede_note
+from vaultmem.services.likeness.pairs import read_apart
 from vaultmem.services.likeness.updates import list_unsaid, list_updates
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -183,12 +184,14 @@ def test_what_a_note_says_besides_is_the_same_whichever_gives_way(
 
 def test_two_of_which_somebody_said_that_both_hold_are_left(make_vault: Make, opened: Open) -> None:
     newer = fact("Maria moved to Denver.", "2026-02-01")
-    newer = newer.replace("---\n\n", "differs_from:\n  - '[[notes/a]]'\n---\n\n")
+    newer = newer.replace("---\n\n", "differs_from:\n  - '[[a|where she lived]]'\n---\n\n")
     notes = {"notes/a.md": fact("Maria lives in Boston.", "2026-01-01"), "notes/b.md": newer}
     vault = opened(make_vault(notes))
     sync_vault(vault)
 
-    assert list_updates(vault) == []
+    assert list_updates(vault)
+    assert list_updates(vault, read_apart(vault)) == []
+    assert curate(vault).proposals == ()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
+from vaultmem.core.notes.values import read_timestamp
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
@@ -48,6 +49,11 @@ class NoteRecord(NamedTuple):
     changed: float
     problem: str = ""
     full_text: str = ""
+
+    @property
+    def written(self) -> float:
+        """When the note was written, as far as it says, else since when it is as it is."""
+        return read_timestamp(self.created or self.updated) or self.changed
 
     @property
     def encoding(self) -> str:

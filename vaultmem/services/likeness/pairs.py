@@ -15,7 +15,7 @@ from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkGraph
 from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
-from vaultmem.services.likeness.updates import SETTLED, list_updates
+from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.links import LinkStore
@@ -23,6 +23,9 @@ from vaultmem.vault import Vault
 
 _STATES = (State.CANDIDATE, State.ACTIVE, State.STALE)
 _PASSED_OVER = ("sessions/", "primed/")
+
+#: Properties whose links name notes with which nothing is to be decided any more.
+_SETTLED = ("differs_from", "supersedes_part")
 
 
 #: From how alike on two notes without a known difference perhaps say the same.
@@ -79,11 +82,10 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
                 contradicting.setdefault(frozenset(names), pair)
             elif other.likeness.is_said(_NEAR) and not other.is_same:
                 near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
-    for update in list_updates(vault):
-        names = (str(update.new.path), str(update.old.path))
-        if frozenset(names) not in apart:
-            pair = Pair(update.new, update.old, update.likeness)
-            contradicting.setdefault(frozenset(names), pair)
+    for update in list_updates(vault, apart):
+        pair = Pair(update.new, update.old, update.likeness)
+        if update.is_told or _names(pair) not in contradicting:
+            contradicting[_names(pair)] = pair
     if progress is not None and records:
         progress(len(records), len(records))
     return Pairs(tuple(same), tuple(contradicting.values()), tuple(near.values()))
@@ -91,7 +93,7 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
 
 def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
     """Return the pairs of notes of which one says that they are two things, or ordered already."""
-    linked = LinkStore(vault.state).links_in(SETTLED)
+    linked = LinkStore(vault.state).links_in(_SETTLED)
     graph = LinkGraph(vault) if linked else None
     return frozenset(
         frozenset((source, target))

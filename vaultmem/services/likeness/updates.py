@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
 from vaultmem.core.lifecycle import OPEN_STATES, Kind
-from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts
 from vaultmem.core.similarity.differences import Difference
@@ -26,9 +24,6 @@ from vaultmem.vault import Vault
 #: Sessions and tasks tell what was, and reference material is no memory.
 _LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
 
-#: Properties whose links name notes with which nothing is to be decided any more.
-SETTLED = ("differs_from", "supersedes_part")
-
 #: Notes about a subject that are read for one text, and older facts that each is held against.
 _NOTES, _OLDER = 12, 50
 
@@ -38,11 +33,12 @@ _SAID = 0.75
 
 
 class NoteUpdate(NamedTuple):
-    """Two notes of which the newer says a new value."""
+    """Two notes of which the newer says a new value; `is_told`: and that it is new."""
 
     old: Note
     new: Note
     update: Update
+    is_told: bool
 
     @property
     def why(self) -> str:
@@ -99,27 +95,25 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
     return [*updated.values(), *(each for each in found if each.path not in updated)]
 
 
-def list_updates(vault: Vault) -> list[NoteUpdate]:
+def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[NoteUpdate]:
     """Return which notes of a vault say a new value of what an older one says, by the older's path.
 
-    Each older note is named once, with the first that came after it. All notes are read; the vault
-    must be in sync.
+    Each older note is named once, with the first that came after it; two that are `apart` are
+    passed over. All notes are read; the vault must be in sync.
     """
     dated = []
     for record in vault.view.records():
         note = find_note(vault, record.path)
         if note and _counts(record, note) and len(note.body) <= MAX_TEXT:
-            written = read_timestamp(record.created or record.updated) or record.changed
-            dated.append((written, record.path, note))
+            dated.append((record.written, record.path, note))
     found: dict[str, NoteUpdate] = {}
     seen: dict[tuple[str, ...], list[tuple[Note, Fact]]] = {}
     for _, _, note in sorted(dated, key=lambda each: each[:2]):
         facts = read_facts(note.visible_body)
         for fact in facts:
             for older, update in _find_older(seen, note, fact):
-                if _differs(note, older):
-                    continue
-                found.setdefault(str(older.path), NoteUpdate(older, note, update))
+                if frozenset((str(older.path), str(note.path))) not in apart:
+                    found.setdefault(str(older.path), NoteUpdate(older, note, update, fact.is_new))
         for fact in facts:
             for topic in _list_topics(fact):
                 seen.setdefault(topic, []).append((note, fact))
@@ -133,12 +127,6 @@ def _find_older(
         for older, said in seen.get(topic, ())[-_OLDER:]:
             if older is not note and (update := compare_facts(said, fact)) is not None:
                 yield older, update
-
-
-def _differs(note: Note, older: Note) -> bool:
-    """Tell whether a note says of another that both hold, or which part of it does."""
-    said = [prop for name in SETTLED if (prop := note.matter.get(name)) is not None]
-    return any(link_to(str(older.path)) in str(prop.value) for prop in said)
 
 
 def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:

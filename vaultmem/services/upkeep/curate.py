@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import DREAMS, PINNED_FILES
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.similarity.compare import KnownText
@@ -31,6 +30,9 @@ KEPT_APART = ("sessions/", "tasks/", "handoffs/", "primed/")
 
 _MAX_EVIDENCE = 5
 
+#: When each note was written, and its path: of two the older one stands first.
+Dates = Mapping[str, tuple[float, str]]
+
 
 def curate(
     vault: Vault,
@@ -50,12 +52,13 @@ def curate(
     uses = read_uses(vault, records)
     open_ones = [record for record in records if _is_open(record)]
     pairs = compare_vault(vault, progress)
+    dates = {record.path: (record.written, record.path) for record in records}
     found = [
         *_find_duplicates(vault, pairs, is_machine),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
-        *_find_contradictions(pairs),
-        *_find_near(pairs),
+        *_find_contradictions(pairs, dates),
+        *_find_near(pairs, dates),
         *find_doubtful(vault, open_ones, uses),
         *_find_quarantined(vault, records),
         *_find_broken(vault, records),
@@ -156,10 +159,10 @@ def _find_idle(
             yield Proposal(action, record.path, record.blob, reason, describe_use(use))
 
 
-def _find_contradictions(pairs: Pairs) -> Iterator[Proposal]:
+def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield the pairs that say another value of the same thing, the older note first."""
     for pair in pairs.contradicting:
-        ours, theirs = sorted((pair.ours, pair.theirs), key=_date)
+        ours, theirs = sorted((pair.ours, pair.theirs), key=lambda note: dates[str(note.path)])
         evidence = tuple(
             f"{each.kind}: {each.ours or 'nothing'} here, {each.theirs or 'nothing'} there"
             if pair.ours is ours
@@ -182,20 +185,16 @@ def _pair(
     return Proposal(action, str(ours.path), ours.blob, reason, evidence, *place)
 
 
-def _find_near(pairs: Pairs) -> Iterator[Proposal]:
+def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield the pairs that perhaps say the same, the shorter note first: the other may say all."""
     for pair in pairs.near:
         ours, theirs = sorted(
-            (pair.ours, pair.theirs), key=lambda note: (len(note.visible_body), *_date(note))
+            (pair.ours, pair.theirs),
+            key=lambda note: (len(note.visible_body), dates[str(note.path)]),
         )
         alike = (f"{pair.likeness.similarity:.0%} alike, and no difference is known",)
         reason = f"perhaps says the same as {theirs.path}"
         yield _pair(Action.NEAR_DUPLICATE, ours, theirs, reason, alike)
-
-
-def _date(note: Note) -> tuple[float, str]:
-    """Order two notes by when each was written, as far as it says."""
-    return (read_timestamp(note.created or note.updated) or 0.0, str(note.path))
 
 
 def _find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Proposal]:
