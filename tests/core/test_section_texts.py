@@ -6,7 +6,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from vaultmem.core.indexing.section_texts import find_speaker, is_links_alone, list_texts
+from vaultmem.core.indexing.section_texts import (
+    find_speaker,
+    is_links_alone,
+    list_full_texts,
+    list_texts,
+)
 from vaultmem.core.notes.note import parse_note
 
 
@@ -71,3 +76,15 @@ def test_who_a_note_is_from_says_all_its_sections(source: str, marks: tuple[str,
     text = f"---\nsource: {source}\n---\nThe tide turns.\n\n## Wind\n\nIt comes with the tide.\n"
     note = parse_note(PurePosixPath("a.md"), text.encode())
     assert [texts.marks for texts in list_texts(note, "")] == [marks, marks]
+
+
+def test_a_shortened_note_has_the_texts_of_the_whole_one_and_what_was_added() -> None:
+    whole = "# Tides\n\nThe pier has 3 lamps.\n\n## Wind\n\nIt comes with the tide.\n"
+    left = "---\ntitle: Tides\n---\nKeywords: pier, 3, ebb\n\n## Later\n\nOmar came.\n"
+    notes = [parse_note(PurePosixPath("a.md"), text.encode()) for text in (left, whole)]
+    texts, ordinals = list_full_texts(*notes, "sea")
+    assert [each.body.strip() for each in texts] == [
+        *("The pier has 3 lamps.", "It comes with the tide.", "ebb", "Omar came."),
+    ]
+    assert [*texts[:2]] == list_texts(notes[1], "sea")
+    assert ordinals == [0, 0, 0, 1]

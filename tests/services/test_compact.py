@@ -377,6 +377,35 @@ def test_what_was_shortened_is_found_by_its_full_text(
     assert find(vault, LOST)[0].caution == ""
 
 
+@pytest.mark.parametrize(("days", "step"), [(61, DecayStep.SUMMARY), (121, DecayStep.KEYWORDS)])
+def test_what_is_shortened_ranks_as_it_did(
+    vault: Vault, clock: Clock, days: int, step: DecayStep
+) -> None:
+    (path, _) = tell(vault, Memory(TRACE, title="A day"), Memory("Tariq made tea.", title="Tea"))
+    asked = (LOST, "party on Friday", "what follows", "refund queue of a day", "keys.py")
+
+    def rank() -> list[list[tuple[str, float]]]:
+        return [[(h.record.path, round(h.score, 4)) for h in find(vault, each)] for each in asked]
+
+    before = rank()
+    assert all(found[0][0] == path for found in before)
+    clock.pass_days(days)
+    assert run(vault)[path] is step
+    assert rank() == before
+    assert not find(vault, "keywords")
+
+
+def test_a_section_that_shows_several_full_texts_is_named_once(
+    vault: Vault, shortened: tuple[str, bytes]
+) -> None:
+    path, _ = shortened
+    asked = Ask("refund queue", counts=False)
+    (by_note,) = ask_vault(vault, asked).hits
+    (by_section,) = ask_vault(vault, asked._replace(by_section=True)).hits
+    assert (by_note.record.path, by_note.also) == (path, ())
+    assert by_section.section == by_note.section
+
+
 def test_the_full_text_is_found_by_files_and_git_alone(
     vault: Vault, opened: Open, shortened: tuple[str, bytes], tmp_path: Path, clock: Clock
 ) -> None:

@@ -96,7 +96,7 @@ def make_texts(fields: Mapping[str, list[str]]) -> SectionTexts:
 
 def make_rows(document: int, many: int) -> NoteRows:
     labels = np.arange(document % 3, dtype=np.uint32).tobytes()
-    return NoteRows("a.md", "", (), many, "", [], [], "", (*make_facts(document), labels))
+    return NoteRows("a.md", "", (), [*range(many)], "", [], [], "", (*make_facts(document), labels))
 
 
 def make_facts(document: int) -> tuple[int, int, int]:

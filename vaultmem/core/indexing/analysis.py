@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.indexing.note_facts import NoteFacts, describe_note
-from vaultmem.core.indexing.section_texts import SectionTexts, list_texts
+from vaultmem.core.indexing.section_texts import SectionTexts, list_full_texts, list_texts
 from vaultmem.core.lifecycle import State
 from vaultmem.core.links.link import Link, find_links
 from vaultmem.core.notes.conflict import find_conflict
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class AnalysedNote(NamedTuple):
     """A note: its record, of no document yet, and title, tags and body of each section's terms.
 
+    `ordinals` are the sections that show these texts: several have one where a note was shortened.
     It is `in_doubt` where it has a problem, or what may be one: conflict markers in a code block.
     """
 
@@ -31,6 +32,7 @@ class AnalysedNote(NamedTuple):
     visible: str
     sections: tuple[Section, ...]
     texts: list[SectionTexts]
+    ordinals: list[int]
     facts: NoteFacts
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
@@ -67,11 +69,17 @@ def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> Analyse
         changed=0.0,
         problem=note.problem,
     )
+    whole = _read_full(path, full)
+    if whole is None:
+        texts, ordinals = list_texts(note, record.context), [*range(len(note.sections))]
+    else:
+        texts, ordinals = list_full_texts(note, whole, record.context)
     return AnalysedNote(
         record=record,
         visible=note.visible,
         sections=note.sections,
-        texts=list_texts(note, record.context, _read_full(path, full)),
+        texts=texts,
+        ordinals=ordinals,
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
@@ -84,15 +92,12 @@ def digest_body(note: Note) -> str:
     return hashlib.sha256(note.body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _read_full(path: PurePosixPath, full: bytes) -> str:
-    """Return the text of all sections of a full text, "" where it is none that may be found."""
+def _read_full(path: PurePosixPath, full: bytes) -> Note | None:
+    """Return what a note was before it was shortened, None where that may not be found."""
     if not full:
-        return ""
+        return None
     try:
         whole = parse_note(path, full)
     except UnreadableNoteError:
-        return ""
-    if whole.problem or whole.state is State.QUARANTINED:
-        return ""
-    parts = (part for each in whole.sections for part in (each.heading, whole.section_text(each)))
-    return "\n".join(filter(None, parts))
+        return None
+    return None if whole.problem or whole.state is State.QUARANTINED else whole

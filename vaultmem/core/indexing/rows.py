@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 class NoteRows(NamedTuple):
     """Rows without the number of the document that the note becomes.
 
-    `values` are those of the record's `NOTE_FIELDS`, lists as JSON; `sections` is what
-    `encode_sections` gives of its `many` sections, `links` what `encode_links` gives of the links
-    in its text. `properties` are the links in properties, each with its number and the fields of
-    `Link`; they come first. `facts` are `NoteFacts`.
+    `values` are those of the record's `NOTE_FIELDS`, lists as JSON; `ordinals` has the section of
+    each text that is indexed, `sections` is what `encode_sections` gives, `links` what
+    `encode_links` gives of the links in its text. `properties` are the links in properties, each
+    with its number and the fields of `Link`; they come first. `facts` are `NoteFacts`.
     """
 
     path: str
     blob: str
     values: tuple[Any, ...]
-    many: int
+    ordinals: list[int]
     sections: str
     aliases: list[str]
     properties: list[tuple[Any, ...]]
@@ -41,7 +41,7 @@ def list_rows(note: AnalysedNote) -> NoteRows:
         path=record.path,
         blob=record.blob,
         values=tuple([_as_stored(getattr(record, name)) for name in NOTE_FIELDS]),
-        many=len(note.sections),
+        ordinals=note.ordinals,
         sections=encode_sections(note.sections),
         aliases=list(dict.fromkeys(note.aliases)),
         properties=[

@@ -14,6 +14,7 @@ from vaultmem.core.finding.terms import LINKS_ALONE, mark_speaker, term_sequence
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
+    from vaultmem.core.notes.sections import Section
 
 _WORD = r"[^\W\d_][\w.'’-]{0,30}"
 #: A word, or up to three that begin with a capital: `The tide turns:` says who nobody is.
@@ -48,25 +49,52 @@ class SectionTexts(NamedTuple):
     marks: tuple[str, ...] = ()
 
 
-def list_texts(note: Note, context: str, full: str = "") -> list[SectionTexts]:
-    """List the texts of a note's sections; `full` is what a note said before it was shortened.
+def list_texts(note: Note, context: str) -> list[SectionTexts]:
+    """List the texts of a note's sections.
 
     The title holds the note's title and the headings down to the section; the first section
-    also answers for aliases, references, properties that are the person's own, and the full text.
+    also answers for aliases, references and properties that are the person's own.
     """
+    bodies = [note.section_text(section) for section in note.sections]
+    return _list_texts(note, note.sections, bodies, context)
+
+
+def list_full_texts(note: Note, whole: Note, context: str) -> tuple[list[SectionTexts], list[int]]:
+    """List the texts of a note that was shortened, and which of its sections shows each of them.
+
+    They are those of the `whole` note, as if nothing had happened to it, and behind them what was
+    added since: a word of what is left counts once.
+    """
+    from vaultmem.core.similarity.statement import list_added
+
+    full = whole.visible_body
+    added = [" ".join(list_added(note.section_text(each), full)) for each in note.sections]
+    known = {each.heading for each in whole.sections} | {""}
+    more = [
+        (section, body)
+        for section, body in zip(note.sections, added, strict=True)
+        if body or section.heading not in known
+    ]
+    sections = [*whole.sections, *(section for section, _ in more)]
+    bodies = [*map(whole.section_text, whole.sections), *(body for _, body in more)]
+    # By the heading alone: those above it may have gone.
+    left = {section.heading: section.ordinal for section in reversed(note.sections)}
+    ordinals = [left.get(section.heading, 0) for section in whole.sections]
+    ordinals += [section.ordinal for section, _ in more]
+    return _list_texts(note, sections, bodies, context), ordinals
+
+
+def _list_texts(
+    note: Note, sections: Sequence[Section], bodies: Sequence[str], context: str
+) -> list[SectionTexts]:
     tags = " ".join([*note.tags, context])
     is_name = re.fullmatch(_NAME, note.source) and note.source.lower() not in _ROLES
     source = note.source if is_name else ""
     found: list[SectionTexts] = []
-    for section in note.sections:
+    for section, body in zip(sections, bodies, strict=True):
         title = [note.title, *section.parents, section.heading]
-        body = note.section_text(section)
-        if full and section.ordinal == 0:
-            from vaultmem.core.similarity.statement import list_new
-
-            body = "\n".join([full, *list_new(body, full)])
         marks = tuple(dict.fromkeys(_list_marks(body, source)))
-        if section.ordinal == 0:
+        if not found:
             title.extend(note.aliases)
             body = "\n".join([body, note.extra, *note.refs])
         found.append(SectionTexts(tuple(dict.fromkeys(title)), tags, body, marks))

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from vaultmem.core.notes.full_text import read_keywords
 from vaultmem.core.similarity import words
 from vaultmem.core.similarity.tokens import Token, TokenKind, read_tokens
 
@@ -70,10 +71,14 @@ def split_sentences(text: str) -> list[str]:
     return found
 
 
-def list_new(text: str, known: str) -> list[str]:
-    """Return the sentences of a text that another does not have as they stand."""
-    squeezed = " ".join(known.split())
-    return [each for each in split_sentences(text) if " ".join(each.split()) not in squeezed]
+def list_added(text: str, full: str) -> list[str]:
+    """Return the sentences, and keywords, of a text that the full one does not have as they stand.
+
+    They were added since it was shortened.
+    """
+    known = " ".join(full.split())
+    parts = [part for each in split_sentences(text) for part in read_keywords(each) or [each]]
+    return [part for part in parts if " ".join(part.split()) not in known]
 
 
 def _split_blocks(text: str) -> Iterator[str]:

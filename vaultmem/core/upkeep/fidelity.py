@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.finding.terms import stem_word, term_sequence
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.edit_properties import add_to_list, remove_property, set_property
+from vaultmem.core.notes.full_text import format_keywords
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.token_count import count_tokens
@@ -269,7 +270,7 @@ def _name_keywords(note: Note) -> str:
     text = "\n".join(note.section_text(section) for section in note.sections)
     title = set(note.title.casefold().split())
     words = [word for word in find_keywords(text, KEYWORDS) if word.casefold() not in title]
-    return f"Keywords: {', '.join(words)}" if words else ""
+    return format_keywords(words)
 
 
 def _set_state(text: str, state: State) -> str:

@@ -30,10 +30,13 @@ _KEPT_PLACES = 4_096
 
 
 class Ranked(NamedTuple):
-    """A ranking and its rows' documents, what each term gave to which row, what could be found."""
+    """A ranking and its rows' sections, as document and ordinal; several rows may have one section.
+
+    `shares` are what each term gave to which row, `eligible` what could be found.
+    """
 
     ranking: Ranking
-    documents: list[int]
+    sections: list[tuple[int, int]]
     shares: dict[str, Share]
     eligible: EligibleRows
 

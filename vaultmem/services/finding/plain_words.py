@@ -101,7 +101,9 @@ def _read_rows(
     rows: NDArray[np.int64],
     wanted: set[tuple[str, ...]],
 ) -> Iterator[_Read]:
-    for record, section in find_places(vault, snapshot, eligible, rows.tolist()).values():
+    found = find_places(vault, snapshot, eligible, rows.tolist()).values()
+    places = {(record.document, section.ordinal): (record, section) for record, section in found}
+    for record, section in places.values():
         text = read_section(vault, record, section)
         if text is None:
             continue

@@ -113,7 +113,7 @@ def recall_corrected(
     ranked, groups = _rank_deeper(asked, rank, wanted) if by_note else _rank_once(asked, rank)
     many = wanted
     if least:
-        groups, many = _take_apart(groups, range(min(least, len(ranked.documents))), wanted)
+        groups, many = _take_apart(groups, range(min(least, len(ranked.sections))), wanted)
     hits = make_hits(vault, snapshot, ranked, groups, many)
     if reranker is not None:
         hits = reranker(asked, hits)
@@ -165,7 +165,8 @@ def rank_sections(
     ordinals = snapshot.column("ordinal")[found.rows]
     found = rules.order_rows(found, eligible, ordinals)
     documents = snapshot.column("document")[found.rows].tolist()
-    return Ranked(found, documents, shares, eligible)
+    ordinals = snapshot.column("ordinal")[found.rows].tolist()
+    return Ranked(found, [*zip(documents, ordinals, strict=True)], shares, eligible)
 
 
 #: A ranking, and its places as `make_hits` takes them.
@@ -174,8 +175,8 @@ Grouped = tuple[Ranked, list[list[int]]]
 
 def _rank_once(query: RecallQuery, rank: Callable[[RecallQuery], Ranked]) -> Grouped:
     """Return a ranking, each section by itself."""
-    ranked = rank(query)
-    return ranked, [[place] for place in range(len(ranked.documents))]
+    ranked = _name_once(rank(query))
+    return ranked, [[place] for place in range(len(ranked.sections))]
 
 
 def _rank_deeper(query: RecallQuery, rank: Callable[[RecallQuery], Ranked], notes: int) -> Grouped:
@@ -184,11 +185,23 @@ def _rank_deeper(query: RecallQuery, rank: Callable[[RecallQuery], Ranked], note
 
     while True:
         ranked = rank(query)
-        groups = group_places(ranked.documents, ranked.ranking.score.tolist())
-        is_all = len(ranked.documents) < max(2 * query.limit, WEIGHTS.candidates)
+        is_all = len(ranked.sections) < max(2 * query.limit, WEIGHTS.candidates)
+        ranked = _name_once(ranked)
+        documents = [document for document, _ in ranked.sections]
+        groups = group_places(documents, ranked.ranking.score.tolist())
         if is_all or len(groups) >= notes or query.limit >= _DEEPEST:
             return ranked, groups
         query = query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), _DEEPEST))
+
+
+def _name_once(ranked: Ranked) -> Ranked:
+    """Return a ranking with the best row of each section: what was shortened has many in one."""
+    if len(set(ranked.sections)) == len(ranked.sections):
+        return ranked
+    first = {section: n for n, section in reversed([*enumerate(ranked.sections)])}
+    places = sorted(first.values())
+    sections = [ranked.sections[place] for place in places]
+    return ranked._replace(ranking=ranked.ranking.cut(places), sections=sections)
 
 
 def _take_apart(

@@ -84,7 +84,7 @@ class Batch:
         documents = [known.get(note[:2]) for note in notes]
         sections = describe_sections([each or 0 for each in documents], notes, chunk.terms)
         is_fresh = np.array([document in numbers for document in documents], np.bool_)
-        kept = np.repeat(is_fresh, [note.many for note in notes])
+        kept = np.repeat(is_fresh, [len(note.ordinals) for note in notes])
         if kept.any():
             self._parts.append(keep_sections(sections, kept))
             self._sections += len(self._parts[-1])

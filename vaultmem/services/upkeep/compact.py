@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.full_text import format_full_text
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.similarity.statement import list_new
+from vaultmem.core.similarity.statement import list_added
 from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -181,7 +181,7 @@ def _find_original(vault: Vault, note: Note) -> tuple[Note | None, str]:
         return None, format_full_text(note.blob, commit) if level is Fidelity.FULL else ""
     full_text = note.full_text or find_shortened(vault, commit, note)
     original = read_full(vault, note._replace(full_text=full_text))
-    if list_new(note.body, original.text):
+    if list_added(note.body, original.text):
         raise RefusedError(f"{note.path}: added to since it was shortened")
     return original, full_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -36,13 +36,14 @@ def describe_sections(
     documents: Sequence[int], notes: Sequence[NoteRows], terms: TermArrays
 ) -> SectionArrays:
     """Return the sections of notes, each of which is a document of a number."""
-    many = np.array([note.many for note in notes], np.int64)
+    many = np.array([len(note.ordinals) for note in notes], np.int64)
     facts = [np.array(column, np.uint32) for column in _turn(note.facts[:3] for note in notes)]
     columns = [np.array(documents, np.uint32), *facts]
     document, state, created, updated = (np.repeat(column, many) for column in columns)
-    ordinal = np.concatenate([np.arange(number, dtype=np.uint32) for number in [0, *many]])
+    ordinal = np.fromiter(chain.from_iterable(note.ordinals for note in notes), np.uint32)
     # Only a note of one section has neighbours (see `core.finding.eligible`).
-    labels = [np.frombuffer(note.facts[3] if note.many == 1 else b"", np.uint32) for note in notes]
+    own = (note.facts[3] if len(note.ordinals) == 1 else b"" for note in notes)
+    labels = [np.frombuffer(each, np.uint32) for each in own]
     return SectionArrays(
         terms,
         dict(zip(NUMBER_COLUMNS, (document, ordinal, state, created, updated), strict=True)),
