@@ -482,6 +482,21 @@ def test_archived_notes_answer_labelled_where_nothing_else_does(vault: Vault, cl
     assert path not in {hit.record.path for hit in find(vault, LOST)}
 
 
+def test_an_archived_note_answers_beside_others_where_it_has_a_word_that_these_lack(
+    vault: Vault, clock: Clock
+) -> None:
+    lyra, orion = tell(
+        vault,
+        Memory("The page size of Lyra is small.", title="Lyra"),
+        Memory("Maren measured Orion twice.", title="Orion"),
+    )
+    clock.pass_days(181)
+    assert run(vault) == dict.fromkeys((lyra, orion), DecayStep.ARCHIVED)
+    (vega,) = tell(vault, Memory("The page size of Vega is large.", title="Page size of Vega"))
+    found = find(vault, "what is the page size of Vega, and who measured Orion")
+    assert [hit.record.path for hit in found] == [vega, orion]
+
+
 def test_no_agent_names_another_full_text(vault: Vault, shortened: tuple[str, bytes]) -> None:
     path, _ = shortened
     given = {"path": path, "property": "full_text", "value": "0123456789ab@0123456"}

@@ -16,6 +16,9 @@ from vaultmem.core.finding.hit import Hit
 #: Strength from which an answer is no accident, and from which it is strong.
 _WEAK, _STRONG = 0.1, 0.4
 
+#: Sections, the best, by which an answer is judged.
+JUDGED = 3
+
 #: Share of what was asked that a strong answer has, at least.
 _COVERAGE = 0.25
 
@@ -29,16 +32,16 @@ class Sureness(StrEnum):
 
 
 def judge_hits(hits: Sequence[Hit]) -> Sureness:
-    """Tell how sure an answer is by its best sections, the first three."""
-    first = hits[:3]
-    if any(map(_is_strong, first)):
+    """Tell how sure an answer is by its best sections."""
+    first = hits[:JUDGED]
+    if any(map(is_strong, first)):
         return Sureness.STRONG
     if any(hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first):
         return Sureness.WEAK
     return Sureness.NONE
 
 
-def _is_strong(hit: Hit) -> bool:
+def is_strong(hit: Hit) -> bool:
     """Tell whether a section answers: a single word of several is no answer, however rare."""
     is_alone = len(hit.matches) == 1 and hit.coverage < 1
     return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
-from vaultmem.core.finding.sureness import Sureness, judge_hits
+from vaultmem.core.finding.sureness import JUDGED, is_strong
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import DREAMS
@@ -34,7 +34,7 @@ def recall_any(
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, and what answers as `recall` does.
 
-    Archived notes answer too, unless others surely do and have as much of what was asked.
+    Archived notes answer too; where others surely do, those that have a word which these lack.
     """
     sync_once(vault)
     plain = query.filter
@@ -45,11 +45,19 @@ def recall_any(
     found_by, found = _recall(vault, wider, dense, beyond + 1, reranker, by_note)
     found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + beyond]
     others = [hit for hit in found if hit.record.state != State.ARCHIVED]
-    if len(others) < len(found) and judge_hits(others) is Sureness.STRONG:
-        most = max(hit.coverage for hit in others[:3])
-        if found[0].coverage <= most:
-            return _recall(vault, query, *options)
-    return found_by._replace(filter=plain), found
+    strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
+    if len(others) == len(found) or not strong:
+        return found_by._replace(filter=plain), found
+    answered = {match.term for hit in strong for match in hit.matches}
+    more = [
+        hit
+        for hit in found
+        if hit.record.state == State.ARCHIVED
+        and not answered.issuperset(match.term for match in hit.matches)
+    ]
+    found_by, others = _recall(vault, query, *options)
+    found = sorted([*others, *more], key=lambda hit: -hit.score)
+    return found_by, found[: query.limit + beyond]
 
 
 def _recall(
