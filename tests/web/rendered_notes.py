@@ -38,7 +38,7 @@ _TAGS = frozenset(
     re.findall(
         r"\w+",
         "a p h1 h2 h3 h4 h5 h6 ul ol li blockquote div span section details summary pre code em "
-        "strong s mark table thead tbody tr th td hr br img sup",
+        "strong s mark table thead tbody tr th td hr br img sup sub u b i kbd small",
     )
 )
 _NAMES = {
@@ -48,6 +48,7 @@ _NAMES = {
     "src": re.compile(r"/file/[\w%./-]+"),
     "rel": re.compile("noopener noreferrer nofollow"),
     "loading": re.compile("lazy"),
+    "tabindex": re.compile("0"),
     "role": re.compile("img"),
     "open": re.compile(""),
     **dict.fromkeys(["title", "alt", "aria-label"], re.compile(".*", re.DOTALL)),

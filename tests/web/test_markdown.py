@@ -42,7 +42,10 @@ def test_a_note_of_all_features_is_rendered_as_agreed() -> None:
         ("x #tag/sub, y", 'x <a class="tag" href="/tag/tag/sub">#tag/sub</a>, y'),
         ("x#y #12 \\#z", "x#y #12 #z"),
         ("$a*b*c$ and 5$ or 6$", '<span class="math">$a*b*c$</span> and 5$ or 6$'),
-        ("a<br/>b<b>c</b>", "a<br>\nb&lt;b&gt;c&lt;/b&gt;"),
+        ("a<br/>b<b>c</b>", "a<br>\nb<b>c</b>"),
+        ("x<sub>*2*</sub> <KBD>a</KBD>", "x<sub><em>2</em></sub> <kbd>a</kbd>"),
+        ("<sub class=x>2</sub> <sub>", "&lt;sub class=x&gt;2&lt;/sub&gt; &lt;sub&gt;"),
+        ('<a name="x.y"></a>b<a id="x-y"/>', '<a id="note-x-y"></a>b'),
         ("one\ntwo", "one<br>\ntwo"),
         ("x ^name", "x"),
     ],
@@ -100,12 +103,12 @@ def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
     assert not deep.is_plain
     large = render("---\na: b\n---\n" + "- <*b*>\n" * 30_000)
     assert large.is_plain
-    assert large.html.startswith('<pre class="plain" data-line="4" data-end="30003">- &lt;*b*&gt;')
+    assert large.html.startswith('<pre class="plain" data-line="4" data-end="30003"')
     assert "<th>a</th>" in large.properties
 
 
 def test_properties_that_cannot_be_read_are_shown_as_written() -> None:
     rendered = render("---\nstate: [active\n---\nbody")
-    assert rendered.properties == '<pre class="properties">state: [active\n</pre>'
+    assert rendered.properties.endswith(">state: [active\n</pre>")
     assert "body" in rendered.html
     assert "<code>b: [1, {c: d}]" in render("---\na:\n  b: [1, {c: d}]\n---\n").properties

@@ -51,7 +51,9 @@ def shape_callouts(state: StateCore) -> None:
 
 
 def _find_mark(behind: Sequence[Token]) -> re.Match[str] | None:
-    if len(behind) < 2 or behind[0].type != "paragraph_open":
+    """Return what makes a callout of a quote; with a rule below, it was taken for a heading."""
+    kinds = {"paragraph_open", "heading_open"}
+    if len(behind) < 2 or behind[0].type not in kinds or behind[0].markup.startswith("#"):
         return None
     return _MARK.match(behind[1].content)
 
@@ -79,7 +81,9 @@ def _keep_rest(paragraph: Sequence[Token], found: re.Match[str]) -> Sequence[Tok
     opening, text, _ = paragraph
     text.content = text.content[found.end() :]
     if not text.content:
-        return ()
+        last = opening.map[1] if opening.map else 0
+        rule = Token("hr", "hr", 0, map=[last - 1, last], block=True)
+        return [rule] if opening.markup == "-" else []
     for token in (opening, text):
         if token.map:
             token.map = [token.map[0] + 1, token.map[1]]

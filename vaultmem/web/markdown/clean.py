@@ -17,11 +17,12 @@ CALLOUTS = frozenset(
 REL = "noopener noreferrer nofollow"
 
 _LINED = ["p", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "tr", "pre", "blockquote", "li"]
-_BARE = ["ul", "br", "em", "strong", "s", "mark", "sup", "section", "summary"]
+_BARE = ["ul", "br", "em", "strong", "b", "i", "u", "s", "mark", "sub", "sup", "kbd", "small"]
+_PARTS = ["section", "summary", "table", "thead", "tbody", "th", "td"]
 _PLACES = {"data-line", "data-end", "id"}
 _TAGS: dict[str, set[str]] = {
     **dict.fromkeys([*_LINED, "div", "details"], _PLACES),
-    **{tag: set() for tag in [*_BARE, "table", "thead", "tbody", "th", "td"]},
+    **{tag: set() for tag in [*_BARE, *_PARTS]},
     "li": {*_PLACES, "data-task"},
     "a": {"href", "title", "id"},
     "img": {"src", "alt", "title", "width", "height"},
@@ -69,6 +70,8 @@ def _make_cleaner() -> nh3.Cleaner:
         attribute_filter=_filter_attribute,
         allowed_classes=_CLASSES,
         tag_attribute_values=_VALUES,
+        # What is too wide is scrolled with keys as well.
+        set_tag_attribute_values={"pre": {"tabindex": "0"}},
         url_schemes={"http", "https", "mailto"},
         link_rel=None,
         strip_comments=True,

@@ -1,4 +1,4 @@
-"""What Obsidian has within a line and CommonMark does not: tags, math, highlights, bare links."""
+"""Within a line: tags, math, highlights, bare links, and the little HTML that is shown as such."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from vaultmem.web.markdown.page import Page
 _MATH = re.compile(r"\$(?![\s$])[^$\n]{1,400}+(?<!\s)\$(?![\d$])")
 _URL = re.compile(r"https?://[^\s<>\[\]\"`\\^{}|]{1,2000}", re.IGNORECASE)
 _URL_END = ".,;:!?'\"*_~=)"
+#: HTML without attributes around a few words, a line break, and the names that others link to.
+_AROUND = re.compile(
+    r"<(sub|sup|u|b|i|s|em|strong|kbd|mark|small)>(?P<text>[^<>\n]{1,400}+)</\1>", re.IGNORECASE
+)
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+_NAME = re.compile(r"<a (?:name|id)=\"([\w.-]{1,100})\" ?(?:/>|>[ \t]?</a>)", re.IGNORECASE)
 _EQUALS = ord("=")
 
 
@@ -64,15 +69,38 @@ def render_math(token: Token, page: Page) -> str:
     return f'<span class="math">{escapeHtml(token.content)}</span>'
 
 
-def read_break(state: StateInline, silent: bool) -> bool:
-    """Read the one HTML tag that tables cannot do without."""
-    found = state.src[state.pos] == "<" and _BREAK.match(state.src, state.pos, state.posMax)
-    if not found:
+def read_html(state: StateInline, silent: bool) -> bool:
+    """Read the HTML that notes cannot do without; all other is text."""
+    if state.src[state.pos] != "<":
         return False
-    if not silent:
-        state.push("hardbreak", "br", 0)
+    if found := _AROUND.match(state.src, state.pos, state.posMax):
+        if not silent:
+            _push_around(state, found)
+    elif found := _BREAK.match(state.src, state.pos, state.posMax):
+        if not silent:
+            state.push("hardbreak", "br", 0)
+    elif found := _NAME.match(state.src, state.pos, state.posMax):
+        if not silent:
+            state.push("name", "a", 0).meta = {"name": found[1]}
+    else:
+        return False
     state.pos = found.end()
     return True
+
+
+def _push_around(state: StateInline, found: re.Match[str]) -> None:
+    """Add a tag and what is in it, which is markdown."""
+    tag, end = found[1].lower(), state.posMax
+    state.push("html_open", tag, 1)
+    state.pos, state.posMax = found.span("text")
+    state.md.inline.tokenize(state)
+    state.posMax = end
+    state.push("html_close", tag, -1)
+
+
+def render_name(token: Token, page: Page) -> str:
+    """Render the place of a name, if it is the first of it."""
+    return f'<a id="{token.attrs["id"]}"></a>' if "id" in token.attrs else ""
 
 
 def read_url(state: StateInline, silent: bool) -> bool:

@@ -52,7 +52,7 @@ def _add_inline_rules(md: MarkdownIt) -> None:
     rules.before("link", "tag", inline.read_tag)
     rules.before("emphasis", "highlight", inline.read_highlight)
     rules.after("escape", "math", inline.read_math)
-    rules.before("autolink", "break", inline.read_break)
+    rules.before("autolink", "html", inline.read_html)
     rules.before("newline", "url", inline.read_url)
     rules.at("image", _bound(_read_image))
     rules.at("link", _bound(read_markdown_link))
@@ -108,6 +108,7 @@ def _add_renderers(md: MarkdownIt, render_embed: Callable[[Token, Page], str]) -
         "wikilink": links.render_wikilink,
         "outside_image": links.render_outside_image,
         "tag": inline.render_tag,
+        "name": inline.render_name,
         "math": inline.render_math,
         "math_block": _render_math_block,
         "task": shaping.render_task,

@@ -111,8 +111,16 @@ def name_places(state: StateCore) -> None:
             headings.append(Heading(int(token.tag[1]), _show(text), anchor, line))
         elif "block" in token.meta:
             token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", taken))
+        elif token.type == "inline" and "<a" in token.content:
+            _name_places(token.children or [], taken)
         if token.map and token.block and token.nesting >= 0 and token.type not in _UNLINED:
             _tell_lines(token, page.first, blank)
+
+
+def _name_places(children: list[Token], taken: dict[str, int]) -> None:
+    for child in children:
+        if child.type == "name" and (anchor := name_heading(child.meta["name"])) not in taken:
+            child.attrs["id"] = _once(anchor, taken)
 
 
 def _once(anchor: str, taken: dict[str, int]) -> str:
