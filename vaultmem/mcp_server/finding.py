@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import hit_json, pack_json
-from vaultmem.core.lifecycle import Kind, State
-from vaultmem.mcp_server.schemas import (
+from vaultmem.answers.schemas import (
     MOMENT,
     answer,
     arguments,
@@ -17,6 +16,7 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
+from vaultmem.core.lifecycle import Kind, State
 from vaultmem.mcp_server.tool import Answer, Tool, fit_rows
 
 if TYPE_CHECKING:

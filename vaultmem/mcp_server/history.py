@@ -13,10 +13,10 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
+from vaultmem.answers.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text, show_page
-from vaultmem.mcp_server.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
 from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, read_shown, see_at
 
 if TYPE_CHECKING:

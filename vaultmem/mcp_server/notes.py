@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import edited_json, note_json
-from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.full_text import tell_shortened
-from vaultmem.core.safe_text import one_line
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.schemas import (
+from vaultmem.answers.schemas import (
     MOMENT,
     NOTE,
     answer,
@@ -22,6 +18,10 @@ from vaultmem.mcp_server.schemas import (
     texts,
     whole,
 )
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.full_text import tell_shortened
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool, cut_text, read_shown, see_at
 
 if TYPE_CHECKING:

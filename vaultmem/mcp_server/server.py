@@ -15,6 +15,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
+from vaultmem.answers.schemas import find_problem
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
@@ -28,7 +29,6 @@ from vaultmem.mcp_server.resources import (
     list_templates,
     read_resource,
 )
-from vaultmem.mcp_server.schemas import find_problem
 from vaultmem.mcp_server.sessions import CHECKPOINT, PROMOTE, SESSION
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.workers.caller import Caller

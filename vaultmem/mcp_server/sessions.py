@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
+from vaultmem.answers.schemas import answer, arguments, choice, rows, text, texts, whole
 from vaultmem.answers.sessions import standing_json
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.schemas import answer, arguments, choice, rows, text, texts, whole
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:

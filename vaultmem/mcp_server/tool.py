@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from vaultmem.answers.schemas import Schema
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.schemas import Schema
 
 if TYPE_CHECKING:
     from vaultmem.services.reading.read_notes import FoundNote

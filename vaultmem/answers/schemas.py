@@ -1,4 +1,4 @@
-"""JSON Schemas of tools, written short, and whether a tool's arguments are what its schema says."""
+"""JSON Schemas, written short, and whether what is given is what its schema says."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def texts(description: str, values: Sequence[str] = ()) -> Schema:
 
 
 def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
-    """Return the schema of a tool's arguments; no others are taken."""
+    """Return the schema of arguments; no others are taken."""
     return {
         "type": "object",
         "properties": properties,
