@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.core.delta.note_changes import PropertyChange
-    from vaultmem.services.history.blame import BlamedLine
+    from vaultmem.services.history.blame import Blame, BlamedLine
     from vaultmem.services.history.commits import Log
-    from vaultmem.services.history.diff import Operation, ShownCommit
+    from vaultmem.services.history.diff import Operation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.services.history.trace import Trace, Version
     from vaultmem.storage.git.log import Commit
@@ -46,6 +46,11 @@ def shown_json(shown: ShownCommit) -> dict[str, Any]:
         "operations": list(map(operation_json, shown.operations)),
         "shallow": shown.is_end,
     }
+
+
+def diff_json(found: VaultDiff) -> list[dict[str, Any]]:
+    """Return what differs between two moments, note by note."""
+    return list(map(operation_json, found.operations))
 
 
 def operation_json(operation: Operation) -> dict[str, Any]:
@@ -86,6 +91,11 @@ def _version_json(version: Version) -> dict[str, Any]:
         "summary": summarise_operation(version.operation),
         **operation_json(version.operation),
     }
+
+
+def blame_json(found: Blame) -> list[dict[str, Any]]:
+    """Return each line of a note and where it comes from."""
+    return [line_json(line, found.ends) for line in found.lines]
 
 
 def line_json(line: BlamedLine, ends: frozenset[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.restore_text import Restore
     from vaultmem.core.sessions.session import Session, SessionFacts
     from vaultmem.core.sessions.turns import Tally
+    from vaultmem.core.tasks.task import Task
     from vaultmem.services.sessions.begin import Begun
     from vaultmem.services.sessions.close import Closed
     from vaultmem.services.sessions.decide import Decided
@@ -158,6 +159,11 @@ def restore_json(made: Restore) -> dict[str, Any]:
         "shown": made.shown,
         "left_out": made.left_out,
     }
+
+
+def tasks_json(tasks: Sequence[Task]) -> dict[str, Any]:
+    """Return a list of tasks."""
+    return {"tasks": tasks}
 
 
 def view_json(found: TaskHistory, summary: str) -> dict[str, Any]:

@@ -65,9 +65,6 @@ SemanticOption = Annotated[
 
 _FORMATS = ("markdown", "text", "json")
 
-#: Notes that are looked at for a budget.
-_MOST = 50
-
 _SHOWN = ["active", "candidate", "stale"]
 _ALL_BUT_QUARANTINED = ["active", "candidate", "stale", "archived", "deprecated"]
 
@@ -122,7 +119,7 @@ def recall_(
     as_json: JsonOption = False,
 ) -> None:
     """Find the notes that answer a question, best first, each by its best section and why."""
-    from vaultmem.services.finding.ask import Ask, ask, tell_how_sure
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
@@ -131,7 +128,7 @@ def recall_(
     wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
-        limit or (_MOST if budget else 0),
+        limit or (MOST_FITTING if budget else 0),
         filter=narrow_filter(wanted, from_agent, from_session, since, until, path),
         at=at,
         refs=split_names(include_refs),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import log_json, operation_json, shown_json, trace_json
+from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
 from vaultmem.cli.history_text import align, say_brief, say_operation, short_time
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
@@ -133,7 +133,7 @@ def diff(
     for name, reason in found.skipped.items():
         warn(f"left out {name}: {reason}")
     if as_json:
-        emit_json(list(map(operation_json, found.operations)))
+        emit_json(diff_json(found))
         return
     if not found.operations:
         say("Nothing differs.")

@@ -37,21 +37,19 @@ def show_hits(budget: int, explain: bool, as_json: bool) -> Show:
     What counts is what is printed of a hit, in JSON its name, address and text.
     """
     from vaultmem.core.token_count import count_tokens
-    from vaultmem.services.finding.count import count_hit
+    from vaultmem.services.finding.ask import fit_texts, show_texts
 
-    def count(hit: Hit) -> int:
-        if as_json:
-            return count_hit(hit, hit.text)
-        lines = _list_lines(0, hit, explain)
-        return count_tokens("\n".join(f"{text}{rest}" for text, _, rest in lines))
+    if as_json:
+        return fit_texts(budget) if budget else show_texts
 
     def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
         shown, left = [], budget
         for hit in answer.hits:
-            left -= count(hit) if budget else 0
+            lines = _list_lines(0, hit, explain) if budget else ()
+            left -= count_tokens("\n".join(f"{text}{rest}" for text, _, rest in lines))
             if left < 0:
                 break
-            shown.append((hit, hit.text if as_json else _choose_line(hit)))
+            shown.append((hit, _choose_line(hit)))
         return shown
 
     return show

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.history import explained_json, line_json
+from vaultmem.answers.history import blame_json, explained_json
 from vaultmem.answers.notes import restored_json, undone_json
 from vaultmem.cli.history_text import align, say_commits
 from vaultmem.cli.opening import open_synced, open_view
@@ -50,7 +50,7 @@ def blame(
 
     found = blame_note(open_synced(vault, ref=ref, reads=True), path, at)
     if as_json:
-        emit_json([line_json(line, found.ends) for line in found.lines])
+        emit_json(blame_json(found))
         return
     width = len(str(found.lines[-1].number)) if found.lines else 0
     for line, origin in zip(found.lines, align(list(map(_origin, found.lines))), strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.sessions import artifact_json, view_json
+from vaultmem.answers.sessions import artifact_json, tasks_json, view_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, BudgetOption, JsonOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
@@ -94,7 +94,7 @@ def list_(
 
     tasks = list_tasks(open_synced(vault, reads=True), everything)
     if as_json:
-        emit_json({"tasks": tasks})
+        emit_json(tasks_json(tasks))
         return
     width = min(max((len(task.id) for task in tasks), default=0), 40)
     for task in tasks:

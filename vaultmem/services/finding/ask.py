@@ -13,7 +13,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, 
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.caution import add_cautions
-from vaultmem.services.finding.count import count_recall
+from vaultmem.services.finding.count import count_hit, count_recall
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -108,9 +108,29 @@ class Answer(NamedTuple):
 Show = Callable[[Vault, Answer], Sequence[tuple[Hit, str]] | None]
 
 
+#: Notes that are looked at for a budget.
+MOST_FITTING = 50
+
+
 def show_texts(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
     """Show the whole text of every hit."""
     return [(hit, hit.text) for hit in answer.hits]
+
+
+def fit_texts(budget: int) -> Show:
+    """Return what shows the whole text of the first hits that fit into so many tokens."""
+
+    def show(_: Vault, answer: Answer) -> list[tuple[Hit, str]]:
+        left = budget
+        shown = []
+        for hit in answer.hits:
+            left -= count_hit(hit, hit.text)
+            if left < 0:
+                break
+            shown.append((hit, hit.text))
+        return shown
+
+    return show
 
 
 def ask(
