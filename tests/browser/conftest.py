@@ -10,15 +10,13 @@ import pytest
 from chromium import find_reason_against, started
 from elsewhere import Site, elsewhere
 from served_vault import Served, serve
-from witness import Witness
+from witness import OpenContext, Witness
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
 
 #: How long a page may take to do what a test waits for (milliseconds).
 PATIENCE = 15_000
-
-OpenContext = Callable[..., "tuple[BrowserContext, Witness]"]
 
 
 @pytest.fixture(scope="session")

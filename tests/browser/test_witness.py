@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from axe import find_faults
-from conftest import OpenContext
 from elsewhere import Site
+from witness import OpenContext
 
 pytestmark = pytest.mark.browser
 

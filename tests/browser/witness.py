@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+
+#: Opens a context of a browser, and returns it with its witness.
+OpenContext = Callable[..., "tuple[BrowserContext, Witness]"]
 
 #: How long what is expected may take (seconds).
 PATIENCE = 15
