@@ -22,6 +22,11 @@ def records_json(records: Iterable[NoteRecord]) -> dict[str, Any]:
     return {"notes": list(map(_record_json, records))}
 
 
+def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """Return by how many notes each name is borne."""
+    return {what: [{"name": name, "notes": notes} for name, notes in counts]}
+
+
 def _record_json(record: NoteRecord) -> dict[str, Any]:
     """Return what is known of a note without reading it."""
     return {

@@ -106,12 +106,12 @@ def review(
 
 
 def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:
-    from vaultmem.core.upkeep.choices import ORDER
+    from vaultmem.core.upkeep.choices import ORDER, name_action
 
     if not only:
         return waiting
-    names = [_name_action(action) for action in ORDER]
-    wanted = _name_action(only)
+    names = [name_action(action) for action in ORDER]
+    wanted = name_action(only)
     if wanted not in names:
         raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(names)}')
     return [each for each in waiting if _name(each) == wanted]
@@ -241,11 +241,9 @@ def _say_decided(decided: Decided) -> None:
 
 
 def _name(proposal: Proposal) -> str:
-    return _name_action(proposal.action)
+    from vaultmem.core.upkeep.choices import name_action
 
-
-def _name_action(action: str) -> str:
-    return action.removeprefix("review_").replace("_", " ")
+    return name_action(proposal.action)
 
 
 def _count_digits(proposals: Sequence[Proposal]) -> int:

@@ -41,14 +41,14 @@ class ReceiptStore:
             raise FaultError(f"{file}: the receipt was not written: {error.strerror}") from error
         return file
 
-    def read(self, name: str) -> str:
-        """Return the receipt of an id, or of the only one that begins so, or in a file.
+    def read(self, name: str, *, in_files: bool = True) -> str:
+        """Return the receipt of an id, or of the only one that begins so, or `in_files` of a path.
 
         Raises:
             NoteNotFoundError: there is none, or several begin like that.
             VaultError: the file cannot be read.
         """
-        file = self._find(name)
+        file = self._find(name, in_files)
         try:
             return file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -59,8 +59,8 @@ class ReceiptStore:
         found = find_files(self._folder, self._names, "[!.]*.json")
         yield from sorted(found, key=lambda file: file.name, reverse=True)
 
-    def _find(self, name: str) -> Path:
-        if os.sep in name or name.endswith(".json"):
+    def _find(self, name: str, in_files: bool) -> Path:
+        if in_files and (os.sep in name or name.endswith(".json")):
             file = Path(name).expanduser()
             if file.is_file():
                 return file

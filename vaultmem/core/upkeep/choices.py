@@ -61,3 +61,8 @@ CHOICES: Mapping[Action, Choices] = {
 
 #: The queue's order.
 ORDER = tuple(CHOICES)
+
+
+def name_action(action: str) -> str:
+    """Return what people call an action: contradiction, near duplicate, quarantined."""
+    return action.removeprefix("review_").replace("_", " ")

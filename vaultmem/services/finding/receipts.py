@@ -82,7 +82,20 @@ def replay_receipt(vault: Vault, name: str) -> Replay:
         NoteNotFoundError: there is no such receipt, or git has lost all that it shows.
         ConflictError: this version of vaultmem renders it otherwise.
     """
-    receipt = parse_receipt(vault.receipts.read(name))
+    return render_again(vault, parse_receipt(vault.receipts.read(name)))
+
+
+def find_receipt(vault: Vault, name: str) -> Receipt:
+    """Return a receipt by its id, or the beginning of one; no other file is looked at.
+
+    Raises:
+        NoteNotFoundError: there is none, or several begin like that.
+    """
+    return parse_receipt(vault.receipts.read(name, in_files=False))
+
+
+def render_again(vault: Vault, receipt: Receipt) -> Replay:
+    """Return a receipt with the text of its pack, as `replay_receipt` does."""
 
     def read_blob(blob: str) -> bytes:
         if blob in receipt.texts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -160,6 +162,13 @@ def list_notes(vault: Vault, note_filter: NoteFilter) -> list[NoteRecord]:
         for record in vault.view.records()
         if record.state in note_filter.wanted_states and note_filter.admits_note(record)
     ]
+
+
+def count_notes(vault: Vault, name: Callable[[NoteRecord], Iterable[str]]) -> list[tuple[str, int]]:
+    """Return by how many notes each name is borne, most first; hidden notes are left out."""
+    counts = Counter(each for record in list_notes(vault, NoteFilter()) for each in name(record))
+    del counts[""]
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
 def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -66,8 +67,9 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
     file = vault.root / path
-    if file.is_file() and not file.is_symlink():
-        return path
+    with suppress(OSError):  # No system has a name that long.
+        if file.is_file() and not file.is_symlink():
+            return path
     if not vault.lag:
         sync_vault(vault)
     everything = list_facts(vault)
