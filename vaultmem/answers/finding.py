@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.measures import Figure
-    from vaultmem.core.packs.pack_item import PackItem
+    from vaultmem.core.packs.pack_item import LeftOut, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.core.packs.receipt import Receipt
     from vaultmem.services.finding.ask import Answer
@@ -69,15 +69,20 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "caution": hit.caution or None,
         "score": round(hit.score, 6),
         "text": hit.text,
-        "why": {
-            "matches": [
-                {"term": m.term, "fields": m.fields, "score": round(m.score, 6)}
-                for m in hit.matches
-            ],
-            **{name: round(getattr(hit, name), 6) for name in _PARTS},
-            "rerank": None if hit.rerank is None else round(hit.rerank, 6),
-            "state_weight": round(hit.state_weight, 6),
-        },
+        "why": _why_json(hit),
+    }
+
+
+def _why_json(hit: Hit) -> dict[str, Any]:
+    """Return the parts of a hit's score."""
+    matches = [
+        {"term": m.term, "fields": m.fields, "score": round(m.score, 6)} for m in hit.matches
+    ]
+    return {
+        "matches": matches,
+        **{name: round(getattr(hit, name), 6) for name in _PARTS},
+        "rerank": None if hit.rerank is None else round(hit.rerank, 6),
+        "state_weight": round(hit.state_weight, 6),
     }
 
 
@@ -90,13 +95,16 @@ def pack_answer_json(answer: PackAnswer) -> dict[str, Any]:
 
 def pack_json(made: Pack) -> dict[str, Any]:
     """Return a pack: its text, what it shows, and what it cost."""
-    account = made.account
+    from vaultmem.core.packs.price import price_pack
+
+    account, costs = made.account, price_pack(made)
     return {
         "text": made.text,
         "sureness": made.sureness,
-        "items": [_item_json(item) for item in made.items],
+        "items": [_item_json(*each) for each in zip(made.items, costs, strict=True)],
         "unshown": [hit.address for hit in made.unshown],
         "unnamed": made.unnamed,
+        "left_out": list(map(_left_json, made.left_out)),
         "searched_instead": dict(made.replaced),
         "tokens": {
             "sent": account.sent,
@@ -107,7 +115,20 @@ def pack_json(made: Pack) -> dict[str, Any]:
     }
 
 
-def _item_json(item: PackItem) -> dict[str, Any]:
+def _left_json(left: LeftOut) -> dict[str, Any]:
+    """Return a section that was considered for a pack and is not in it."""
+    return {
+        "path": left.hit.record.path,
+        "heading": left.hit.section.heading or None,
+        "blob": left.hit.record.blob,
+        "pinned": left.pinned,
+        "reason": left.why,
+        "instead": left.instead.address if left.instead else None,
+        "score": round(left.hit.score, 6),
+    }
+
+
+def _item_json(item: PackItem, cost: int) -> dict[str, Any]:
     from vaultmem.core.packs.labels import name_handle
 
     return {
@@ -123,6 +144,9 @@ def _item_json(item: PackItem) -> dict[str, Any]:
         "alike": item.alike,
         "caution": item.caution or None,
         "conflict": item.conflict or None,
+        "tokens": cost,
+        "score": round(item.hit.score, 6),
+        "why": _why_json(item.hit),
         "text": item.text,
     }
 
@@ -188,7 +212,7 @@ def added_question_json(done: AddedQuestion) -> dict[str, Any]:
 
 def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
     """Return a list of receipts."""
-    return {"receipts": list(map(_receipt_json, receipts))}
+    return {"receipts": list(map(receipt_json, receipts))}
 
 
 def replayed_json(replay: Replay) -> dict[str, Any]:
@@ -197,10 +221,10 @@ def replayed_json(replay: Replay) -> dict[str, Any]:
         {"path": each.path, "heading": each.heading or None, "blob": each.blob}
         for each in replay.gone
     ]
-    return {**_receipt_json(replay.receipt), "text": replay.text, "gone": gone}
+    return {**receipt_json(replay.receipt), "text": replay.text, "gone": gone}
 
 
-def _receipt_json(receipt: Receipt) -> dict[str, Any]:
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without the texts that it keeps."""
     content: dict[str, Any] = as_named(receipt)
     del content["texts"]
