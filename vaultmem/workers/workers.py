@@ -35,11 +35,19 @@ class Workers:
         self.root = root
         folders = find_user_folders(dict(os.environ))
         self._readers = _Crew(_READERS, lambda: KeptVault(root, folders, notice, reads=True))
+        self._patient = _Crew(1, lambda: KeptVault(root, folders, notice, reads=True))
         self._writer = _Crew(1, lambda: KeptVault(root, folders))
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault, in sync."""
         return await asyncio.wrap_future(self.submit_read(work, caller))
+
+    async def read_long(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault where that may take minutes; one at a time.
+
+        Whoever else reads does not wait for it.
+        """
+        return await asyncio.wrap_future(self._patient.submit(work, caller))
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did; one at a time, and each to its end once it has begun.
@@ -67,6 +75,7 @@ class Workers:
         """Wait for what was asked for, and close the vault."""
         self._writer.close()
         self._readers.close()
+        self._patient.close()
 
 
 class _Crew:
