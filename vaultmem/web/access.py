@@ -112,7 +112,8 @@ class Gate:
         if given:
             wanted = b"Bearer " + self._token
             is_it = len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), wanted)
-            return Visitor(False, True, headers.get("vaultmem-agent", "api")) if is_it else None
+            agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
+            return Visitor(False, True, agent) if is_it else None
         visit = self._visits.find(_read_cookie(headers, self._site.cookie))
         if visit is None:
             return None

@@ -13,6 +13,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from vaultmem.web.access import Gate
+from vaultmem.web.api.routes import list_routes
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
 from vaultmem.web.pages.entering import enter
@@ -55,6 +56,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/note/{path:path}", show_note),
             Route("/rail/{path:path}", show_rail),
             Route("/file/{path:path}", show_file),
+            *list_routes(),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
         middleware=[
@@ -71,4 +73,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
 
 async def _tell_nothing_here(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
+    if request.url.path.startswith("/api/"):
+        told = "There is no such operation; /api/v1/openapi.json describes those that there are."
+        return refuse(request, status, told)
     return refuse(request, status, "There is no such page.")

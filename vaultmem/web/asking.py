@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
 from vaultmem.vault import Vault
-from vaultmem.web.refusing import find_status, refuse
+from vaultmem.web.refusing import refuse, refuse_failure
 from vaultmem.web.visits import Visitor
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
+
+_LOG = logging.getLogger("vaultmem.web")
 
 Value = TypeVar("Value")
 Route = Callable[[Request], Awaitable[Response]]
@@ -66,9 +70,14 @@ def answers(route: Route) -> Route:
     async def answer(request: Request) -> Response:
         try:
             return await route(request)
+        except HTTPException as error:
+            return refuse(request, error.status_code, error.detail)
         except (VaultError, OSError) as error:
-            named = name_failure(error)
-            return refuse(request, find_status(named), str(named))
+            return refuse_failure(request, name_failure(error))
+        except Exception:  # noqa: BLE001  A server outlives whatever one request runs into.
+            _LOG.exception("%s failed", request.url.path)
+            told = "An error inside vaultmem; `vaultmem doctor` may say why."
+            return refuse(request, 500, told)
 
     return answer
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from vaultmem.core.json_values import as_plain
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import (
     BusyError,
     ConflictError,
@@ -36,8 +39,19 @@ def find_status(error: VaultError) -> int:
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
-def refuse(request: Request, status: int, told: str) -> Response:
-    """Return the answer to what cannot be done: why, and what helps."""
+def refuse_failure(request: Request, error: VaultError) -> Response:
+    """Return the answer to what failed as may be expected, with what a program goes by."""
+    facts: dict[str, Any] = {"code": type(error).__name__, "exit_code": error.exit_code}
+    if isinstance(error, MergeConflictError):
+        facts["conflicts"] = as_plain(error.conflicts)
+    return refuse(request, find_status(error), escape_bytes(str(error)), **facts)
+
+
+def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
+    """Return the answer to what cannot be done: why, and what helps.
+
+    `facts` are for programs alone.
+    """
     if _wants_page(request):
         from vaultmem.web.rendering import render_page
 
@@ -45,7 +59,7 @@ def refuse(request: Request, status: int, told: str) -> Response:
     problem = {"type": "about:blank", "title": name_status(status), "status": status}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(
-        {**problem, "detail": told}, status, headers, media_type="application/problem+json"
+        {**problem, "detail": told, **facts}, status, headers, media_type="application/problem+json"
     )
 
 

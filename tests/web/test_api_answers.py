@@ -1,0 +1,375 @@
+"""Each operation of the API answers what the command of its name prints with --json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_process import run_here
+from jsonschema import Draft202012Validator
+from starlette.testclient import TestClient
+from visiting import Served
+
+from vaultmem.web.api.operation import Operation
+from vaultmem.web.api.table import OPERATIONS
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\nThe harbour is at Husum. See [[pier]].\n",
+    "notes/pier.md": "---\ntags: [harbour/wood]\n---\n# Pier\n\nThe pier is of oak.\n",
+    "notes/quay.md": "---\nkind: decision\n---\n# Quay\n\n## Stone\n\nOf stone. [[no]]\n",
+    "notes/old.md": "---\nstate: archived\n---\n# Old\n\nThe old lighthouse stood here.\n",
+    "sessions/s-1.md": "---\ntitle: First\nstatus: ok\nagent: ada\n---\n# Goal\n\nMend the pier.\n",
+    "tasks/mend.md": "---\ntitle: Mend\nstatus: open\nnext: buy oak\n---\n# Mend\n",
+}
+
+#: Operations as addresses, and the commands that say the same; `{commit}` is the first commit,
+#: `{receipt}` a receipt.
+SAME = [
+    ("/notes", "list"),
+    ("/notes?kind=decision&kind=policy_rule", "list --kind decision --kind policy_rule"),
+    ("/notes?state=archived", "list --state archived"),
+    ("/notes?tag=harbour&pinned=false", "list --tag harbour"),
+    ("/notes?path=notes&context=notes", "list --path notes --context notes"),
+    ("/notes?at={commit}", "list --at {commit}"),
+    ("/notes?ref=side", "list --ref side"),
+    ("/notes/notes/pier.md", "get notes/pier.md"),
+    ("/notes/pier", "get pier"),
+    ("/notes/quay%23Stone", "get quay#Stone"),
+    ("/notes/notes%2Fpier.md?at={commit}", "get pier --at {commit}"),
+    ("/notes/pier?ref=side", "get pier --ref side"),
+    ("/notes/pier?full=true", "get pier --full"),
+    ("/pinned", "pinned"),
+    ("/links/quay", "links quay"),
+    ("/backlinks/pier?at={commit}", "backlinks pier --at {commit}"),
+    ("/broken", "links"),
+    ("/orphans", "orphans"),
+    ("/recall?query=oak+pier", "recall oak pier"),
+    ("/recall?query=oak+pier&limit=1", "recall oak pier -n 1"),
+    ("/recall?query=pier&at={commit}&semantic=false", "recall pier --at {commit} --no-semantic"),
+    ("/recall?query=pier&budget=40", "recall pier --budget 40"),
+    ("/recall?query=lighthouse&state=archived", "recall lighthouse --state archived"),
+    ("/recall?query=pier&include_refs=side", "recall pier --include-refs side"),
+    ("/pack?query=pier&receipt=false", "pack pier --no-receipt"),
+    ("/pack?receipt=false&budget=300&labels=full", "pack --no-receipt --budget 300 --labels full"),
+    ("/pack?query=pier&ref=side&receipt=false", "pack pier --ref side --no-receipt"),
+    ("/pack?query=pier&at={commit}&receipt=false", "pack pier --at {commit} --no-receipt"),
+    ("/receipts", "receipts"),
+    ("/receipts/{receipt}/replay", "replay {receipt}"),
+    ("/assert?query=pier&says=oak", "assert pier --says oak"),
+    ("/assert?query=pier&says=oak&not=true", "assert pier --says oak --not"),
+    ("/assert?query=pier&finds=notes/pier.md&at={commit}", "assert pier --finds notes/pier.md"),
+    ("/bisect?query=pier&says=oak&good={commit}", "bisect pier --says oak --good {commit}"),
+    ("/log?all=true", "log --all"),
+    ("/log?event=write&limit=3", "log --event write -n 3"),
+    ("/log?ref=side&all=true&path=notes", "log --ref side --all --path notes"),
+    ("/commits/{commit}", "show {commit}"),
+    ("/commits/side", "show side"),
+    ("/diff?from={commit}", "diff {commit}"),
+    ("/diff?from={commit}&to=side&path=notes", "diff {commit} side --path notes"),
+    ("/blame/pier", "blame pier"),
+    ("/blame/quay%23Stone?at={commit}", "blame quay#Stone --at {commit}"),
+    ("/history/pier", "history pier"),
+    ("/history/pier?limit=1&at={commit}", "history pier -n 1 --at {commit}"),
+    ("/why?query=stone", "why stone"),
+    ("/why?query=stone&at={commit}&limit=2", "why stone --at {commit} -n 2"),
+    ("/branches", "branches"),
+    ("/sessions", "session list"),
+    ("/sessions?status=ok&of=ada", "session list --status ok --of ada"),
+    ("/sessions/s-1", "session show s-1"),
+    ("/sessions/s-1/restore?budget=400", "session restore s-1 --budget 400"),
+    ("/sessions/s-1/chain", "session chain s-1"),
+    ("/session-search?query=pier", "session search pier"),
+    ("/session-stats", "session stats"),
+    ("/tasks", "task list"),
+    ("/tasks?all=true", "task list --all"),
+    ("/tasks/mend", "task show mend"),
+    ("/tasks/mend/history?budget=300", "task history mend --budget 300"),
+    ("/stats", "stats"),
+    ("/recent?limit=2", "recent -n 2"),
+    ("/recent?note=pier", "recent pier"),
+    ("/status", "status --agent claude"),
+    ("/doctor", "doctor"),
+    ("/review", "review"),
+    ("/review?only=candidate", "review --only candidate"),
+]
+
+
+class Told:
+    """A vault that is served, a program, and what stands for the names in the table."""
+
+    def __init__(self, served: Served, names: dict[str, str]) -> None:
+        self.served = served
+        self.program: TestClient = served.connect()
+        self.names = names
+
+    def get(self, place: str) -> Any:
+        return self.program.get(f"/api/v1{self.fill(place)}")
+
+    def run(self, command: str) -> Any:
+        return run_here(*self.fill(command).split(), "--json", cwd=self.served.root)
+
+    def fill(self, text: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda found: self.names[found[1]], text)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """One vault for all that read."""
+    import conftest
+
+    folder = tmp_path_factory.mktemp("api")
+    with pytest.MonkeyPatch.context() as patch:
+        conftest._isolate(patch, folder / "home")
+        patch.delenv("VAULTMEM_RECEIPTS")
+        root = folder / "vault"
+        root.mkdir()
+        for name, text in NOTES.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text)
+        _run(root, "init", ".")
+        _run(root, "checkpoint", "first")
+        commit = _run(root, "log", "--all", "--json").json["commits"][0]["commit"]
+        _run(root, "branch", "side")
+        (root / "notes/pier.md").write_text("# Pier\n\nThe pier is of pine.\n")
+        _run(root, "checkpoint", "another wood")
+        (root / "notes/boat.md").write_text("---\nstate: candidate\n---\n# Boat\n\nIt leaks.\n")
+        receipt = _run(root, "pack", "pier", "--agent", "ada", "--json").json["receipt"]
+        served = Served(root, folder)
+        yield Told(served, {"commit": commit, "receipt": receipt})
+        served.workers.close()
+
+
+def _run(root: Path, *words: str) -> Any:
+    done = run_here(*words, cwd=root)
+    assert done.code == 0, (words, done)
+    return done
+
+
+@pytest.mark.parametrize(("place", "command"), SAME, ids=[place for place, _ in SAME])
+def test_an_operation_says_what_its_command_says(told: Told, place: str, command: str) -> None:
+    answer = told.get(place)
+    assert answer.status_code == 200, answer.text
+    assert _settle(answer.json()) == _settle(told.run(command).json)
+    Draft202012Validator(_find_operation(told.fill(place)).gives).validate(answer.json())
+
+
+def _settle(value: Any) -> Any:
+    """Return an answer without what changes by itself: how much room a disk has."""
+    if isinstance(value, dict) and "checks" in value:
+        return {**value, "checks": [each for each in value["checks"] if each["name"] != "disk"]}
+    return value
+
+
+def test_every_operation_that_reads_is_compared() -> None:
+    reading = {each.name for each in OPERATIONS if each.method == "GET"}
+    alone = {"get_receipt", "list_tags", "list_contexts"}  # No command says the same.
+    assert {_find_operation(place).name for place, _ in SAME} == reading - alone
+
+
+def _find_operation(place: str) -> Operation:
+    """Return the operation that answers at an address: of several, the one that names it best."""
+    path = place.partition("?")[0]
+    fitting = [
+        each
+        for each in OPERATIONS
+        if each.method == "GET" and re.fullmatch(re.sub(r"\{\w+\}", "[^?]+", each.path), path)
+    ]
+    return max(fitting, key=lambda each: len(each.path))
+
+
+def test_a_receipt_is_read_by_its_id_alone(told: Told) -> None:
+    listed = told.get("/receipts").json()["receipts"]
+    assert told.get("/receipts/{receipt}").json() == listed[0]
+    (told.served.root.parent / "file.json").write_text("{}")
+    with contextlib.chdir(told.served.root.parent):
+        answer = told.get("/receipts/file.json")
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "NoteNotFoundError"
+
+
+def test_tags_and_contexts_are_counted(told: Told) -> None:
+    assert told.get("/tags?at={commit}").json() == {"tags": [{"name": "harbour/wood", "notes": 1}]}
+    contexts = {each["name"]: each["notes"] for each in told.get("/contexts").json()["contexts"]}
+    assert contexts == {"sessions": 1, "tasks": 1}
+
+
+FAILURES = [
+    ("/notes/nowhere", "get nowhere", 404),
+    ("/notes/..%2Fetc%2Fpasswd", "get ../etc/passwd", 422),
+    ("/notes/pier?at=nowhere", "get pier --at nowhere", 404),
+    ("/notes/pier?ref=-x", "get pier --ref=-x", 422),
+    ("/notes?since=soon", "list --since soon", 422),
+    ("/pack?query=pier&budget=20", "pack pier --budget 20", 422),
+    ("/commits/nowhere", "show nowhere", 404),
+    ("/sessions/nobody", "session show nobody", 404),
+    ("/tasks/nothing", "task show nothing", 404),
+    ("/receipts/nothing/replay", "replay nothing", 404),
+    ("/why?query=stone&ref=nowhere", "why stone --ref nowhere", 404),
+]
+
+
+@pytest.mark.parametrize(("place", "command", "status"), FAILURES)
+def test_what_fails_says_what_the_command_says(
+    told: Told, place: str, command: str, status: int
+) -> None:
+    answer, ended = told.get(place), told.run(command)
+    problem = answer.json()
+    assert answer.status_code == problem["status"] == status, problem
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert ended.err.splitlines()[-1] == f"vaultmem: error: {problem['detail']}"
+    assert problem["exit_code"] == ended.code
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("/notes?colour=red", 'list_notes: "colour" is no parameter'),
+        ("/tasks/mend/history?at=x", 'view_task: "at" is no parameter; there are budget'),
+        ("/session-stats?at=x", 'count_sessions: "at" is no parameter; it takes none'),
+        ("/recall", 'recall: "query" is missing'),
+        ("/recall?query=", "recall: query: must be at least 1 characters"),
+        ("/recall?query=pier&limit=many", "recall: limit: must be integer"),
+        ("/recall?query=pier&limit=0", "recall: limit: must be at least 1"),
+        ("/recall?query=pier&semantic=maybe", "recall: semantic: must be boolean"),
+        ("/recall?query=pier&query=quay", '"query" is given 2 times; give it once'),
+        ("/notes?kind=song", "list_notes: kind[0]: must be one of working_context"),
+        ("/pack?format=poem", "pack: format: must be one of markdown, text"),
+        ("/recall?query=%ff", "the query is not UTF-8"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_with_what_it_should_be(
+    told: Told, place: str, says: str
+) -> None:
+    answer = told.get(place)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b'{"query": "pier"}', "application/json; charset=utf-8", 200),
+        (b'{"query": "pier"}', "text/plain", 415),
+        (b"query=pier", "application/x-www-form-urlencoded", 415),
+        (b'{"query": ', "application/json", 422),
+        (b'["query"]', "application/json", 422),
+        (b'{"query": NaN}', "application/json", 422),
+        (b'{"query": "\\ud800"}', "application/json", 422),
+        (b"[" * 100_000, "application/json", 422),
+        (b'{"query": 1' + b"0" * 9_000 + b"}", "application/json", 422),
+        (b"\xff", "application/json", 422),
+        (b"", "application/json", 422),
+    ],
+)
+def test_a_body_is_json_and_nothing_else(
+    told: Told, content: bytes, kind: str, status: int
+) -> None:
+    headers = {"Content-Type": kind}
+    answer = told.program.post("/api/v1/recall", content=content, headers=headers)
+    assert answer.status_code == status, answer.text
+
+
+def test_a_long_question_is_asked_in_a_body(told: Told) -> None:
+    body = {"query": "pier " * 5_000, "limit": 1}
+    answer = told.program.post("/api/v1/recall?at=" + told.names["commit"], json=body)
+    assert [hit["path"] for hit in answer.json()["hits"]] == ["notes/pier.md"]
+    assert told.program.post("/api/v1/pack", json={"query": "pier"}).json()["receipt"]
+
+
+def test_what_is_known_already_is_not_sent_again(told: Told) -> None:
+    first = told.get("/notes/pier")
+    tag = first.headers["etag"]
+    assert tag == f'"{first.json()["blob"]}"'
+    for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+        again = told.program.get("/api/v1/notes/pier", headers={"If-None-Match": known})
+        assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b"")
+    other = told.program.get("/api/v1/notes/pier", headers={"If-None-Match": '"x"'})
+    assert other.status_code == 200
+    assert told.get("/notes/pier?at={commit}").headers["etag"] != tag
+
+
+def test_a_list_has_another_version_when_a_note_has(told: Told) -> None:
+    tag = told.get("/notes").headers["etag"]
+    asked = {"If-None-Match": tag}
+    assert tag.startswith('W/"')
+    assert told.program.get("/api/v1/notes", headers=asked).status_code == 304
+    (told.served.root / "notes/new.md").write_text("# New\n")
+    try:
+        assert told.program.get("/api/v1/notes", headers=asked).status_code == 200
+    finally:
+        (told.served.root / "notes/new.md").unlink()
+
+
+def test_the_document_is_one_of_openapi(told: Told) -> None:
+    document = told.get("/openapi.json").json()
+    meta = json.loads((Path(__file__).parent / "openapi-3.1-schema.json").read_text())
+    Draft202012Validator(meta).validate(document)
+    for place in document["paths"].values():
+        for described in place.values():
+            for parameter in described.get("parameters", ()):
+                Draft202012Validator.check_schema(parameter.get("schema", {}))
+            for answer in described["responses"].values():
+                for content in answer.get("content", {}).values():
+                    Draft202012Validator.check_schema(content["schema"])
+    places = document["paths"].values()
+    described = {each["operationId"] for place in places for each in place.values()}
+    assert described == {each.name for each in OPERATIONS} | {"listen"}
+
+
+def test_the_reference_names_every_operation_and_its_parameters() -> None:
+    text = (Path(__file__).parents[2] / "docs/http.md").read_text(encoding="utf-8")
+    listed = [line for line in text.splitlines() if re.match(r"\| `[A-Z]+ /", line)][:-1]
+    assert listed == [
+        f"| `{each.method} {each.path}` | {each.summary} | "
+        f"{', '.join(f'`{name}`' for name in (*each.parameters, *each.body))} |"
+        for each in OPERATIONS
+    ]
+
+
+def test_what_is_not_there_is_a_problem_too(told: Told) -> None:
+    for answer in (told.get("/nowhere"), told.program.delete("/api/v1/status")):
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "/api/v1/openapi.json" in answer.json()["detail"]
+    assert told.get("/nowhere").status_code == 404
+    assert told.program.delete("/api/v1/status").status_code == 405
+
+
+def test_a_defect_is_a_problem_without_a_traceback(
+    told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr("vaultmem.services.reading.read_notes.list_notes", fail)
+    answer = told.get("/notes")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "doctor" in answer.json()["detail"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_long_question_keeps_no_other_waiting(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(
+        "vaultmem.services.finding.judge.bisect_history", lambda *_: go_on.wait(20) and None
+    )
+    asking = [
+        threading.Thread(target=lambda: told.get("/bisect?query=pier&says=oak&good={commit}"))
+        for _ in range(3)
+    ]
+    for each in asking:
+        each.start()
+    try:
+        assert told.get("/notes/pier").status_code == 200
+    finally:
+        go_on.set()
+        for each in asking:
+            each.join()

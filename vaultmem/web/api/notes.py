@@ -1,0 +1,203 @@
+"""Operations that show notes, and what they are sorted by and linked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vaultmem.answers.economics import pinned_json
+from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
+from vaultmem.answers.notes import counts_json, note_json, records_json
+from vaultmem.answers.schemas import flag, record, rows
+from vaultmem.errors import RefusedError
+from vaultmem.vault import Vault
+from vaultmem.web.api.filters import FILTERS, make_filter
+from vaultmem.web.api.operation import Given, Moment, Operation, Tag
+
+
+def _list(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.reading.read_notes import list_notes
+
+    return records_json(list_notes(vault, make_filter(given, any_state=True)))
+
+
+def _get(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.reading.read_notes import get_note
+
+    return note_json(get_note(vault, given["path"], given.get("full", False)))
+
+
+def _count_tags(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.reading.read_notes import count_notes
+
+    return counts_json("tags", count_notes(vault, lambda each: each.tags))
+
+
+def _count_contexts(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.reading.read_notes import count_notes
+
+    return counts_json("contexts", count_notes(vault, lambda each: (each.context,)))
+
+
+def _pinned(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.economics import list_pinned
+
+    notes = list_pinned(vault)
+    return pinned_json(notes, sum(each.tokens for each in notes), vault.config.budget)
+
+
+def _links(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.links import list_links
+
+    path = _resolve(vault, given["path"])
+    return links_json(path, list_links(vault, path))
+
+
+def _backlinks(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.links import list_backlinks
+
+    path = _resolve(vault, given["path"])
+    return backlinks_json(path, list_backlinks(vault, path))
+
+
+def _broken(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.finding.links import list_broken
+
+    return broken_json(list_broken(vault))
+
+
+def _orphans(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.finding.links import list_orphans
+
+    return orphans_json(list_orphans(vault))
+
+
+def _resolve(vault: Vault, address: str) -> str:
+    from vaultmem.services.reading.read_notes import resolve_address
+
+    path, heading = resolve_address(vault, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; name the whole note")
+    return str(path)
+
+
+_RECORDS = rows(
+    path="string",
+    blob="string",
+    title="string",
+    kind="string",
+    state="string",
+    pinned="boolean",
+    context="string",
+    tags={"type": "array", "items": {"type": "string"}},
+    tokens="integer",
+)
+NOTE_ANSWER = record(
+    path="string",
+    blob="string",
+    title="string",
+    kind="string",
+    state="string",
+    pinned="boolean",
+    tags={"type": "array", "items": {"type": "string"}},
+    properties="object",
+    heading="string?",
+    text="string",
+    caution="string?",
+)
+_LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
+_COUNTS = rows(name="string", notes="integer")
+
+NOTES = (
+    Operation(
+        "list_notes",
+        "GET",
+        "/notes",
+        "List notes, in every state unless `state` says otherwise.",
+        _list,
+        FILTERS,
+        gives=record(notes=_RECORDS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "get_note",
+        "GET",
+        "/notes/{path}",
+        "Read a note, or one section of it (path#Heading); its ETag is its blob id.",
+        _get,
+        {"full": flag("As it was before compaction shortened it.")},
+        gives=NOTE_ANSWER,
+        moment=Moment.SEEN,
+        tag=Tag.BLOB,
+    ),
+    Operation(
+        "list_tags",
+        "GET",
+        "/tags",
+        "Count the notes of each tag; archived, deprecated and quarantined ones are left out.",
+        _count_tags,
+        gives=record(tags=_COUNTS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_contexts",
+        "GET",
+        "/contexts",
+        "Count the notes of each context; archived, deprecated and quarantined ones are left out.",
+        _count_contexts,
+        gives=record(contexts=_COUNTS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_pinned",
+        "GET",
+        "/pinned",
+        "List what is pinned, and what it costs in each pack.",
+        _pinned,
+        gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_links",
+        "GET",
+        "/links/{path}",
+        "List what a note links to; what leads nowhere is marked.",
+        _links,
+        gives=record(path="string", links=_LINKS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_backlinks",
+        "GET",
+        "/backlinks/{path}",
+        "List the links to a note.",
+        _backlinks,
+        gives=record(path="string", backlinks=_LINKS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_broken_links",
+        "GET",
+        "/broken",
+        "List the links of all notes that lead nowhere.",
+        _broken,
+        gives=record(broken=_LINKS),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+    Operation(
+        "list_orphans",
+        "GET",
+        "/orphans",
+        "List the notes that no other links to.",
+        _orphans,
+        gives=record(orphans=rows(path="string", title="string", links="integer")),
+        moment=Moment.SEEN,
+        tag=Tag.VIEW,
+    ),
+)

@@ -1,0 +1,118 @@
+"""Operations on the vault as a whole: how it is, what it cost, and what waits to be decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vaultmem.answers.economics import recent_json, stats_json
+from vaultmem.answers.health import checks_json, status_json
+from vaultmem.answers.schemas import choice, record, rows, text, whole
+from vaultmem.answers.upkeep import queue_json
+from vaultmem.core.timestamps import parse_timestamp
+from vaultmem.core.upkeep.choices import ORDER, name_action
+from vaultmem.vault import Vault
+from vaultmem.web.api.operation import Given, Moment, Operation
+
+
+def _status(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.health.status import read_status
+
+    return status_json(vault, read_status(vault))
+
+
+def _doctor(vault: Vault, _: Given) -> Any:
+    from vaultmem.core.check import Verdict
+    from vaultmem.services.health.doctor import examine_vault
+
+    checks = examine_vault(vault)
+    return checks_json(checks, is_ok=all(each.verdict is not Verdict.PROBLEM for each in checks))
+
+
+def _stats(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.economics import read_stats
+
+    return stats_json(read_stats(vault, given.get("session", "")))
+
+
+def _recent(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.economics import list_recent
+    from vaultmem.services.reading.read_notes import resolve_address
+
+    note, since = given.get("note", ""), given.get("since", "")
+    shown = list_recent(
+        vault,
+        given.get("limit", 20),
+        agent=given.get("from_agent", ""),
+        session=given.get("from_session", ""),
+        path=str(resolve_address(vault, note)[0]) if note else "",
+        since=parse_timestamp(since) if since else 0.0,
+    )
+    return recent_json(shown)
+
+
+def _review(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.upkeep.review import describe_items, list_queue
+
+    waiting = list_queue(vault).proposals
+    only = given.get("only")
+    chosen = [each for each in waiting if only in {None, name_action(each.action)}]
+    return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
+
+
+STATE = (
+    Operation(
+        "status",
+        "GET",
+        "/status",
+        "Tell what the vault holds, who watches it, what is not committed and by whom.",
+        _status,
+        gives=record(vault="string", notes="integer", tokens="integer", index="object"),
+        moment=Moment.BRANCH,
+    ),
+    Operation(
+        "doctor",
+        "GET",
+        "/doctor",
+        "Check the vault, its repository and this machine; nothing is mended.",
+        _doctor,
+        gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
+        long=True,
+    ),
+    Operation(
+        "stats",
+        "GET",
+        "/stats",
+        "Tell what recalls and packs cost in tokens, and what they saved.",
+        _stats,
+        {"session": text("Only this session.", 200)},
+        gives=record(notes="integer", flat="integer", packs="object", recalls="object"),
+    ),
+    Operation(
+        "recent",
+        "GET",
+        "/recent",
+        "List what recalls and packs showed last: what, to whom, when, for which question.",
+        _recent,
+        {
+            "note": text("Only where this note was shown.", 1_000),
+            "limit": whole("Calls at most; else 20.", 1, 1_000),
+            "from_agent": text("Only what this agent was shown.", 200),
+            "from_session": text("Only what this session was shown.", 200),
+            "since": text("Only then or later (2026-10-01).", 40),
+        },
+        gives=record(calls=rows(time="string", kind="string", query="string", shown=rows())),
+    ),
+    Operation(
+        "list_review",
+        "GET",
+        "/review",
+        "List what waits for a decision, with the notes of each side by side.",
+        _review,
+        {
+            "only": choice("Only these.", [name_action(action) for action in ORDER]),
+            "limit": whole("Items at most.", 1, 1_000),
+        },
+        gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
+        long=True,
+    ),
+)
