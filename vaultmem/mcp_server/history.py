@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Notes that are compared with each other while a client waits, at most.
-_MOST_COMPARED = 500
-
-
 def history_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer one kind of question about the past."""
     return _ACTIONS[given["action"]](vault, given)
@@ -153,9 +149,9 @@ def _look_through(vault: Vault) -> Sequence[Proposal]:
     Raises:
         RefusedError: it is large, and nobody looked yet.
     """
-    from vaultmem.services.upkeep.review import list_queue, list_shown
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue, list_shown
 
-    if len(vault.view.records()) <= _MOST_COMPARED:
+    if len(vault.view.records()) <= COMPARED_AT_ONCE:
         return list_queue(vault).proposals
     if shown := list_shown(vault):
         return shown

@@ -19,6 +19,9 @@ from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
 from vaultmem.vault import Vault
 
+#: Notes up to which a server compares all of them while somebody waits: more take minutes.
+COMPARED_AT_ONCE = 500
+
 #: What was last shown to be decided; a cache, which another look makes again.
 _FILE = "review.json"
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vaultmem.core.delta.words import Mark, diff_words
 from vaultmem.core.upkeep.choices import CHOICES, Choice
 from vaultmem.core.upkeep.proposal import Proposal
 from vaultmem.errors import RefusedError
 from vaultmem.services.history.undo import Undone, undo_commit
 from vaultmem.services.upkeep.decide import Decided, decide
 from vaultmem.services.upkeep.review import (
+    COMPARED_AT_ONCE,
     Item,
+    Side,
     describe_items,
     find_item,
     list_queue,
@@ -30,10 +33,24 @@ from vaultmem.web.rendering import make_link, render_page
 #: Items on a page.
 _LIMIT = 20
 
-#: A vault with more notes is compared when that is asked for: it takes minutes.
-_FEW = 500
+#: Characters of a note that are shown, and compared with another's.
+_SHOWN, _COMPARED = 900, 4_000
 
 _JOB = "review"
+
+
+class ShownSide(NamedTuple):
+    """A note of a decision, and its text in pieces: what the other note lacks is its own."""
+
+    side: Side
+    pieces: list[tuple[str, bool]]
+
+
+class ShownItem(NamedTuple):
+    """What waits for a decision, with the words in which its two notes differ."""
+
+    item: Item
+    sides: list[ShownSide]
 
 
 class Queue(NamedTuple):
@@ -42,7 +59,7 @@ class Queue(NamedTuple):
     With `is_old` it is what the last look found, and what was decided since is left out.
     """
 
-    items: list[Item]
+    items: list[ShownItem]
     kinds: dict[str, int]
     waiting: int
     is_old: bool
@@ -50,16 +67,40 @@ class Queue(NamedTuple):
 
 def gather_queue(only: str, vault: Vault) -> Queue:
     """Return the first of what waits, of one kind where `only` names one."""
-    is_old = vault.view.totals()[0] > _FEW
+    is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
     waiting: Sequence[Proposal] = list_shown(vault) if is_old else list_queue(vault).proposals
     wanted = [each for each in waiting if only in ("", each.action)]
-    items: list[Item] = []
+    items: list[ShownItem] = []
     for item in describe_items(vault, wanted[: _LIMIT * 10]):
-        items.append(item)
+        items.append(_show(item))
         if len(items) == _LIMIT:
             break
     kinds = Counter(each.action.value for each in waiting)
     return Queue(items, dict(kinds), len(waiting), is_old)
+
+
+def _show(item: Item) -> ShownItem:
+    texts = [side.text.strip()[:_COMPARED] for side in item.sides]
+    if len(texts) != 2:
+        return ShownItem(item, [ShownSide(s, _cut([(s.text.strip(), False)])) for s in item.sides])
+    pieces = diff_words(*texts)
+    shown = []
+    for side, own in zip(item.sides, (Mark.DEL, Mark.INS), strict=True):
+        its = ((each.text, each.mark is own) for each in pieces if each.mark in {Mark.SAME, own})
+        shown.append(ShownSide(side, _cut(its)))
+    return ShownItem(item, shown)
+
+
+def _cut(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Return the first characters of a text in pieces."""
+    left = _SHOWN
+    kept: list[tuple[str, bool]] = []
+    for text, is_own in pieces:
+        if left <= 0:
+            return [*kept, (" ...", False)]
+        kept.append((text[:left], is_own))
+        left -= len(text)
+    return kept
 
 
 def _look_anew(tell: TellProgress, vault: Vault) -> int:
