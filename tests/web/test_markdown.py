@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from rendered_notes import GOLDEN, PATH, find_note_faults, render
+
+from vaultmem.web.markdown.page import Budget, Page, Surroundings
+from vaultmem.web.markdown.parser import make_parser
 
 FEATURES = (GOLDEN / "note-features.md").read_text()
 
@@ -112,3 +119,26 @@ def test_properties_that_cannot_be_read_are_shown_as_written() -> None:
     assert rendered.properties.endswith(">state: [active\n</pre>")
     assert "body" in rendered.html
     assert "<code>b: [1, {c: d}]" in render("---\na:\n  b: [1, {c: d}]\n---\n").properties
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_threads_that_render_at_once_get_the_same() -> None:
+    """The first ones found some of the rules: a heading was a paragraph for one in fifty."""
+    page = Page("x.md", Surroundings(lambda link, path: None, lambda path: None), Budget(), 0)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(60):
+            parser, barrier = make_parser(lambda token, page: ""), Barrier(4)
+
+            def begin(_: int, parser=parser, barrier=barrier) -> int:  # type: ignore[no-untyped-def]
+                barrier.wait()
+                return len(parser.parse("# a\n\n- b", {"page": page}))
+
+            assert set(pool.map(begin, range(4))) == {10}

@@ -34,6 +34,9 @@ def make_parser(render_embed: Callable[[Token, Page], str]) -> MarkdownIt:
     _add_inline_rules(md)
     _add_core_rules(md)
     _add_renderers(md, render_embed)
+    # They would be made ready by whoever asks first, and two threads may do so at once.
+    for rules in (md.core.ruler, md.block.ruler, md.inline.ruler, md.inline.ruler2):
+        rules.getRules()
     return md
 
 
