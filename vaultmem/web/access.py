@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import RefusedError
+from vaultmem.web.asking import read_count
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import MAX_BODY, Site
 from vaultmem.web.visits import Visitor, Visits
@@ -88,8 +89,8 @@ class Gate:
             return 421, "This is not served under that name."
         if not self._is_from_here(request):
             return 403, "Another site's page sent this; nothing was done."
-        size = headers.get("content-length", "0")
-        if not size.isdigit() or int(size) > MAX_BODY:
+        size = read_count(headers.get("content-length", "0"), MAX_BODY + 1)
+        if size is None or size > MAX_BODY:
             return 413, f"That is over {MAX_BODY:,} bytes."
         visitor = self._identify(headers, request)
         if visitor is None and not request.url.path.startswith(_OPEN):

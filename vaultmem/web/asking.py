@@ -22,6 +22,9 @@ from vaultmem.workers.workers import Workers
 
 _LOG = logging.getLogger("vaultmem.web")
 
+#: Digits of a number that nobody means; reading thousands of them is refused by Python.
+_LONG = 20
+
 Value = TypeVar("Value")
 Route = Callable[[Request], Awaitable[Response]]
 
@@ -87,6 +90,13 @@ def read_path(request: Request, below: str) -> str:
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     path = os.fsdecode(unquote_to_bytes(raw.partition(b"?")[0]))
     return path.removeprefix(below)
+
+
+def read_count(text: str, most: int) -> int | None:
+    """Return a number from 0 to `most`, which stands for all beyond it; None for what is none."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    return min(int(text), most) if len(text) < _LONG else most
 
 
 async def read_form(request: Request) -> dict[str, str]:

@@ -61,14 +61,18 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 
 
 def make_link(place: str, /, **given: Any) -> str:
-    """Return a page's address with its parameters; those that are empty are left out."""
+    """Return a page's address with its parameters, those that are empty left out.
+
+    `place` is the address as it reads: a name of a note in it may have any character.
+    """
+    place = quote(os.fsencode(place))
     said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
     return f"{place}?{urlencode(said)}" if said else place
 
 
 def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     """Return the address of a note's page, at a heading."""
-    place = make_link(f"/note/{quote(os.fsencode(path))}", **given)
+    place = make_link(f"/note/{path}", **given)
     return f"{place}#{quote(name_heading(heading))}" if heading else place
 
 

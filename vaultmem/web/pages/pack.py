@@ -22,7 +22,7 @@ from vaultmem.core.packs.pack_item import (
 from vaultmem.core.packs.pack_text import Pack, PackAccount
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, read, read_count
 from vaultmem.web.reasons import Reason, find_asked, tell_reasons
 from vaultmem.web.rendering import render_page
 
@@ -98,11 +98,10 @@ _LEFT = {
 
 def read_asked(given: QueryParams) -> AskPack:
     """Return the pack that a form asks for; nobody is shown it, and no receipt is kept."""
-    budget = given.get("budget", "")
     labels = given.get("labels", "")
     return AskPack(
         question=given.get("q", "")[:1_000],
-        budget=min(int(budget), _MOST) if budget.isdecimal() and budget.isascii() else None,
+        budget=read_count(given.get("budget", ""), _MOST),
         style=PackStyle.TEXT if given.get("style") == PackStyle.TEXT else PackStyle.MARKDOWN,
         labels=PackLabels(labels) if labels in set(PackLabels) else None,
         expand_links="links" in given,

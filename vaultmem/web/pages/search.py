@@ -13,7 +13,7 @@ from vaultmem.core.finding.hit import Hit, choose_excerpt
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.services.finding.ask import Answer, Ask
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, read, read_count
 from vaultmem.web.rendering import render_page
 
 #: Notes on a page.
@@ -82,13 +82,9 @@ def _find_terms(word: str) -> frozenset[str]:
 async def show_search(request: Request) -> Response:
     """Show what answers a question."""
     query = request.query_params.get("q", "")[:1_000]
-    offset = _read_offset(request.query_params.get("offset", ""))
+    offset = read_count(request.query_params.get("offset", ""), 1_000) or 0
     frame, found = await read(request, partial(gather_answer, query, offset))
     template = "results.html" if "part" in request.query_params else "search.html"
     return render_page(
         request, template, vault=frame, query=query, offset=offset, limit=_LIMIT, found=found
     )
-
-
-def _read_offset(text: str) -> int:
-    return min(int(text), 1_000) if text.isdigit() else 0

@@ -1,0 +1,94 @@
+"""Requests that no page of ours makes: each is answered, and by what was meant, or refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from visiting import Served
+
+#: Names of files that mean something in an address.
+NAMES = [
+    "what? now",
+    "c#",
+    "100%41",
+    "a&b=c",
+    "a+b",
+    "tab\there",
+    'quo"te',
+    "a;b",
+    "x..y",
+    "ünï",
+    "a\\b",
+]
+
+#: Values of parameters at which a reader of numbers, times or names may stumble.
+VALUES = [
+    "",
+    "²",
+    "9" * 5_000,
+    "-1",
+    "1e9",
+    "nan",
+    "\0",
+    "\ud800",
+    "..",
+    "HEAD~9",
+    "@{1}",
+    "-x",
+    "a" * 3_000,
+]
+
+#: Parameters that pages read, without the question and the time, which is asked for by itself.
+OTHERS = ("page", "offset", "only", "budget", "ref", "tag", "kind", "state", "part", "labels")
+
+PLACES = [
+    "/",
+    "/notes",
+    "/search",
+    "/pack",
+    "/review",
+    "/sessions",
+    "/health",
+    "/graph/MEMORY.md",
+    "/note/MEMORY.md",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_of_a_note_lead_there_whatever_its_name(
+    name: str, make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = f"notes/{name}.md"
+    root = make_vault({path: "# Odd\n\nHarbour. [[other]]\n", "notes/other.md": f"[[{name}]]\n"})
+    served = Served(root, tmp_path)
+    browser = served.enter()
+    page = browser.get(f"/note/{quote(path)}")
+    listed = browser.get("/search?q=harbour")
+    assert page.status_code == 200
+    found = set(
+        re.findall(r'(?:href|data-load)="(/(?:note|rail|graph)/[^"]*)"', page.text + listed.text)
+    )
+    found = {unescape(link).partition("#")[0] for link in found}
+    served_links = {link: browser.get(link).status_code for link in sorted(found)}
+    assert any(link.startswith("/rail/") for link in found)
+    assert any(link.startswith("/note/") and quote(path) in link for link in found)
+    assert set(served_links.values()) == {200}, served_links
+    served.workers.close()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_value_of_a_parameter_breaks_a_page(place: str, served: Served) -> None:
+    browser = served.enter()
+    broken = {}
+    for value in VALUES:
+        said = quote(value, errors="surrogatepass")
+        for given in (f"at={said}", "&".join(f"{name}={said}" for name in OTHERS)):
+            status = browser.get(f"{place}?q=refunds&{given}").status_code
+            if status not in {200, 400, 404, 409, 422}:
+                broken[given[:80]] = status
+    assert not broken, broken
