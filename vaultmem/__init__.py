@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack_item import (
+        LeftOut,
+        LeftWhy,
         PackItem,
         PackLabels,
         PackPart,
@@ -99,6 +101,8 @@ __all__ = [
     "Hit",
     "Kind",
     "Learned",
+    "LeftOut",
+    "LeftWhy",
     "Match",
     "Memory",
     "MergeConflictError",
@@ -174,7 +178,7 @@ _HOMES = {
     "core.lifecycle": "Kind State",
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
-    "core.packs.pack_item": "PackItem PackLabels PackPart PackSource PackStyle",
+    "core.packs.pack_item": "LeftOut LeftWhy PackItem PackLabels PackPart PackSource PackStyle",
     "core.packs.pack_text": "Pack PackAccount",
     "core.sessions.session": (
         "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
