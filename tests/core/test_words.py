@@ -62,7 +62,7 @@ def test_a_diff_names_the_line_of_each_passage() -> None:
             Piece(Mark.SAME, "line 1\nline 2\nline 3\nline "),
             Piece(Mark.DEL, "4"),
             Piece(Mark.INS, "four"),
-            Piece(Mark.SAME, "\nline 5\nline 6\nline 7\n"),
+            Piece(Mark.SAME, "\nline 5\nline 6\nline 7"),
         ),
     )
     assert second.line == 22

@@ -16,9 +16,11 @@ from vaultmem.web.access import Gate
 from vaultmem.web.api.routes import list_routes
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
+from vaultmem.web.pages.commit import show_commit
 from vaultmem.web.pages.entering import enter
 from vaultmem.web.pages.graph import show_graph
 from vaultmem.web.pages.health import show_checks, show_health
+from vaultmem.web.pages.history import restore, show_history
 from vaultmem.web.pages.home import show_home
 from vaultmem.web.pages.note import show_file, show_note, show_rail
 from vaultmem.web.pages.notes import show_notes
@@ -26,6 +28,7 @@ from vaultmem.web.pages.pack import show_pack
 from vaultmem.web.pages.review import decide_item, show_review, undo
 from vaultmem.web.pages.search import show_search
 from vaultmem.web.pages.sessions import show_session, show_sessions
+from vaultmem.web.pages.time import show_time
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import Site
 from vaultmem.web.visits import Visits
@@ -53,6 +56,10 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/review", decide_item, methods=["POST"]),
             Route("/undo", undo, methods=["POST"]),
             Route("/pack", show_pack),
+            Route("/time", show_time),
+            Route("/commit/{name:path}", show_commit),
+            Route("/history/{path:path}", show_history),
+            Route("/restore", restore, methods=["POST"]),
             Route("/note/{path:path}", show_note),
             Route("/rail/{path:path}", show_rail),
             Route("/file/{path:path}", show_file),

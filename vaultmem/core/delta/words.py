@@ -71,8 +71,18 @@ def mark_diff(diff: Iterable[str]) -> list[Passage]:
             passages.append(Passage(int(found[1]) if found else 0, ()))
         else:
             place = passages.pop() if passages else Passage(1, ())
-            passages.append(place._replace(pieces=tuple(_join(_mark_lines(lines)))))
+            passages.append(_trim(place.line, list(_join(_mark_lines(lines)))))
     return passages
+
+
+def _trim(line: int, pieces: list[Piece]) -> Passage:
+    """Return a passage without blank lines at its ends."""
+    if pieces:
+        text = pieces[0].text.lstrip("\n")
+        line += len(pieces[0].text) - len(text) if pieces[0].mark is not Mark.DEL else 0
+        pieces[0] = pieces[0]._replace(text=text)
+        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip("\n"))
+    return Passage(line, tuple(piece for piece in pieces if piece.text))
 
 
 def _mark_lines(lines: Iterable[str]) -> Iterator[Piece]:

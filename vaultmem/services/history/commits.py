@@ -79,8 +79,8 @@ def _fold(path: str) -> str:
 class CommitFilter(NamedTuple):
     """Which commits are wanted, by their trailers and time (seconds since the epoch).
 
-    Of each set one has to fit; an empty set lets all through. Without `everything` a commit needs
-    a Vault-Event, or what an agent wrote.
+    Of each set one has to fit; an empty set lets all through. `people` are agents, or authors who
+    name none. Without `everything` a commit needs a Vault-Event, or what an agent wrote.
     """
 
     events: frozenset[str] = frozenset()
@@ -89,6 +89,7 @@ class CommitFilter(NamedTuple):
     since: float | None = None
     until: float | None = None
     everything: bool = False
+    people: frozenset[str] = frozenset()
 
     def admits(self, commit: Commit) -> bool:
         """Tell whether a commit is wanted."""
@@ -102,6 +103,7 @@ class CommitFilter(NamedTuple):
             (self.events, {commit.event}),
             (self.agents, {commit.agent, *(each.agent for each in commit.wrote)}),
             (self.sessions, {commit.session, *(each.session for each in commit.wrote)}),
+            (self.people, {commit.who, *(each.agent for each in commit.wrote)}),
         )
         return all(values & allowed for allowed, values in wanted if allowed)
 
@@ -113,10 +115,19 @@ class Log(NamedTuple):
     is_cut: bool
 
 
-def list_commits(vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "") -> Log:
-    """Return the newest commits that are wanted, from what the vault's ref names, or from HEAD.
+def find_moment(vault: Vault) -> str:
+    """Return the commit that a vault looks at, "" where it is the folder."""
+    sources = vault.view.sources
+    return sources[0].commit if sources else ""
 
-    `path` is a note or folder of the vault, existing or not.
+
+def list_commits(
+    vault: Vault, wanted: CommitFilter, limit: int = 20, path: str = "", commit: str = ""
+) -> Log:
+    """Return the newest commits that are wanted, from `commit` back.
+
+    Else from what the vault's ref names, or from HEAD. `path` is a note or folder of the vault,
+    existing or not.
 
     Raises:
         RefusedError: the limit is under 1, or the path unsafe.
@@ -124,7 +135,7 @@ def list_commits(vault: Vault, wanted: CommitFilter, limit: int = 20, path: str 
     if limit < 1:
         raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
     inside = str(parse_note_path(path)) if path else ""
-    start = find_commit(vault) or vault.history.head().commit
+    start = commit or find_commit(vault) or vault.history.head().commit
     if not start:
         return Log((), False)
     place = os.path.join(vault.root, inside)

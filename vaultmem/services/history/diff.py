@@ -217,16 +217,20 @@ def _compare_work_tree(
 class ShownCommit(NamedTuple):
     """A commit and what it changed, compared with its first parent; the first with nothing.
 
-    Where a shallow clone's history ends, what the commit changed is not known (`is_end`).
+    Where a shallow clone's history ends, what the commit changed is not known (`is_end`). `others`
+    are files that it changed too and that were not compared.
     """
 
     commit: Commit
     operations: tuple[Operation, ...]
     is_end: bool
+    others: tuple[FileChange, ...] = ()
 
 
-def show_commit(vault: Vault, name: str = "") -> ShownCommit:
+def show_commit(vault: Vault, name: str = "", limit: int = 0) -> ShownCommit:
     """Return the commit that a branch, tag, id or date names, else the vault's ref or HEAD.
+
+    At most `limit` files are compared, 0 for all.
 
     Raises:
         NoteNotFoundError: there is none.
@@ -237,4 +241,5 @@ def show_commit(vault: Vault, name: str = "") -> ShownCommit:
         return ShownCommit(commit, (), True)
     before = commit.parents[0] if commit.parents else ""
     changes = pair_renames(diff_commits(vault.history, before, commit.commit))
-    return ShownCommit(commit, tuple(compare_files(vault, changes)), False)
+    compared, others = changes[: limit or None], changes[limit or len(changes) :]
+    return ShownCommit(commit, tuple(compare_files(vault, compared)), False, tuple(others))

@@ -41,11 +41,11 @@ class Restored(NamedTuple):
         return self.blob != self.old_blob
 
 
-def restore_note(vault: Vault, address: str, at: str) -> Restored:
+def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) -> Restored:
     """Write a note as it was in a commit, at a branch or tag or on a date, removed or not since.
 
-    What it is now is committed first if no commit has it. On a branch that is not checked out,
-    the restoration is a commit there. The vault must be in sync.
+    What it is now is committed first if no commit has it. With `commits`, and on a branch that is
+    not checked out, the restoration is a commit. The vault must be in sync.
 
     Raises:
         NoteNotFoundError: there is no such commit, or no such note in it.
@@ -73,11 +73,12 @@ def restore_note(vault: Vault, address: str, at: str) -> Restored:
         else:
             _refuse_twin(path, names_in(change.seen, path.parent))
             change.put(path, data)
-        change.leave(Event("write", f"restore: {path}", vault.author, intent="refine"))
+        event = Event("write", f"restore: {path}", vault.author, intent="refine")
+        (change.commit if commits else change.leave)(event)
         return Restored(name, entry.blob, old, commit, saved)
 
     restored, report = write(vault, plan)
-    return restored._replace(commits=restored.commits or report.commits)
+    return restored._replace(commits=(*restored.commits, *report.commits))
 
 
 def check_leaks(vault: Vault, name: str, data: bytes) -> None:

@@ -42,10 +42,13 @@ class Trace(NamedTuple):
     versions: tuple[Version, ...]
 
 
-def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> Trace:
+def trace_note(
+    vault: Vault, address: str, limit: int = 0, commit: str = "", skipped: int = 0
+) -> Trace:
     """Return what happened to a note, removed or not, from `commit` back.
 
-    Else from what the vault's ref names, or from the work tree. A limit of 0 is none. The vault
+    Else from what the vault's ref names, or from the work tree. A limit of 0 is none; of the
+    commits the newest `skipped` are passed over, and what is not committed with them. The vault
     must be in sync.
 
     Raises:
@@ -59,7 +62,7 @@ def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> 
     if pending is None and not found:
         raise NoteNotFoundError(f"{path}: no commit changed it")
     ends = find_ends(vault.history)
-    found = found[: limit or None]
+    found = found[skipped : skipped + limit if limit else None]
     operations = compare_files(vault, (change for _, change in found))
     versions = [
         Version(
@@ -70,7 +73,7 @@ def trace_note(vault: Vault, address: str, limit: int = 0, commit: str = "") -> 
         )
         for (each, change), operation in zip(found, operations, strict=True)
     ]
-    return Trace(path, tuple(versions if pending is None else [pending, *versions]))
+    return Trace(path, tuple([pending, *versions] if pending and not skipped else versions))
 
 
 def _find_versions(

@@ -1,0 +1,149 @@
+"""Time: the vault's commits as a line, by who and what for, and the same as a list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vaultmem.services.history.commits import CommitFilter
+from vaultmem.storage.git.log import Commit
+from vaultmem.vault import Vault
+from vaultmem.web.asking import answers, read
+from vaultmem.web.rendering import render_page, tell_day
+
+#: Commits on a page, and how many of the newest are asked for names to choose from.
+_PAGE, _NAMES = 50, 200
+
+#: Authors who have a lane of their own, and the pixels of a lane, a commit, and a lane's name.
+_LANES, _HEIGHT, _NAME = 7, 26, 130
+
+#: Pixels from one commit to the next: many fill a page, few stand no wider apart.
+_WIDTH, _LEAST, _MOST = 1_020, 20, 64
+
+#: Pixels that the name of a day takes.
+_DAY = 52
+
+#: The lane of those who have none.
+_OTHERS = "others"
+
+#: Events by which somebody decides, and writes no text.
+DECISIONS = frozenset(
+    ["promote", "state", "supersede", "review", "dedup", "forget", "curate", "dream", "undo"]
+)
+
+
+class Wanted(NamedTuple):
+    """Which commits are listed; what is empty lets all through."""
+
+    who: str = ""
+    event: str = ""
+    session: str = ""
+
+    def as_filter(self) -> CommitFilter:
+        """Return what `list_commits` takes."""
+        people, events, sessions = (frozenset([value] if value else []) for value in self)
+        return CommitFilter(events, frozenset(), sessions, everything=True, people=people)
+
+
+class Place(NamedTuple):
+    """A commit on the line: its middle in pixels; `is_decision` says that nobody wrote by it."""
+
+    commit: Commit
+    x: int
+    y: int
+    is_agent: bool
+    is_decision: bool
+
+
+class Line(NamedTuple):
+    """Commits from left to right, oldest first, each in the lane of who made it.
+
+    `lanes` are the names and their heights, `days` names of days and where they begin, all in
+    pixels of a picture of `width` and `height`.
+    """
+
+    places: list[Place]
+    lanes: list[tuple[str, int]]
+    days: list[tuple[str, int]]
+    width: int
+    height: int
+
+
+class TimePage(NamedTuple):
+    """Commits, newest first, by day; their line; and what can be chosen."""
+
+    days: list[tuple[str, list[Commit]]]
+    line: Line
+    has_older: bool
+    is_cut: bool
+    people: list[str]
+    events: list[str]
+
+
+def gather_time(wanted: Wanted, page: int, vault: Vault) -> TimePage:
+    """Return a page (from 0) of the commits that are wanted."""
+    from vaultmem.services.history.commits import find_moment, list_commits
+
+    if vault.head() is None:
+        return TimePage([], draw_line([]), False, False, [], [])
+    commit = find_moment(vault)
+    first, last = page * _PAGE, (page + 1) * _PAGE
+    log = list_commits(vault, wanted.as_filter(), max(last + 1, _NAMES), commit=commit)
+    named = log.commits
+    if any(wanted):
+        named = list_commits(vault, CommitFilter(everything=True), _NAMES, commit=commit).commits
+    shown = log.commits[first:last]
+    days = [(day, list(group)) for day, group in groupby(shown, lambda each: tell_day(each.at))]
+    people = [name for name, _ in Counter(each.who for each in named).most_common()]
+    events = sorted({each.event for each in named if each.event})
+    return TimePage(days, draw_line(shown), len(log.commits) > last, log.is_cut, people, events)
+
+
+def draw_line(commits: Sequence[Commit]) -> Line:
+    """Return where each of the commits, newest first, stands on a line."""
+    step = min(max(_WIDTH // (len(commits) + 1), _LEAST), _MOST)
+    counts = Counter(each.who for each in commits)
+    names = [name for name, _ in counts.most_common(_LANES)]
+    lanes = {name: at for at, name in enumerate(names)}
+    if len(counts) > len(lanes):
+        names.append(_OTHERS)
+    heights = [(name, (at + 2) * _HEIGHT) for at, name in enumerate(names)]
+    places = [
+        Place(
+            each,
+            _NAME + place * step,
+            (lanes.get(each.who, len(lanes)) + 2) * _HEIGHT,
+            bool(each.agent or each.wrote),
+            each.event in DECISIONS,
+        )
+        for place, each in enumerate(reversed(commits), 1)
+    ]
+    width = _NAME + (len(places) + 1) * step
+    return Line(places, heights, _name_days(places, step), width, (len(names) + 2) * _HEIGHT)
+
+
+def _name_days(places: Sequence[Place], step: int) -> list[tuple[str, int]]:
+    """Return days and where their first commits stand, as far as the names have room."""
+    days: list[tuple[str, int]] = []
+    for day, group in groupby(places, lambda place: tell_day(place.commit.at)):
+        x = next(group).x - step // 2
+        has_room = not days or x - next(at for name, at in reversed(days) if name) >= _DAY
+        days.append((day[5:] if has_room else "", x))
+    return days
+
+
+@answers
+async def show_time(request: Request) -> Response:
+    """Show a page of the vault's commits."""
+    given = request.query_params
+    wanted = Wanted(**{name: given.get(name, "")[:200].strip() for name in Wanted._fields})
+    number = given.get("page", "")
+    page = min(int(number), 10_000) if number.isascii() and number.isdecimal() else 0
+    frame, found = await read(request, partial(gather_time, wanted, page))
+    return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
