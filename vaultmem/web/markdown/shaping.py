@@ -125,8 +125,12 @@ def _name_places(children: list[Token], taken: dict[str, int]) -> None:
 
 def _once(anchor: str, taken: dict[str, int]) -> str:
     """Return an id, with a number behind it where it stands already."""
-    taken[anchor] = count = taken.get(anchor, 0) + 1
-    return anchor if count == 1 else _once(f"{anchor}-{count}", taken)
+    name = anchor
+    while name in taken:
+        taken[anchor] += 1
+        name = f"{anchor}-{taken[anchor]}"
+    taken[name] = 1
+    return name
 
 
 def _show(heading: Token) -> str:
