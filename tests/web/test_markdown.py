@@ -11,8 +11,10 @@ from threading import Barrier
 import pytest
 from rendered_notes import GOLDEN, PATH, find_note_faults, render
 
-from vaultmem.web.markdown.page import Budget, Page, Surroundings
+from vaultmem.core.links.names import Names
+from vaultmem.web.markdown.page import Addresses, Budget, Page, Surroundings
 from vaultmem.web.markdown.parser import make_parser
+from vaultmem.web.markdown.render import render_note
 
 FEATURES = (GOLDEN / "note-features.md").read_text()
 
@@ -53,6 +55,11 @@ def test_a_note_of_all_features_is_rendered_as_agreed() -> None:
         ("x<sub>*2*</sub> <KBD>a</KBD>", "x<sub><em>2</em></sub> <kbd>a</kbd>"),
         ("<sub class=x>2</sub> <sub>", "&lt;sub class=x&gt;2&lt;/sub&gt; &lt;sub&gt;"),
         ('<a name="x.y"></a>b<a id="x-y"/>', '<a id="note-x-y"></a>b'),
+        (
+            "[![a](report.pdf) ![b](img/image.png)](#x)",
+            '<a class="internal" href="#note-x"><span class="image">a</span> '
+            '<img src="/file/img/image.png" alt="b" loading="lazy"></a>',
+        ),
         ("one\ntwo", "one<br>\ntwo"),
         ("x ^name", "x"),
     ],
@@ -112,6 +119,22 @@ def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
     assert large.is_plain
     assert large.html.startswith('<pre class="plain" data-line="4" data-end="30003"')
     assert "<th>a</th>" in large.properties
+
+
+def test_a_file_that_is_not_shown_is_no_link() -> None:
+    names = Names(["a.md", "report.pdf"])
+    addresses = Addresses(file=lambda path: "")
+    around = Surroundings(names.find, lambda path: None, addresses)
+    text = "[[report.pdf]] ![[report.pdf]] [x](report.pdf) ![y](report.pdf)"
+    html = render_note(text, "a.md", around).html
+    assert html.count('<span class="file" title="A file that is not shown here">') == 4
+    assert "<a" not in html
+
+
+def test_tags_in_properties_are_those_of_the_index() -> None:
+    text = "---\ntags: one, two/three,\nTags: x\n---\n"
+    hrefs = [piece.partition('"')[0] for piece in render(text).properties.split('href="')[1:]]
+    assert hrefs == ["/tag/one", "/tag/two/three"]
 
 
 def test_properties_that_cannot_be_read_are_shown_as_written() -> None:

@@ -38,7 +38,7 @@ _VALUES = {
 }
 _CLASSES: dict[str, set[str]] = {
     "a": {"internal", "external", "tag", "file", "embed-link", "footnote-back"},
-    "span": {"unresolved", "tag", "math", "task-box", "image"},
+    "span": {"unresolved", "file", "math", "task-box", "image"},
     "div": {"callout", "callout-title", "callout-body", "embed", "embed-title", "math"},
     "pre": {"plain", "properties"},
     "li": {"task"},

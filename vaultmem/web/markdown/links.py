@@ -95,6 +95,8 @@ def render_link(link: Link, text: str, page: Page, hint: str = "") -> str:
     target, shown = find_target(link, page), escapeHtml(text)
     if not target.path:
         return f'<span class="unresolved" title="No such note or file">{shown}</span>'
+    if not target.href:
+        return f'<span class="file" title="A file that is not shown here">{shown}</span>'
     if link.is_embed and target.is_image:
         return render_image(target, link.text)
     kind = "internal" if target.is_note else "internal file"
@@ -142,6 +144,10 @@ def _direct_link(token: Token, page: Page) -> None:
         token.tag = "span"
         token.attrs = {"class": "unresolved", "title": f"No such note or file: {href}"}
         return
+    if not target.href:
+        token.tag = "span"
+        token.attrs = {"class": "file", "title": "A file that is not shown here"}
+        return
     kind = "internal" if target.is_note else "internal file"
     token.attrs = {"class": kind, "href": target.href, **title}
 
@@ -149,14 +155,14 @@ def _direct_link(token: Token, page: Page) -> None:
 def _direct_image(token: Token, page: Page, in_link: bool) -> None:
     """Make an image of the vault a wikilink that embeds it, and any other one a link."""
     src, text = str(token.attrs.get("src", "")), token.content
-    if outside := _go_outside(src):
+    link = (_read_destination(src) or _NOWHERE)._replace(is_embed=True, text=text)
+    outside = _go_outside(src)
+    if outside or (in_link and not find_target(link, page).is_image):
         token.type = "outside_image"
         token.meta = {"href": "" if in_link else outside}
         return
-    link = _read_destination(src)
-    token.type = "wikilink"
-    token.meta = {"link": (link or _NOWHERE)._replace(is_embed=True, text=text)}
-    token.content = name_link(token.meta["link"]) or src
+    token.type, token.meta = "wikilink", {"link": link}
+    token.content = name_link(link) or src
 
 
 def _go_outside(href: str) -> str:

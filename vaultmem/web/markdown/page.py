@@ -24,7 +24,10 @@ def _address(prefix: str) -> Callable[[str], str]:
 
 
 class Addresses(NamedTuple):
-    """Where the pages of notes, files and tags are: a URL for a path or a tag, quoted."""
+    """Where the pages of notes, files and tags are: a URL for a path or a tag, quoted.
+
+    "" for a file says that it cannot be shown.
+    """
 
     note: Callable[[str], str] = _address("/note/")
     file: Callable[[str], str] = _address("/file/")

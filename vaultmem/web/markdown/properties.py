@@ -33,6 +33,8 @@ def render_properties(text: str, matter: Frontmatter, page: Page) -> str:
 
 def _render_row(prop: Property, lines: list[str], first: int, page: Page) -> str:
     values = (prop.value,) if isinstance(prop.value, str) else prop.value
+    if prop.name in _TAGS and prop.kind == "str":
+        values = tuple(filter(str.strip, values[0].split(",")))
     if prop.kind == "map" or (prop.kind == "seq" and not values):
         source = "\n".join(lines[prop.first : prop.last])
         shown = f"<code>{escapeHtml(source.partition(':')[2].strip())}</code>"
@@ -51,7 +53,7 @@ def _render_value(value: str, name: str, page: Page) -> str:
     if _URL.fullmatch(value):
         return f'<a class="external" href="{escapeHtml(value)}" rel="{REL}">{escapeHtml(value)}</a>'
     tag = value.removeprefix("#")
-    if name.lower() in _TAGS and INLINE_TAG.fullmatch(f"#{tag}"):
+    if name in _TAGS and INLINE_TAG.fullmatch(f"#{tag}"):
         href = escapeHtml(page.around.addresses.tag(tag.strip("/")))
         return f'<a class="tag" href="{href}">{escapeHtml(tag)}</a>'
     return escapeHtml(value)

@@ -101,10 +101,17 @@ def _look_around(at: str, vault: Vault) -> Surroundings:
 
     addresses = Addresses(
         note=lambda path: link_note(path, at=at),
-        file=lambda path: make_link(f"/file/{quote(os.fsencode(path))}", at=at),
+        file=partial(_link_picture, at),
         tag=lambda tag: make_link("/notes", tag=tag, at=at),
     )
     return Surroundings(open_names(vault).find, read_text, addresses)
+
+
+def _link_picture(at: str, path: str) -> str:
+    """Return the address of a file, "" if it is no picture, which are all that is shown."""
+    if mimetypes.guess_type(path)[0] not in _PICTURES:
+        return ""
+    return make_link(f"/file/{quote(os.fsencode(path))}", at=at)
 
 
 def gather_rail(path: str, at: str, vault: Vault) -> Rail:
