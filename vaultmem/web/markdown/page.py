@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MAX_EMBED_DEPTH = 4
 MAX_EMBEDS = 50
 MAX_EMBEDDED = 300_000
+#: Characters that are gone through for brackets that turn out not to be those of a link.
+MAX_STEPS = 1_500_000
 
 
 def _address(prefix: str) -> Callable[[str], str]:
@@ -47,11 +49,12 @@ class Surroundings(NamedTuple):
 
 
 class Budget:
-    """What the embeds of one page may still cost."""
+    """What a page, with all that is embedded in it, may still cost."""
 
     def __init__(self) -> None:
         self.embeds = MAX_EMBEDS
         self.characters = MAX_EMBEDDED
+        self.steps = MAX_STEPS
 
     def take(self, text: str) -> bool:
         """Tell whether one more text may be embedded, and count it."""

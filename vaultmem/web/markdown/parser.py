@@ -17,8 +17,6 @@ from markdown_it.utils import EnvType, OptionsDict
 from vaultmem.web.markdown import blocks, callouts, embeds, footnotes, inline, links, shaping
 from vaultmem.web.markdown.page import Page, page_of
 
-#: Characters that are gone through in a text for brackets that are not those of a link.
-MAX_STEPS = 1_500_000
 InlineRule = Callable[[StateInline, bool], bool]
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _BEFORE_PARAGRAPHS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
@@ -82,14 +80,14 @@ def _bound(rule: InlineRule) -> InlineRule:
     def read(state: StateInline, silent: bool) -> bool:
         if state.src[state.pos] not in "[!^" or state.html_terminator_last("]") <= state.pos:
             return False
-        left = state.env.setdefault("steps", MAX_STEPS)
-        if left <= 0:
+        budget = page_of(state.env).budget
+        if budget.steps <= 0:
             return False
         start, end = state.pos, state.posMax
         if rule(state, silent):
             return True
         if "[" in state.src[start : start + 2]:
-            state.env["steps"] -= end - start
+            budget.steps -= end - start
         return False
 
     return read
