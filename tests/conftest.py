@@ -16,10 +16,11 @@ import pytest
 from hypothesis import settings
 from process_server import run_forked
 from replays import replay_all
+from serving import end_residents
 from vault_copies import VaultCopies
 
-from vaultmem.cli.start import SENT
 from vaultmem.environment import read_settings
+from vaultmem.storage.watch_socket import SENT
 from vaultmem.vault import Vault, open_vault
 
 PERSON = ("Maren Person", "maren@example.org")
@@ -78,11 +79,14 @@ def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the test a home of its own, with its own state, data and configuration folders.
 
+    Processes that agents of the test had started are ended with it.
+
     Afterwards each pack that a command of the test made is replayed from its receipt.
     """
     folder = tmp_path / "home"
     _isolate(monkeypatch, folder)
     yield folder
+    end_residents(folder / "state")
     replay_all(folder / "data", folder / "state", tmp_path / "clones")
 
 
@@ -97,6 +101,7 @@ def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     patch.setenv("XDG_DATA_HOME", str(folder / "data"))
     patch.setenv("VAULTMEM_RECEIPTS", "1")
+    patch.setenv("VAULTMEM_IDLE", "0.5")
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     patch.setenv("NO_COLOR", "1")
 

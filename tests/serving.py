@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from support import wait_until
 
-from vaultmem.mcp_server.resources import Subscribers
-from vaultmem.mcp_server.server import build_server
+from vaultmem.storage.lock import is_held
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
 Result = TypeVar("Result")
-Play = Callable[[Client], Awaitable[Result]]
+Play = Callable[["Client"], Awaitable[Result]]
 
 #: How a client begins.
 HELLO = (
@@ -29,6 +33,11 @@ HELLO = (
 
 def play(root: Path, scene: Play[Result], *, mode: str = "auto", **who: Any) -> Result:
     """Run a scene with a client whose server is in this process."""
+
+    from mcp.client.client import Client
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.server import build_server
 
     async def run() -> Result:
         subscribers = Subscribers()
@@ -45,6 +54,9 @@ def play(root: Path, scene: Play[Result], *, mode: str = "auto", **who: Any) -> 
 
 def play_stdio(root: Path, scene: Play[Result], *options: str) -> Result:
     """Run a scene with a client whose server is a process of its own."""
+
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def run() -> Result:
         server = StdioServerParameters(
@@ -76,3 +88,22 @@ async def refused(client: Client, name: str, **given: Any) -> str:
 def told(done: Any) -> str:
     """Return the text of a tool's answer."""
     return "\n".join(each.text for each in done.content)
+
+
+def find_residents(state: Path) -> dict[Path, int]:
+    """Return the processes that agents started and that still are, by their vault's state."""
+    found: dict[Path, int] = {}
+    for file in state.glob("vaultmem/vaults/*/watch.json"):
+        with contextlib.suppress(OSError, ValueError):
+            told = json.loads(file.read_text())
+            if told["passing"] and is_held(file.with_name("watch.lock")):
+                found[file.parent] = told["pid"]
+    return found
+
+
+def end_residents(state: Path) -> None:
+    """End the processes that agents started, and wait until they have ended."""
+    for folder, pid in find_residents(state).items():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda folder=folder: not is_held(folder / "watch.lock"), 20)

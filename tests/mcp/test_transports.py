@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serving import HELLO, call, play_stdio, told
 from support import wait_until
 
-from vaultmem.mcp_server.http import HALF_OPEN
+from vaultmem.serve.http import HALF_OPEN
 
 Make = Callable[..., Path]
 
@@ -36,7 +36,7 @@ def serving(root: Path, *options: str) -> Iterator[tuple[int, str]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     token_file = root.parent / "token"
-    command = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--http", "--vault", str(root)]
+    command = [sys.executable, "-P", "-m", "vaultmem", "serve", "--vault", str(root)]
     command += ["--port", str(port), "--token-file", str(token_file), *options]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -214,12 +214,13 @@ def test_a_token_that_others_can_read_is_refused(make_vault: Make, run_cli: RunC
     file = root.parent / "token"
     file.write_text("a" * 40)
     file.chmod(0o644)
-    done = run_cli("mcp", "--http", "--token-file", file, "--vault", root)
+    done = run_cli("serve", "--port", "0", "--token-file", file, "--vault", root)
     assert done.code == 5
     assert "chmod 600" in done.err
     file.chmod(0o600)
     file.write_text("short")
-    assert "16 characters" in run_cli("mcp", "--http", "--token-file", file, "--vault", root).err
+    done = run_cli("serve", "--port", "0", "--token-file", file, "--vault", root)
+    assert "16 characters" in done.err
 
 
 def test_nonsense_on_standard_input_ends_no_server(make_vault: Make) -> None:

@@ -10,7 +10,7 @@ import typer
 from vaultmem.answers.agents import connected_json, connections_json, imported_json, skill_json
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
@@ -196,18 +196,9 @@ def import_(
 
 
 def mcp(
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve on 127.0.0.1 instead of standard input.")
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Serve by this process; ask and start no other.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The port for --http.")] = 8377,
-    token_file: Annotated[
-        str,
-        typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help="The file with the token for --http; else one in the state folder, made if new.",
-        ),
-    ] = "",
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that writes.")
     ] = False,
@@ -215,25 +206,32 @@ def mcp(
     agent: AgentOption = "",
     ref: RefOption = "",
 ) -> None:
-    """Serve the vault to agents by the Model Context Protocol (needs vaultmem[mcp])."""
+    """Serve the vault to an agent by the Model Context Protocol (needs vaultmem[mcp]).
+
+    The vault's resident process answers, for all agents at once; it is started where none is alive.
+    """
     from vaultmem.errors import VaultError
-    from vaultmem.mcp_server.run import read_token, serve
-    from vaultmem.workers.caller import Caller
 
     opened = open_here(vault, agent, ref=ref)
-    served = None
-    if http and port:
-        file = Path(token_file).expanduser() if token_file else opened.state_folder / "mcp.token"
-        served = (port, read_token(file))
-        warn(f"serving {opened.root} at http://127.0.0.1:{port}/mcp; the token is in {file}")
+    if not alone:
+        from vaultmem.serve.relay import relay
+
+        who = opened.author
+        code = relay(str(opened.root), who.agent, who.session, opened.ref, read_only)
+        if code is not None:
+            raise typer.Exit(code)
+    from vaultmem.workers.caller import Caller
+
+    caller = Caller(
+        opened.author.agent or "mcp",
+        ref=opened.ref,
+        environment=opened.environment,
+        may_write=not read_only,
+    )
     try:
-        who = Caller(
-            opened.author.agent or "mcp",
-            ref=opened.ref,
-            environment=opened.environment,
-            may_write=not read_only,
-        )
-        serve(opened.root, who, served)
+        from vaultmem.mcp_server.run import serve_alone
+
+        serve_alone(opened.root, caller)
     except ModuleNotFoundError as error:
         raise VaultError(
             f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"

@@ -39,6 +39,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "judging": ("assert", "bisect", "receipts", "replay"),
     "health": ("context", "status", "doctor"),
     "watching": ("watch",),
+    "serving": ("serve",),
     "agents": ("connect", "skill", "hook", "import", "mcp"),
     "merge_driver": ("merge-driver",),
 }

@@ -10,7 +10,8 @@ import io
 import os
 import sys
 
-from vaultmem.cli.arguments import MAX_INPUT, find_command
+from vaultmem.cli.arguments import MAX_INPUT, find_command, read_words
+from vaultmem.storage.watch_socket import PLACES, choose_sent
 
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
@@ -18,16 +19,10 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 #: And this hook: it writes no more than that it was asked, as `recall` does.
 _WARM_HOOK = ("hook", "prompt")
 
-#: Settings that a command reads, and that are sent with the question; so are $VAULTMEM_*.
-SENT = (
-    *("NO_COLOR", "COLUMNS", "TERM_SESSION_ID"),
-    *("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID"),
-)
-
 #: Settings that change how Python itself works: the watcher's have to be the same.
 SAME = (
-    *("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
-    *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONIOENCODING", "PYTHONUTF8"),
+    *PLACES,
+    *("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8"),
 )
 
 
@@ -55,11 +50,34 @@ def _run() -> None:
 def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
-    if find_command(arguments) == "hook":
+    command = find_command(arguments)
+    if command == "hook":
         _run_hook(arguments)
+    elif command == "mcp":
+        _relay(arguments)
     from vaultmem.cli.app import main as run
 
     run()
+
+
+def _relay(arguments: list[str]) -> None:
+    """Lead an agent to the vault's resident process until it goes, and end this one.
+
+    Where that cannot be, nothing is done but that the command will not try it again.
+    """
+    options = {"--vault": "vault", "--agent": "agent", "--session": "session", "--ref": "ref"}
+    read = read_words(arguments, options, {"--read-only": "read_only"})
+    if read is None or read[0] != ["mcp"]:
+        return
+    from vaultmem.serve.relay import relay
+
+    given = read[1]
+    root = _find_root(given.get("vault", ""), arguments)
+    agent, session, ref = (given.get(name, "") for name in ("agent", "session", "ref"))
+    code = relay(root, agent, session, ref, "read_only" in given) if root else None
+    if code is not None:
+        os._exit(code)  # A thread may still wait for the client's next line.
+    sys.argv.append("--alone")
 
 
 def _run_hook(arguments: list[str]) -> None:
@@ -121,8 +139,7 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
     if given is not None and b"\0" in given:
         raise ValueError("a NUL on standard input")
     told = ["run"] if given is None else ["tell", os.fsdecode(given)]
-    environment = os.environ.items()
-    sent = [f"{k}={v}" for k, v in environment if k.startswith("VAULTMEM_") or k in SENT]
+    sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
     terminals = f"{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
     return [*told, _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
 

@@ -19,9 +19,16 @@ from typing import Any, NamedTuple
 import vaultmem
 from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
-from vaultmem.cli.start import SAME, SENT, is_warm, same_settings
+from vaultmem.cli.start import SAME, is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
-from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, read_words, short_path
+from vaultmem.storage.watch_socket import (
+    BEAT,
+    MAX_ANSWER,
+    MAX_QUESTION,
+    SENT,
+    listen,
+    read_words,
+)
 from vaultmem.vault import Vault
 
 #: Seconds that a caller may take to ask, and to listen.
@@ -67,7 +74,7 @@ class WarmServer:
         self._root = root
         self._settle: Callable[[], bool] = partial(settle, _SETTLED)
         self._free = threading.Semaphore(_WAITING)
-        self._socket = _listen(path)
+        self._socket = listen(os.fspath(path), _WAITING)
         self._inode = os.stat(path).st_ino
         self._out = DividedStream(sys.stdout)
         self._err = DividedStream(sys.stderr)
@@ -189,22 +196,6 @@ def _load_commands() -> Any:
     from vaultmem.services.reading import look, read_notes  # noqa: F401
 
     return build_commands()
-
-
-def _listen(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        with short_path(os.fspath(path)) as short:
-            found.bind(short)
-        found.listen(_WAITING)
-    except OSError:
-        found.close()
-        raise
-    finally:
-        os.umask(before)
-    return found
 
 
 def _read_command(words: list[str]) -> _Command:

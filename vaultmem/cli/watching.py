@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +20,8 @@ from vaultmem.cli.quick_typer import add_commands
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
+    from vaultmem.serve.http import HttpServer
+    from vaultmem.services.watching.lease import Watching
     from vaultmem.services.watching.watch import Happened, WatchLoop
     from vaultmem.vault import Vault
 
@@ -111,6 +112,14 @@ def watch(
     unit: Annotated[
         bool, typer.Option("--unit", help="Print a systemd unit, or on macOS a launchd plist.")
     ] = False,
+    idle: Annotated[
+        float,
+        typer.Option(
+            "--idle",
+            metavar="MINUTES",
+            help="Only index and answer, and end when no agent has been served for so long.",
+        ),
+    ] = 0.0,
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -123,54 +132,47 @@ def watch(
     if unit:
         _print_unit(opened)
     elif status:
-        _say_status(opened, as_json)
+        say_status(opened, as_json)
     elif stop:
-        _stop(opened, as_json)
+        stop_resident(opened, as_json)
     elif daemon:
-        _start_daemon(opened, as_json)
+        found, log = start_daemon(opened, ["watch"])
+        if as_json:
+            emit_json(daemon_json(found, log))
+        else:
+            say(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
     else:
-        _watch_here(opened, as_json)
+        told = f"Watching {opened.root} as process {os.getpid()}; Ctrl-C ends it."
+        be_resident(opened, as_json, lambda: told, idle * 60)
 
 
-def _watch_here(vault: Vault, as_json: bool) -> None:
-    from vaultmem.services.watching.lease import hold_watch, is_current
-    from vaultmem.services.watching.watch import WatchLoop
-
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        del os.environ[name]  # No thread may find another's git settings.
-    with hold_watch(vault) as own, contextlib.ExitStack() as ends:
-        ends.callback(vault.close)
-        loop = WatchLoop(
-            vault, lambda h: _tell(h, as_json, loop.stop), lambda: is_current(own, vault)
-        )
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if number := getattr(signal, name, None):
-                signal.signal(number, lambda *_: loop.stop())
-        if not as_json:
-            say(f"Watching {vault.root} as process {own.pid}; Ctrl-C ends it.")
-            sys.stdout.flush()
-        _begin_to_answer(vault, loop, ends, as_json)
-        loop.run()
-
-
-def _begin_to_answer(
-    vault: Vault, loop: WatchLoop, ends: contextlib.ExitStack, as_json: bool
+def be_resident(
+    vault: Vault,
+    as_json: bool,
+    told: Callable[[], str],
+    idle: float = 0.0,
+    web: HttpServer | None = None,
 ) -> None:
-    """Answer other commands from now on; without that, everything else still works."""
+    """Watch and answer until a signal; `told` is what is said when it begins."""
     from vaultmem.cli.warm import WarmServer
-    from vaultmem.services.watching.watch import Happened
+    from vaultmem.serve.resident import run_resident
     from vaultmem.storage.watch_socket import SOCKET_NAME
 
-    try:
+    def answer(vault: Vault, loop: WatchLoop) -> WarmServer:
         server = WarmServer(vault.state_folder / SOCKET_NAME, vault.root, loop.settle)
-    except OSError as error:
-        _tell(Happened("problem", f"no answers to other commands ({error})"), as_json, loop.stop)
-        return
-    server.start()
-    ends.callback(server.close)
+        server.start()
+        return server
+
+    def begun() -> None:
+        if not as_json:
+            say(told())
+            sys.stdout.flush()
+
+    run_resident(vault, lambda happened: _tell(happened, as_json), answer, begun, idle, web)
 
 
-def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
+def _tell(happened: Happened, as_json: bool) -> bool:
+    """Print what happened; False if whoever read this has gone."""
     try:
         if as_json:
             emit_json(happened_json(happened, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
@@ -179,12 +181,14 @@ def _tell(happened: Happened, as_json: bool, stop: Callable[[], None]) -> None:
             text = f"  {time.strftime('%H:%M:%S')}  {happened.text}"
             say_painted(f"{happened.what:<9}", style, text)
         sys.stdout.flush()
-    except BrokenPipeError:  # Whoever read this has gone.
+    except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
-        stop()
+        return False
+    return True
 
 
-def _say_status(vault: Vault, as_json: bool) -> None:
+def say_status(vault: Vault, as_json: bool) -> None:
+    """Say who watches and serves the vault; exit code 1 if nobody does."""
     from vaultmem.services.watching.lease import find_watcher
 
     found = find_watcher(vault)
@@ -195,10 +199,15 @@ def _say_status(vault: Vault, as_json: bool) -> None:
     else:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
         say(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
+        if found.address:
+            say(f"It serves the vault at {found.address}; `vaultmem serve --link` prints a link.")
+        if found.passing:
+            say("An agent started it; it ends when no agent has been served for some minutes.")
     raise typer.Exit(0 if found is not None else 1)
 
 
-def _stop(vault: Vault, as_json: bool) -> None:
+def stop_resident(vault: Vault, as_json: bool) -> None:
+    """End who watches and serves the vault."""
     from vaultmem.services.watching.lease import stop_watcher
 
     found = stop_watcher(vault)
@@ -208,8 +217,11 @@ def _stop(vault: Vault, as_json: bool) -> None:
         say(f"Process {found.pid} has ended." if found else "Nobody watches this vault.")
 
 
-def _start_daemon(vault: Vault, as_json: bool) -> None:
-    """Start a watcher of its own session, and wait until it is there."""
+def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:
+    """Start a process of its own session, and wait until it is there; return it and its log.
+
+    `words` are its command, with options.
+    """
     from vaultmem.services.watching.lease import find_watcher
 
     log = vault.state_folder / "watch.log"
@@ -217,7 +229,7 @@ def _start_daemon(vault: Vault, as_json: bool) -> None:
     with open(log, "wb" if is_long else "ab") as out:
         os.chmod(log, 0o600)
         process = subprocess.Popen(
-            _command(vault),
+            _command(vault, words),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -229,20 +241,16 @@ def _start_daemon(vault: Vault, as_json: bool) -> None:
             last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
             raise VaultError(f"the watcher did not start; see {log} ({''.join(last)[:200]})")
         time.sleep(0.05)
-    if as_json:
-        emit_json(daemon_json(found, log))
-    else:
-        say(f"Watching {vault.root} as process {found.pid}; it writes to {log}.")
+    return found, log
 
 
 def _print_unit(vault: Vault) -> None:
-
-    command = _command(vault)
+    command = _command(vault, ["watch"])
     text = launchd_plist(command) if sys.platform == "darwin" else systemd_unit(command)
     say(text.rstrip("\n"))
 
 
-def _command(vault: Vault) -> list[str]:
-    """Return what starts the watcher anywhere; the vault comes last."""
+def _command(vault: Vault, words: Sequence[str]) -> list[str]:
+    """Return what runs a command anywhere; the vault comes last."""
     # -P: the current folder may be a vault that has a folder called `vaultmem`.
-    return [sys.executable, "-P", "-m", "vaultmem", "watch", "--json", "--vault", str(vault.root)]
+    return [sys.executable, "-P", "-m", "vaultmem", *words, "--json", "--vault", str(vault.root)]

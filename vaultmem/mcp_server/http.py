@@ -1,105 +1,91 @@
-"""The server over HTTP, for this machine alone: a token, and exact Host and Origin."""
+"""The server over HTTP, at one address of an app: a token, and exact Host and Origin."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from typing import Any, ClassVar
+import hmac
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
-import uvicorn
-from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ADDRESS = "127.0.0.1"
-
-#: Connections that have not said yet what they want: how many at most, and for how long (seconds).
-HALF_OPEN = 64
-PATIENCE = 3.0
+if TYPE_CHECKING:
+    from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.workers import Workers
 
 
-async def serve_http(server: Server[Any], port: int, token: str) -> None:
-    """Serve at http://127.0.0.1:PORT/mcp until the process is told to end."""
-    names = [f"{ADDRESS}:{port}", f"localhost:{port}"]
-    app = server.streamable_http_app(
-        transport_security=TransportSecuritySettings(
-            enable_dns_rebinding_protection=True,
-            allowed_hosts=names,
-            allowed_origins=[f"http://{name}" for name in names],
-        )
-    )
-    config = uvicorn.Config(
-        RequireToken(app, token),
-        http=BoundedProtocol,
-        host=ADDRESS,
-        port=port,
-        log_level="warning",
-        lifespan="on",
-        timeout_graceful_shutdown=2,
-    )
-    await uvicorn.Server(config).serve()
+class McpApp:
+    """Serves who names the token; the SDK is imported for the first of them, within a second."""
 
-
-class BoundedProtocol(H11Protocol):
-    """A connection that has to say what it wants, and soon: anybody here can open thousands.
-
-    Where too many have not, the one that has waited longest goes.
-    """
-
-    _silent: ClassVar[dict[BoundedProtocol, asyncio.TimerHandle]] = {}
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._await_request()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._end_wait()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what has come; after an answer, the next request has as much time as the first."""
-        if self.cycle and self.cycle.response_complete and self not in self._silent:
-            self._await_request()
-        before = self.cycle
-        super().data_received(data)
-        if self.cycle is not before:
-            self._end_wait()
-
-    def _await_request(self) -> None:
-        self._silent[self] = self.loop.call_later(PATIENCE, self._give_up)
-        if len(self._silent) > HALF_OPEN:
-            next(iter(self._silent))._give_up()
-
-    def _end_wait(self) -> None:
-        if timer := self._silent.pop(self, None):
-            timer.cancel()
-
-    def _give_up(self) -> None:
-        self._end_wait()
-        self.transport.abort()
-
-
-class RequireToken:
-    """Lets only those in who name the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
+    def __init__(
+        self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str
+    ) -> None:
+        self.path = path
+        self._workers = workers
+        self._caller = caller
+        self._hosts = list(hosts)
         self._wanted = b"Bearer " + token.encode("ascii")
+        self._lock = asyncio.Lock()
+        self._app: ASGIApp | None = None
+        self._subscribers: Subscribers | None = None
+
+    def notice(self, path: str) -> None:
+        """Tell agents that a path may have changed; called from any thread."""
+        if self._subscribers is not None:
+            self._subscribers.notice(path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401."""
-        if scope["type"] == "http" and not self._admits(scope):
+        if not self._admits(scope):
             told = {"error": "no token, or not the right one"}
             headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-            refusal = JSONResponse(told, 401, headers)
-            await refusal(scope, receive, send)
+            await JSONResponse(told, 401, headers)(scope, receive, send)
             return
+        async with self._lock:
+            if self._app is None:
+                try:
+                    self._app = await self._begin()
+                except ModuleNotFoundError:
+                    self._app = JSONResponse(
+                        {"error": "MCP needs more; run `pip install 'vaultmem[mcp]'`"}, 503
+                    )
         await self._app(scope, receive, send)
 
     def _admits(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and secrets.compare_digest(given[0], self._wanted)
+        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
+
+    async def _begin(self) -> ASGIApp:
+        await asyncio.to_thread(_import_sdk)
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        from vaultmem.mcp_server.resources import Subscribers
+        from vaultmem.mcp_server.server import build_server
+
+        self._subscribers = Subscribers()
+        app = build_server(self._workers, self._caller, self._subscribers).streamable_http_app(
+            streamable_http_path=self.path,
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=True,
+                allowed_hosts=self._hosts,
+                allowed_origins=[f"http://{host}" for host in self._hosts],
+            ),
+        )
+        ready = asyncio.Event()
+        self._running = asyncio.create_task(_keep(app.router.lifespan_context(app), ready))
+        await ready.wait()
+        return app
+
+
+def _import_sdk() -> None:
+    import vaultmem.mcp_server.server  # noqa: F401
+
+
+async def _keep(running: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:
+    """Keep what serves sessions running, in the task that began it, until that is cancelled."""
+    async with running:
+        ready.set()
+        await asyncio.Event().wait()

@@ -17,10 +17,21 @@ from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import socket as sockets
+    from collections.abc import Mapping, Sequence
 
-#: What a watcher's socket is called in the folder of its vault's state.
+#: What a watcher's socket is called in the folder of its vault's state; and its socket for agents.
 SOCKET_NAME = "watch.sock"
+MCP_SOCKET_NAME = "mcp.sock"
+
+#: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
+SENT = (
+    *("NO_COLOR", "COLUMNS", "TERM_SESSION_ID"),
+    *("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID"),
+)
+
+#: Where the user's own folders are, and the time of day: the resident process has one of each.
+PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")
 
 #: Seconds in which a watcher that is alive says so, and says so again; how long it may work.
 THERE = 0.25
@@ -42,10 +53,15 @@ _MAX_HEAD = 100
 _silent: dict[str, float] = {}
 
 
-def socket_path(root: str, state_home: str) -> str:
+def socket_path(root: str, state_home: str, name: str = SOCKET_NAME) -> str:
     """Return where the watcher of a vault (its real path) listens: next to the vault's state."""
     key = _digest(os.fsencode(root))[:32]
-    return os.path.join(state_home, "vaults", key, SOCKET_NAME)
+    return os.path.join(state_home, "vaults", key, name)
+
+
+def choose_sent(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what of a caller's environment goes along with what it asks."""
+    return {k: v for k, v in environment.items() if k.startswith("VAULTMEM_") or k in SENT}
 
 
 def has_socket(path: str) -> bool:
@@ -117,6 +133,33 @@ class short_path:  # noqa: N801 - used like a function.
     def __exit__(self, *_: object) -> None:
         if self._folder >= 0:
             os.close(self._folder)
+
+
+def listen(path: str, waiting: int) -> sockets.socket:
+    """Return a new socket at a path, which is its owner's alone; what stood there is replaced.
+
+    Raises:
+        OSError: there can be none.
+    """
+    import contextlib
+    import socket
+
+    if os.name != "posix":
+        raise OSError("this system has no such sockets")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with short_path(path) as short:
+            found.bind(short)
+        found.listen(waiting)
+    except OSError:
+        found.close()
+        raise
+    finally:
+        os.umask(before)
+    return found
 
 
 def _receive(part: bytes) -> bytes:

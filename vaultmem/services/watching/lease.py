@@ -28,22 +28,30 @@ _PROBED = 1.0
 
 
 class Watching(NamedTuple):
-    """The process that watches; `since` is seconds since the epoch."""
+    """The process that watches; `since` is seconds since the epoch.
+
+    `address` is where it serves over HTTP, if it does. A `passing` one was started for its clients,
+    and ends when the last has been gone for some time.
+    """
 
     pid: int
     version: str
     since: float
+    address: str = ""
+    passing: bool = False
 
 
 @contextlib.contextmanager
-def hold_watch(vault: Vault) -> Iterator[Watching]:
-    """Be the vault's watcher for the time of a `with`.
+def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterator[Watching]:
+    """Be the vault's watcher for the time of a `with`; one that is passing makes room.
 
     Raises:
         VaultError: another process is; it says which.
     """
     held = contextlib.ExitStack()
     try:
+        if not passing and (other := find_watcher(vault)) and other.passing:
+            stop_watcher(vault)
         held.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
     except BusyError:
         other = find_watcher(vault)
@@ -52,7 +60,7 @@ def hold_watch(vault: Vault) -> Iterator[Watching]:
             f"{vault.root}: watched already by {who}; `vaultmem watch --stop` ends that"
         ) from None
     with held:
-        own = Watching(os.getpid(), vaultmem.__version__, vault.now())
+        own = Watching(os.getpid(), vaultmem.__version__, vault.now(), address, passing)
         file = vault.state_folder / "watch.json"
         write_atomically(file, json.dumps(as_named(own)).encode(), durable=False)
         try:
@@ -69,7 +77,13 @@ def find_watcher(vault: Vault) -> Watching | None:
     for _ in range(20):  # It may hold the lock and not have written yet.
         try:
             told = json.loads((vault.state_folder / "watch.json").read_text(encoding="utf-8"))
-            return Watching(int(told["pid"]), str(told["version"]), float(told["since"]))
+            return Watching(
+                int(told["pid"]),
+                str(told["version"]),
+                float(told["since"]),
+                str(told["address"]),
+                bool(told["passing"]),
+            )
         except (OSError, ValueError, TypeError, KeyError):
             time.sleep(0.05)
     return None

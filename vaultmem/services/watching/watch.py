@@ -54,12 +54,23 @@ Tell = Callable[[Happened], None]
 class WatchLoop:
     """One loop in one thread; others may ask it to look at once, or to stop.
 
-    `is_mine` tells whether this process still counts as the vault's watcher.
+    `is_mine` tells whether this process still counts as the vault's watcher. One that `only_looks`
+    keeps the index up to date, and writes nothing into the vault. `notice` is called with each path
+    that may have changed, from another thread.
     """
 
-    def __init__(self, vault: Vault, tell: Tell, is_mine: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        vault: Vault,
+        tell: Tell,
+        is_mine: Callable[[], bool] | None = None,
+        only_looks: bool = False,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
         self._vault = vault
         self._tell = tell
+        self._only_looks = only_looks
+        self._notice = notice
         self._is_mine = is_mine or (lambda: True)
         self._hints: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._looked = threading.Condition()
@@ -92,7 +103,7 @@ class WatchLoop:
                 self._watcher.poll()
                 if hints or self._is_due():
                     self._look(hints or {EVERYTHING})
-                else:
+                elif not self._only_looks:
                     self._rest()
                 if not self._is_mine():
                     raise VaultError(f"{self._vault.state_folder}: removed; start the watcher anew")
@@ -142,6 +153,8 @@ class WatchLoop:
         with self._looked:
             self._hinted += 1
             self._hints.put(path)
+        if self._notice is not None:
+            self._notice(path)
 
     def _collect(self) -> set[str]:
         """Wait for hints, and then until there are no more for a moment; none after a tick."""
@@ -191,8 +204,9 @@ class WatchLoop:
             with self._looked:
                 self._seen = seen
                 self._looked.notify_all()
-            self._try(self._commit)
-            self._try(self._render)
+            if not self._only_looks:
+                self._try(self._commit)
+                self._try(self._render)
         else:
             self._head = "unknown"  # All is looked at again, after a moment.
         if polling := self._watcher.polling():

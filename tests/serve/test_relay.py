@@ -1,0 +1,235 @@
+"""Sessions of agents that one resident process serves, through the relays that lead to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import HELLO, find_residents
+from support import git, wait_until
+
+from vaultmem.vault import Vault
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such sockets")
+
+NOTES = {"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"}
+
+
+class Session:
+    """A client of `vaultmem mcp`, by hand: what it says and hears are lines."""
+
+    def __init__(self, root: Path, *options: str, **env: str) -> None:
+        command = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(root), *options]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(command, text=True, env={**os.environ, **env}, **pipes)
+        self._number = 1
+
+    def greet(self) -> None:
+        self.say(HELLO)
+        assert self.hear()["result"]["serverInfo"]["name"] == "vaultmem"
+        self.say('{"jsonrpc":"2.0","method":"notifications/initialized"}')
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def ask(self, tool: str, **given: Any) -> int:
+        self._number += 1
+        params = {"name": tool, "arguments": given}
+        asked = {"jsonrpc": "2.0", "id": self._number, "method": "tools/call", "params": params}
+        self.say(json.dumps(asked))
+        return self._number
+
+    def call(self, tool: str, **given: Any) -> Any:
+        number = self.ask(tool, **given)
+        answer = self.hear()
+        assert answer["id"] == number, answer
+        assert not answer["result"].get("isError"), answer
+        return answer["result"]["structuredContent"]
+
+
+@contextlib.contextmanager
+def session(root: Path, *options: str, **env: str) -> Iterator[Session]:
+    """Have a session until the end of a `with`."""
+    made = Session(root, *options, **env)
+    try:
+        made.greet()
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
+
+
+@pytest.fixture
+def residents(home: Path) -> Callable[[], list[int]]:
+    """Return a function that lists the processes which serve agents' sessions."""
+    return lambda: list(find_residents(home / "state").values())
+
+
+def test_five_sessions_are_one_process_each_with_its_own_name_branch_and_rights(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+    wanted: list[tuple[tuple[str, ...], dict[str, str]]] = [
+        (("--agent", "ann"), {}),
+        ((), {"VAULTMEM_AGENT": "bob"}),
+        (("--agent", "cyd", "--ref", "draft"), {}),
+        ((), {}),
+        (("--agent", "eve", "--read-only"), {}),
+    ]
+    with contextlib.ExitStack() as ends:
+        with ThreadPoolExecutor(5) as pool:  # All of them start it, and one is started.
+            made = list(pool.map(lambda each: Session(root, *each[0], **each[1]), wanted))
+        for each in made:
+            ends.callback(each.process.communicate)
+            ends.callback(each.process.kill)
+        for each in made:
+            each.greet()
+        assert len(residents()) == 1
+        numbers = [each.ask("remember", text=f"Plank {n}.") for n, each in enumerate(made)]
+        answers = [each.hear()["result"] for each in made]
+        assert numbers == [2] * 5
+        assert "no such tool" in answers[4]["content"][0]["text"]
+        paths = [each["structuredContent"]["path"] for each in answers[:4]]
+        assert not (root / paths[2]).exists()
+        assert "agent: cyd" in git(root, "show", f"draft:{paths[2]}")
+        told = [(root / paths[n]).read_text() for n in (0, 1, 3)]
+        agents = ("ann", "bob", "mcp")
+        assert all(f"agent: {agent}\n" in text for agent, text in zip(agents, told, strict=True))
+        assert made[0].call("recall", query="plank 2")["hits"][0]["path"] != paths[2]
+        hits = made[2].call("recall", query="plank 2")["hits"]
+        assert paths[2] in [each["path"] for each in hits]
+        assert made[4].call("recall", query="pier")["hits"]
+        assert len(residents()) == 1
+        assert not (root / "CONTEXT.md").exists()
+
+
+def test_a_session_is_that_of_the_folder_it_was_started_in(
+    make_vault: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_vault(NOTES)
+    ids = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with session(root, CLAUDE_SESSION_ID="") as each:
+            ids.append(each.call("session", action="start")["session"])
+            each.call("session", action="touch", files=["plan.txt"])
+    assert len(set(ids)) == 2
+    monkeypatch.chdir(tmp_path / "one")
+    with session(root) as each:
+        assert each.call("session", action="resume")["session"] == ids[0]
+    text = (root / f"sessions/{ids[1]}.md").read_text()
+    assert "plan.txt" in text
+    assert str(tmp_path) not in text
+
+
+def test_sessions_go_on_when_their_process_ends(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    root = make_vault(NOTES)
+    with session(root) as one, session(root, "--agent", "b") as two:
+        uri = "vaultmem://note/notes/pier.md"
+        asked_for = {"id": "s", "method": "resources/subscribe", "params": {"uri": uri}}
+        one.say(json.dumps({"jsonrpc": "2.0", **asked_for}))
+        assert one.hear()["id"] == "s"
+        (first,) = residents()
+        asked = [one.ask("remember", text=f"Wave {n}.") for n in range(5)]
+        os.kill(first, signal.SIGTERM)
+        answers = [one.hear() for _ in asked]
+        assert [each["id"] for each in answers] == asked
+        paths = {each["result"]["structuredContent"]["path"] for each in answers}
+        assert len(paths) == 5
+        assert all((root / path).is_file() for path in paths)
+        assert two.call("recall", query="pier")["hits"]
+        assert len(residents()) == 1
+        assert residents() != [first]
+        (root / "notes/pier.md").write_text("# Pier\n\nThe pier is of steel.\n")
+        assert one.hear()["params"]["uri"] == uri
+
+
+def test_who_waits_for_a_process_that_is_killed_is_told_and_loses_nothing(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    root = make_vault(NOTES)
+    with session(root) as one:
+        kept = []
+        for n in range(3):
+            kept.append(one.call("remember", text=f"Wave {n} came in.")["path"])
+            number = one.ask("remember", text=f"Foam {n} went out.")
+            os.kill(residents()[0], signal.SIGKILL)
+            answer = one.hear()
+            assert answer["id"] == number
+            assert "may have been done" in answer.get("error", {}).get(
+                "message", "may have been done"
+            )
+            assert one.call("recall", query=f"wave {n} came in")["hits"][0]["path"] in kept
+    assert all((root / path).is_file() for path in kept)
+
+
+def test_a_process_ends_with_its_last_session_and_a_watcher_takes_its_place(
+    make_vault: Make, residents: Callable[[], list[int]], run_cli: Any
+) -> None:
+    root = make_vault(NOTES)
+    with session(root, VAULTMEM_IDLE="0.01"):
+        assert "ends when no agent" in run_cli("watch", "--status", "--vault", root).out
+    wait_until(lambda: not residents(), 20)
+    with session(root) as one:
+        assert run_cli("watch", "--daemon", "--vault", root).code == 0
+        try:
+            assert not residents()
+            assert one.call("recall", query="pier")["hits"]
+            assert (root / "CONTEXT.md").exists()
+        finally:
+            run_cli("watch", "--stop", "--vault", root)
+        assert one.call("recall", query="pier")["hits"]
+
+
+def test_nothing_of_a_process_that_was_killed_is_in_the_way(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    root = make_vault(NOTES)
+    with session(root):
+        os.kill(residents()[0], signal.SIGKILL)
+    with session(root) as one:
+        assert one.call("recall", query="pier")["hits"]
+    shutil.rmtree(root)
+    (pid,) = residents()
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+
+
+def test_one_that_cannot_be_served_by_it_is_served_alone(
+    make_vault: Make, residents: Callable[[], list[int]], tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    with session(root, "--alone") as one:
+        assert one.call("recall", query="pier")["hits"]
+        assert not residents()
+    with session(root):
+        (pid,) = residents()
+        with session(root, TZ="Asia/Tokyo") as one:
+            assert one.call("recall", query="pier")["hits"]
+        os.kill(pid, signal.SIGSTOP)
+        with session(root) as one:
+            assert one.call("recall", query="pier")["hits"]
+        os.kill(pid, signal.SIGCONT)

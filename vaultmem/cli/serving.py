@@ -1,0 +1,174 @@
+"""The command that shows a vault to a browser and to programs: serve."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.answers.health import daemon_json
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.output import emit_json, say, warn
+from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.watching import be_resident, say_status, start_daemon, stop_resident
+from vaultmem.errors import RefusedError, VaultError
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+#: A shorter token could be guessed.
+_LEAST = 16
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_commands(app, serve)
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
+    ] = 8377,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let browsers write, too, in your name.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let nobody write, agents and programs neither.")
+    ] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    link: Annotated[
+        bool, typer.Option("--link", help="Only print a link to the page that is served.")
+    ] = False,
+    token_file: Annotated[
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="The file with programs' token; else one in the state folder, made if new.",
+        ),
+    ] = "",
+    daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only say who serves.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the one who serves.")] = False,
+    vault: VaultOption = "",
+    agent: AgentOption = "",
+    ref: RefOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Watch as `watch` does, and show the vault to browsers, programs and agents (vaultmem[web]).
+
+    On this machine alone: a browser comes in by a link with a one-time code, programs and agents
+    (MCP at /mcp) name a token.
+    """
+    opened = open_here(vault, agent, ref=ref)
+    if status:
+        say_status(opened, as_json)
+    elif stop:
+        stop_resident(opened, as_json)
+    elif link:
+        _print_link(opened, as_json, opens)
+    elif write and read_only:
+        raise RefusedError("serve: --write and --read-only contradict each other; name one")
+    elif daemon:
+        words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
+        words += ["--write"] * write + ["--read-only"] * read_only
+        words += ["--agent", agent] * bool(agent) + ["--ref", ref] * bool(ref)
+        found, log = start_daemon(opened, words)
+        if as_json:
+            emit_json(daemon_json(found, log))
+        else:
+            say(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
+            _print_link(opened, as_json, opens)
+    else:
+        _serve_here(opened, port, write, read_only, _find_token(opened, token_file), opens, as_json)
+
+
+def _serve_here(
+    vault: Vault,
+    port: int,
+    write: bool,
+    read_only: bool,
+    token: Path,
+    opens: bool,
+    as_json: bool,
+) -> None:
+    try:
+        from vaultmem.serve.http import MCP_PATH, Access, HttpServer
+        from vaultmem.web.codes import make_code
+    except ModuleNotFoundError as error:
+        raise VaultError(
+            f"serve: {error.name} is not installed; run `pip install 'vaultmem[web]'`"
+        ) from None
+    from vaultmem.workers.caller import Caller
+
+    caller = Caller(
+        vault.author.agent or "mcp",
+        ref=vault.ref,
+        environment=vault.environment,
+        may_write=not read_only,
+    )
+    access = Access(read_token(token), caller, vault.state_folder, write)
+    server = HttpServer(port, access)
+
+    def begun() -> str:
+        page = f"{server.address}/enter?code={make_code(vault.state_folder)}"
+        if opens:
+            _open(page)
+        say(f"Serving {vault.root} as process {os.getpid()}; Ctrl-C ends it.")
+        say(f"page  {page}")
+        return f"MCP   {server.address}{MCP_PATH}, with the token in {token}"
+
+    be_resident(vault, as_json, begun, web=server)
+
+
+def _print_link(vault: Vault, as_json: bool, opens: bool) -> None:
+    """Print a link with a code that lets one browser in."""
+    from vaultmem.services.watching.lease import find_watcher
+    from vaultmem.web.codes import make_code
+
+    found = find_watcher(vault)
+    if found is None or not found.address:
+        raise RefusedError(f"{vault.root}: nobody serves it; `vaultmem serve` does")
+    page = f"{found.address}/enter?code={make_code(vault.state_folder)}"
+    if opens:
+        _open(page)
+    emit_json({"link": page}) if as_json else say(page)
+
+
+def _open(page: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(page):
+        warn("no browser was found; open the link yourself")
+
+
+def _find_token(vault: Vault, named: str) -> Path:
+    return Path(named).expanduser().resolve() if named else vault.state_folder / "mcp.token"
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file that only its owner can read; it is made if it is not there.
+
+    Raises:
+        RefusedError: others can read the file, or its token is shorter than 16 characters.
+    """
+    import contextlib
+    import secrets
+    from pathlib import PurePosixPath
+
+    from vaultmem.errors import ConflictError
+    from vaultmem.storage.files import create_file
+
+    if not file.exists():
+        fresh = f"{secrets.token_urlsafe(32)}\n".encode()
+        with contextlib.suppress(ConflictError):  # Another server made one meanwhile.
+            create_file(file.parent, PurePosixPath(file.name), fresh, 0o600)
+    if file.stat().st_mode & 0o077:
+        raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
+    token = file.read_text(encoding="ascii").strip()
+    if len(token) < _LEAST:
+        raise RefusedError(f"{file}: a token needs {_LEAST} characters or more")
+    return token

@@ -1,0 +1,1 @@
+"""The resident process of a vault, which answers everybody, and the relay that leads to it."""

@@ -1,0 +1,151 @@
+"""What the resident process serves over HTTP, to this machine alone: the page, the API, and MCP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from concurrent.futures import Future
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from vaultmem.errors import RefusedError
+from vaultmem.mcp_server.http import McpApp
+from vaultmem.serve.async_thread import AsyncThread
+from vaultmem.web.app import create_app
+from vaultmem.web.events import Events
+from vaultmem.web.site import Site
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.workers import Workers
+
+ADDRESS = "127.0.0.1"
+
+#: Where agents are served that speak MCP.
+MCP_PATH = "/mcp"
+
+#: Connections that have not said yet what they want: how many at most, and for how long (seconds).
+HALF_OPEN = 64
+PATIENCE = 3.0
+
+#: Seconds that what is under way has when the process ends.
+_GRACE = 2
+
+
+class Access(NamedTuple):
+    """Who may come in: programs with a token, which write in `caller`'s name if that one may; and
+
+    browsers, which write if `browser_writes`. Codes for them are kept in a private folder.
+    """
+
+    token: str
+    caller: Caller
+    folder: Path
+    browser_writes: bool = False
+
+
+class HttpServer:
+    """A port of this machine; nobody is answered before `start`."""
+
+    def __init__(self, port: int, access: Access) -> None:
+        """Take the port, or for 0 any that is free.
+
+        Raises:
+            RefusedError: somebody else has it.
+        """
+        try:
+            self._socket = socket.create_server((ADDRESS, port))
+        except OSError as error:
+            told = error.strerror or error
+            raise RefusedError(f"port {port}: {told}; name another one with --port") from None
+        self.port = self._socket.getsockname()[1]
+        self.address = f"http://{ADDRESS}:{self.port}"
+        self._access = access
+        self._events = Events()
+        self._mcp: McpApp | None = None
+        self._server: uvicorn.Server | None = None
+        self._ended: Future[None] | None = None
+
+    def start(self, workers: Workers, talks: AsyncThread) -> None:
+        """Begin to answer, by these workers, in this event loop."""
+        token, caller, folder, browser_writes = self._access
+        hosts = (f"{ADDRESS}:{self.port}", f"localhost:{self.port}")
+        site = Site(workers.root, frozenset(hosts), token, folder, browser_writes)
+        self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
+        config = uvicorn.Config(
+            _divide(self._mcp, create_app(workers, site, self._events)),
+            http=BoundedProtocol,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE,
+        )
+        self._server = uvicorn.Server(config)
+        self._ended = talks.run(self._server.serve([self._socket]))
+
+    def notice(self, path: str) -> None:
+        """Tell who listens that a path may have changed; called from any thread."""
+        self._events.notice(path)
+        if self._mcp is not None:
+            self._mcp.notice(path)
+
+    def close(self) -> None:
+        """Answer what is under way, and nobody any more."""
+        if self._server is not None and self._ended is not None:
+            self._server.should_exit = True
+            with contextlib.suppress(TimeoutError):
+                self._ended.result(_GRACE + 1)
+        self._socket.close()
+
+
+def _divide(mcp: McpApp, others: ASGIApp) -> ASGIApp:
+    """Return what passes on to `mcp` what is for it, and the rest to others."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        is_mcp = scope["type"] == "http" and scope["path"] == mcp.path
+        await (mcp if is_mcp else others)(scope, receive, send)
+
+    return app
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that has to say what it wants, and soon: anybody here can open thousands.
+
+    Where too many have not, the one that has waited longest goes.
+    """
+
+    _silent: ClassVar[dict[BoundedProtocol, asyncio.TimerHandle]] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._end_wait()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; after an answer, the next request has as much time as the first."""
+        if self.cycle and self.cycle.response_complete and self not in self._silent:
+            self._await_request()
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._end_wait()
+
+    def _await_request(self) -> None:
+        self._silent[self] = self.loop.call_later(PATIENCE, self._give_up)
+        if len(self._silent) > HALF_OPEN:
+            next(iter(self._silent))._give_up()
+
+    def _end_wait(self) -> None:
+        if timer := self._silent.pop(self, None):
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._end_wait()
+        self.transport.abort()

@@ -1,0 +1,185 @@
+"""The resident process's socket for agents: who comes says who it is, and then speaks MCP.
+
+The first line is a JSON object: which vault is meant and in whose name (`agent`, `session`, `ref`,
+`read_only`), and of where whoever asks is what `Caller` holds and `PLACES` names. The answer is one
+too: whose version this is (`version`, `pid`), whether it ends with its clients and how many there
+are (`passing`, `clients`), and "" or why it cannot serve this one (`refused`). From then on each
+line is a message, as on standard input and output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import vaultmem
+from vaultmem.config import read_config
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.serve.async_thread import AsyncThread
+from vaultmem.serve.idling import Idling
+from vaultmem.storage.watch_socket import PLACES, listen
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.workers import Workers
+
+if TYPE_CHECKING:
+    from vaultmem.mcp_server.lines import LineConnection
+    from vaultmem.mcp_server.resources import Subscribers
+
+#: Seconds that a caller may take to say who it is; bytes of what it says at most.
+_PATIENCE = 2.0
+_LONGEST = 1 << 20
+
+#: Clients at once.
+_MANY = 64
+
+#: Seconds that answers have to get on their way when the process ends.
+_GRACE = 0.1
+
+
+class McpSocket:
+    """Serves each who comes in their own name; the SDK is imported for the first of them."""
+
+    def __init__(self, path: Path, workers: Workers, talks: AsyncThread, idling: Idling) -> None:
+        self._path = path
+        self._workers = workers
+        self._talks = talks
+        self._idling = idling
+        self._socket = listen(os.fspath(path), _MANY)
+        self._inode = os.stat(path).st_ino
+        self._open: set[LineConnection] = set()
+        self._lock = threading.Lock()
+        self._subscribers: Subscribers | None = None
+        threading.Thread(target=self._accept, name="agents", daemon=True).start()
+
+    def notice(self, path: str) -> None:
+        """Tell agents that a path may have changed; called from any thread."""
+        if self._subscribers is not None:
+            self._subscribers.notice(path)
+
+    def load(self) -> Subscribers:
+        """Return who wants to hear of changes, with the SDK imported."""
+        with self._lock:
+            if self._subscribers is None:
+                from vaultmem.mcp_server import lines, server  # noqa: F401
+                from vaultmem.mcp_server.resources import Subscribers
+
+                self._subscribers = Subscribers()
+            return self._subscribers
+
+    def hold(self) -> None:
+        """Take nothing more of anybody; what was taken is still answered."""
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                self._path.unlink()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for each in list(self._open):
+            each.hold()
+
+    def close(self) -> None:
+        """Say goodbye to everybody."""
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                self._talks.run(self._leave()).result(_PATIENCE)
+
+    async def _leave(self) -> None:
+        import asyncio
+
+        await asyncio.sleep(_GRACE)
+        await asyncio.gather(*(each.leave() for each in self._open), return_exceptions=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._admit, args=[connection], daemon=True).start()
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Hear who it is, say who this is, and serve them."""
+        with connection, contextlib.suppress(OSError, ValueError):
+            told = {
+                "version": vaultmem.__version__,
+                "pid": os.getpid(),
+                "passing": self._idling.ends,
+                "clients": self._idling.clients,
+                "refused": "",
+            }
+            caller = Caller()
+            try:
+                caller = read_caller(_read_hello(connection), self._workers.root)
+                if self._idling.clients >= _MANY:
+                    raise RefusedError(f"{_MANY} clients are served already")
+            except VaultError as error:
+                told["refused"] = str(error)
+            with self._idling.client():
+                connection.sendall(json.dumps(told).encode() + b"\n")
+                if not told["refused"]:
+                    self._serve(connection, caller)
+
+    def _serve(self, connection: socket.socket, caller: Caller) -> None:
+        subscribers = self.load()
+        from vaultmem.mcp_server.lines import LineConnection
+        from vaultmem.mcp_server.server import build_server
+        from vaultmem.workers.kept_vault import warm_up
+
+        self._workers.submit_read(warm_up, caller)  # The first question waits less.
+        connection.setblocking(False)
+        lines = LineConnection(connection)
+        self._open.add(lines)
+        try:
+            self._talks.run(lines.serve(build_server(self._workers, caller, subscribers))).result()
+        finally:
+            self._open.discard(lines)
+
+
+def read_caller(hello: dict[str, Any], root: Path) -> Caller:
+    """Return who a client says it is.
+
+    Raises:
+        RefusedError: it has to be served by another process.
+        VaultError: as for `read_config`.
+    """
+    if hello["root"] != str(root):
+        raise RefusedError("another vault is served here")
+    if hello["places"] != [os.environ.get(name, "") for name in PLACES]:
+        raise RefusedError("this process has other folders, or another time zone")
+    if find_spec("mcp") is None:
+        raise RefusedError("mcp is not installed here")
+    environment = {str(name): str(value) for name, value in hello["environment"].items()}
+    agent = hello["agent"] or environment.get("VAULTMEM_AGENT") or read_config(root).agent
+    return Caller(
+        agent or "mcp",
+        str(hello["session"]),
+        str(hello["ref"]),
+        environment,
+        Path(hello["folder"]) if hello["folder"] else None,
+        int(hello["pid"]),
+        not hello["read_only"],
+    )
+
+
+def _read_hello(connection: socket.socket) -> dict[str, Any]:
+    """Return the first line of a client, which sends no second one before it has an answer.
+
+    Raises:
+        RefusedError: it is no such line.
+        OSError: it does not come in time.
+    """
+    connection.settimeout(_PATIENCE)
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(65_536)
+        data += part
+        if not part or len(data) > _LONGEST:
+            raise RefusedError("that is no client of this vault")
+    found: dict[str, Any] = json.loads(data)
+    return found

@@ -1,0 +1,352 @@
+"""What `vaultmem mcp` does: pass on what a client and the vault's resident process say.
+
+It imports nothing that takes long, because a client waits for it in each of its sessions. Where no
+process is alive it starts one, which ends when its last client has been gone for some minutes.
+
+If that process ends, another is found or started, and told again what opened the connection. One
+that ended as it should has answered all that it took, so the rest is asked again. One that was
+killed may have done what it did not answer: then the client is told so, and asks again itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from _thread import allocate_lock, start_new_thread
+from time import monotonic, sleep
+
+import vaultmem
+from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.watch_socket import (
+    MCP_SOCKET_NAME,
+    PLACES,
+    SENT,
+    choose_sent,
+    short_path,
+    socket_path,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Callable
+    from subprocess import Popen
+    from typing import Any
+
+#: Minutes for which a process that was started here stays without clients.
+IDLE = "5"
+
+#: Seconds that a process may take to start; to say who it is; and to end.
+_START = 20.0
+_PATIENCE = 2.0
+
+#: As `mcp_server.lines` has it.
+_GOODBYE = b'{"vaultmem":"goodbye"}\n'
+
+#: Messages that a new process has to be told again.
+_OPENING = frozenset(
+    (
+        *("initialize", "notifications/initialized", "logging/setLevel"),
+        *("resources/subscribe", "resources/unsubscribe"),
+    )
+)
+
+_LOST = (
+    "the process that serves this vault ended before it answered, and what was asked may have been "
+    "done; look before you ask again"
+)
+
+
+def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int | None:
+    """Serve a client until it goes; return the exit code, None if that has to be done here."""
+    if os.name != "posix" or os.environ.get("VAULTMEM_NO_WATCHER"):
+        return None
+    hello = {
+        "root": root,
+        "agent": agent,
+        "session": session,
+        "ref": ref,
+        "read_only": read_only,
+        "environment": choose_sent(os.environ)
+        | {k: v for k, v in os.environ.items() if k.startswith("GIT_AUTHOR_")},
+        "folder": _find_folder(),
+        "pid": os.getpid(),
+        "places": [os.environ.get(name, "") for name in PLACES],
+    }
+    place = socket_path(root, find_user_folder("state", os.environ), MCP_SOCKET_NAME)
+    line = json.dumps(hello).encode() + b"\n"
+
+    def reach(again: bool) -> socket | None:
+        return _reach(place, root, line, again)
+
+    found = reach(False)
+    return None if found is None else _Relay(root, reach, found).run()
+
+
+class _Relay:
+    """One client, and the process that serves it at the moment."""
+
+    def __init__(
+        self, root: str, reach: Callable[[bool], socket | None], connection: socket
+    ) -> None:
+        self._root = root
+        self._reach = reach
+        self._connection = connection
+        self._sending = allocate_lock()
+        #: What opened the connection; requests without an answer, and answers that the client has.
+        self._opening: list[bytes] = []
+        self._waiting: dict[Any, bytes] = {}
+        self._known: set[Any] = set()
+        self._is_over = False
+        self._signal = 0
+
+    def run(self) -> int:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._end)
+        start_new_thread(self._hear_client, ())
+        while True:
+            in_order = self._hear_resident()
+            if self._is_over:
+                return 128 + self._signal if self._signal else 0
+            if not self._begin_again(in_order):
+                told = f"the process that serves {self._root} ended, and none could be started"
+                os.write(2, f"vaultmem: error: {told}; see `vaultmem doctor`\n".encode())
+                return 1
+
+    def _end(self, number: int, _: object) -> None:
+        """Let what is under way be answered, and then end; at a second signal end at once."""
+        if self._signal:
+            os._exit(128 + number)
+        self._signal = number
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        from _socket import SHUT_WR
+
+        self._is_over = True
+        _shut(self._connection, SHUT_WR)
+
+    def _hear_client(self) -> None:
+        """Pass on what the client says, until it goes."""
+        for line in sys.stdin.buffer:
+            with self._sending:
+                self._note(line)
+                _send(self._connection, line)
+        with self._sending:
+            self._hang_up()
+
+    def _hear_resident(self) -> bool:
+        """Pass on what the process says, until it ends; tell whether it ended in order."""
+        try:
+            with open(self._connection.fileno(), "rb", closefd=False) as lines:
+                for line in lines:
+                    if line == _GOODBYE:
+                        return True
+                    if line.endswith(b"\n"):
+                        self._answer(line)
+        except BrokenPipeError:  # The client has gone.
+            self._is_over = True
+        except ConnectionError:
+            return False
+        return False
+
+    def _answer(self, line: bytes) -> None:
+        """Pass on a message of the process."""
+        answered = [each["id"] for each in _read(line) if "id" in each and "method" not in each]
+        if not self._known.isdisjoint(answered):
+            self._known.difference_update(answered)
+            return
+        _print(line)
+        for number in answered:
+            self._waiting.pop(number, None)
+
+    def _note(self, line: bytes) -> None:
+        """Remember what the client waits for, and what opened its connection."""
+        for message in _read(line):
+            method = message.get("method")
+            if method in _OPENING:
+                self._opening.append(line)
+            if method and "id" in message:
+                self._waiting[message["id"]] = line
+            elif method == "notifications/cancelled":
+                self._waiting.pop((message.get("params") or {}).get("requestId"), None)
+
+    def _begin_again(self, in_order: bool) -> bool:
+        """Go on with another process; False if there is none."""
+        from _socket import SHUT_RDWR
+
+        _shut(self._connection, SHUT_RDWR)  # Nobody is left in the midst of sending.
+        with self._sending:
+            found = self._reach(True)
+            if found is None:
+                return False
+            self._connection.close()
+            self._connection = found
+            left = {id: line for id, line in self._waiting.items() if line not in self._opening}
+            for line in self._opening:
+                self._known |= {each["id"] for each in _read(line) if "id" in each}
+                _send(found, line)
+            self._known -= self._waiting.keys()
+            for number, line in left.items():
+                if in_order:
+                    _send(found, line)
+                else:
+                    del self._waiting[number]
+                    _print(_tell_lost(number))
+            if self._is_over:
+                self._hang_up()
+        return True
+
+
+def _reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
+    """Return a connection to the process that serves a vault, started if there is none.
+
+    None where it has to be done without. A newer or older one is taken only to go on (`again`).
+    """
+    end = monotonic() + _START
+    started: Popen[bytes] | None = None
+    while monotonic() < end:
+        connection = _connect(place)
+        if connection is not None:
+            told = _greet(connection, hello)
+            if told is not None and not told["refused"]:
+                if again or told["version"] == vaultmem.__version__:
+                    return connection
+                if told["passing"] and not told["clients"]:
+                    connection.close()
+                    os.kill(told["pid"], signal.SIGTERM)
+                    while os.path.exists(place) and monotonic() < end:
+                        sleep(0.01)
+                    continue
+            connection.close()
+            if told is not None or started is None:
+                return None
+        elif started is None:
+            started = _start(place, root)
+            if started is None:
+                return None
+        elif started.poll() and not _is_watched(place):
+            return None
+        sleep(0.01)
+    return None
+
+
+def _connect(place: str) -> socket | None:
+    from _socket import AF_UNIX, SOCK_STREAM, socket
+
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        with short_path(place) as short:
+            connection.connect(short)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
+    """Say who this is; return what the process says of itself, None if it says nothing."""
+    try:
+        connection.settimeout(_PATIENCE)
+        connection.sendall(hello)
+        data = b""
+        while not data.endswith(b"\n"):  # It says nothing more before it is asked.
+            part = connection.recv(65_536)
+            if not part:
+                return None
+            data += part
+        connection.settimeout(None)
+        return json.loads(data)  # type: ignore[no-any-return]
+    except (OSError, ValueError):
+        return None
+
+
+def _start(place: str, root: str) -> Popen[bytes] | None:
+    """Start the process that serves a vault; it belongs to nobody."""
+    from importlib.util import find_spec
+
+    if not os.path.isdir(root) or find_spec("mcp") is None:
+        return None
+    import subprocess
+
+    folder = os.path.dirname(place)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    idle = os.environ.get("VAULTMEM_IDLE", IDLE)
+    words = ["watch", "--json", "--idle", idle, "--vault", root]
+    own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
+    log = os.open(os.path.join(folder, "watch.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "vaultmem", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",  # No folder is kept busy by it.
+            env=own,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    finally:
+        os.close(log)
+
+
+def _is_watched(place: str) -> bool:
+    """Tell whether a process holds the vault's watch, or is about to."""
+    import fcntl
+
+    try:
+        held = os.open(os.path.join(os.path.dirname(place), "watch.lock"), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(held)
+    return False
+
+
+def _find_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # It was removed.
+        return ""
+
+
+def _read(line: bytes) -> list[dict[str, Any]]:
+    """Return the messages of a line; none where it is no JSON."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return []
+    return [
+        each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)
+    ]
+
+
+def _tell_lost(number: object) -> bytes:
+    error = {"code": -32000, "message": _LOST}
+    return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
+
+
+def _send(connection: socket, line: bytes) -> None:
+    try:
+        connection.sendall(line)
+    except OSError:  # Whoever hears the process finds that it ended, and begins again.
+        return
+
+
+def _shut(connection: socket, how: int) -> None:
+    try:
+        connection.shutdown(how)
+    except OSError:  # It has ended already.
+        return
+
+
+def _print(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

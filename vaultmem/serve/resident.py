@@ -1,0 +1,104 @@
+"""What runs in a vault's resident process: it watches, and answers commands, agents and browsers.
+
+The main thread watches. Commands are run by one thread; agents and browsers are talked with in an
+event loop, and what they ask is done by threads that all of them share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from vaultmem.serve.async_thread import AsyncThread
+from vaultmem.serve.idling import Idling
+from vaultmem.serve.mcp_socket import McpSocket
+from vaultmem.services.watching.lease import hold_watch, is_current
+from vaultmem.services.watching.watch import Happened, WatchLoop
+from vaultmem.storage.watch_socket import MCP_SOCKET_NAME
+from vaultmem.vault import Vault
+from vaultmem.workers.workers import Workers
+
+if TYPE_CHECKING:
+    from vaultmem.serve.http import HttpServer
+
+
+class Closable(Protocol):
+    """What answers until it is closed."""
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+
+
+#: Begins to answer commands; None where there is no telling.
+Answer = Callable[[Vault, WatchLoop], Closable]
+
+
+def run_resident(
+    vault: Vault,
+    tell: Callable[[Happened], bool],
+    answer: Answer,
+    begun: Callable[[], None],
+    idle: float = 0.0,
+    web: HttpServer | None = None,
+) -> None:
+    """Be the vault's resident process until a signal ends it; what is pending is taken in first.
+
+    `tell` returns False if nobody listens any more. With `idle`, it ends when there has been no
+    client for so many seconds, and writes nothing into the vault by itself.
+
+    Raises:
+        VaultError: another process is, or the vault's state was removed.
+    """
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]  # No thread may find another's git settings.
+    address = web.address if web else ""
+    with hold_watch(vault, address, bool(idle)) as own, contextlib.ExitStack() as ends:
+        ends.callback(vault.close)
+        listeners: list[Callable[[str], None]] = []
+        agents: McpSocket | None = None
+        loop = WatchLoop(
+            vault,
+            lambda happened: None if tell(happened) else loop.stop(),
+            lambda: is_current(own, vault),
+            bool(idle),
+            lambda path: _tell_all(listeners, path),
+        )
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if number := getattr(signal, name, None):
+                signal.signal(number, lambda *_: loop.stop())
+        begun()
+        idling = Idling(idle, loop.stop)
+        ends.callback(idling.stop)
+        workers, talks = Workers(vault.root), AsyncThread()
+        ends.callback(talks.close)
+        with _telling(tell, "no answers to agents"):
+            agents = McpSocket(vault.state_folder / MCP_SOCKET_NAME, workers, talks, idling)
+            ends.callback(agents.close)
+            listeners.append(agents.notice)
+        ends.callback(workers.close)  # What was asked for is answered before anybody is left.
+        if web is not None:
+            web.start(workers, talks)
+            ends.callback(web.close)
+            listeners.append(web.notice)
+        if agents is not None:
+            ends.callback(agents.hold)
+        with _telling(tell, "no answers to other commands"):
+            ends.callback(answer(vault, loop).close)
+        loop.run()
+
+
+@contextlib.contextmanager
+def _telling(tell: Callable[[Happened], bool], what: str) -> Iterator[None]:
+    """Go on without what cannot be; the rest works."""
+    try:
+        yield
+    except OSError as error:
+        tell(Happened("problem", f"{what} ({error})"))
+
+
+def _tell_all(listeners: Sequence[Callable[[str], None]], path: str) -> None:
+    for notice in listeners:
+        notice(path)
