@@ -3,7 +3,8 @@
     python benchmarks/mcp_calls.py                    # 10,000 made-up notes, 200 questions
     python benchmarks/mcp_calls.py --notes 1000 --questions 50 --starts 3
 
-Beside each stands the same client with a server of the SDK that only answers "ok".
+A watcher runs, as it does while a session is open; its time and memory are counted. Beside each
+stands the same client with a server of the SDK that only answers "ok".
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from measure import Row, find_command, isolate, percentile, run_command
 from queries import make_queries
 from report import describe_machine, format_table
+from watching import watched
 
 _EMPTY_SERVER = """\
 import anyio
@@ -83,7 +85,8 @@ def main() -> None:
             _EMPTY: [sys.executable, "-P", script],
         }
         questions = make_queries(vault, given.questions * 2, SEED)
-        rows = asyncio.run(_measure(servers, questions, given.starts))
+        with watched(vault) as resident:
+            rows = asyncio.run(_measure(servers, questions, given.starts, resident))
         left, cores = os.getloadavg()[0], os.cpu_count()
         print(
             f"{given.notes:,} notes, {len(questions) // 2} questions a tool, {given.starts} starts"
@@ -92,10 +95,13 @@ def main() -> None:
         print(format_table(rows), flush=True)
 
 
-async def _measure(servers: dict[str, Command], questions: Sequence[str], starts: int) -> list[Row]:
+async def _measure(
+    servers: dict[str, Command], questions: Sequence[str], starts: int, resident: int
+) -> list[Row]:
     half = len(questions) // 2
     rows = await _measure_starts(servers, questions[0], starts)
-    async with _connected(servers[_OURS]) as (ours, pid), _connected(servers[_EMPTY]) as (empty, _):
+    async with _connected(servers[_OURS]) as (ours, _), _connected(servers[_EMPTY]) as (empty, _):
+        pid = resident
         at_first = _read_memory(pid)
         for tool, asked in (("recall", questions[:half]), ("context_pack", questions[half:])):
             rows += await _measure_calls(tool, asked, ours, empty, pid)

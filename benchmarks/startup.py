@@ -85,7 +85,6 @@ def list_tricks(question: str) -> list[Trick]:
     quick = "import vaultmem.cli.quick_typer as quick\n"
     app = "import vaultmem.cli.app as app\n"
     start = "import vaultmem.cli.start as start\n"
-    sdk = "import vaultmem.mcp_server.sdk as sdk\n"
     threads = (("OPENBLAS_NUM_THREADS", str(os.cpu_count())),)
     return [
         Trick(
@@ -119,20 +118,6 @@ def list_tricks(question: str) -> list[Trick]:
             environment=threads,
         ),
         Trick(
-            "the SDK imported in part (`mcp_server/sdk.py`)",
-            "mcp, first answers",
-            sdk + _RUN,
-            sdk + "sdk.import_sdk = lambda: __import__('mcp.server.lowlevel')\n" + _RUN,
-            ("mcp",),
-            _SPOKEN,
-        ),
-        Trick(
-            "the SDK imported in part (`mcp_server/sdk.py`)",
-            "the import alone",
-            sdk + "sdk.import_sdk()\n",
-            sdk + "import mcp.server.lowlevel\n",
-        ),
-        Trick(
             "`TYPE_CHECKING = False`, not `import typing`",
             "recall, watched",
             _RUN,
@@ -155,6 +140,16 @@ def list_tricks(question: str) -> list[Trick]:
             _RUN,
             _RUN,
             asked,
+            watched=True,
+            environment=(("VAULTMEM_NO_WATCHER", "1"),),
+        ),
+        Trick(
+            "a live resident process answers (`serve/relay.py`)",
+            "mcp, first answers",
+            _RUN,
+            _RUN,
+            ("mcp",),
+            _SPOKEN,
             watched=True,
             environment=(("VAULTMEM_NO_WATCHER", "1"),),
         ),
