@@ -15,7 +15,7 @@ from vaultmem.core.packs.conflicts import Contradiction, Remarks
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack
-from vaultmem.core.packs.receipt import digest_text, parse_receipt, render_receipt
+from vaultmem.core.packs.receipt import digest_text, parse_receipt, rebuild_items, render_receipt
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.token_count import count_tokens
 
@@ -290,6 +290,6 @@ def test_pack_is_as_it_was_agreed_on(situation: Callable[[], Pack]) -> None:
 
 def test_receipt_of_the_first_format_shows_its_pack_with_full_labels() -> None:
     receipt = parse_receipt((GOLDEN / "receipt-format-1.json").read_text(encoding="utf-8"))
-    text = render_receipt(receipt, lambda blob: receipt.texts[blob].encode())
+    text = render_receipt(receipt, *rebuild_items(receipt, lambda b: receipt.texts[b].encode()))
     assert digest_text(text) == receipt.digest
     assert "### Gangway   [decision | active | confidence 0.9 | agent claude, session" in text

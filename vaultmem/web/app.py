@@ -17,6 +17,7 @@ from vaultmem.web.api.routes import list_routes
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
 from vaultmem.web.pages.commit import show_commit
+from vaultmem.web.pages.compare import show_comparison
 from vaultmem.web.pages.entering import enter
 from vaultmem.web.pages.graph import show_graph
 from vaultmem.web.pages.health import show_checks, show_health
@@ -25,6 +26,7 @@ from vaultmem.web.pages.home import show_home
 from vaultmem.web.pages.note import show_file, show_note, show_rail
 from vaultmem.web.pages.notes import show_notes
 from vaultmem.web.pages.pack import show_pack
+from vaultmem.web.pages.receipts import show_receipt, show_receipts
 from vaultmem.web.pages.review import decide_item, show_review, undo
 from vaultmem.web.pages.search import show_search
 from vaultmem.web.pages.sessions import show_session, show_sessions
@@ -56,6 +58,9 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/review", decide_item, methods=["POST"]),
             Route("/undo", undo, methods=["POST"]),
             Route("/pack", show_pack),
+            Route("/packs/compare", show_comparison),
+            Route("/receipts", show_receipts),
+            Route("/receipt/{name}", show_receipt),
             Route("/time", show_time),
             Route("/commit/{name:path}", show_commit),
             Route("/history/{path:path}", show_history),

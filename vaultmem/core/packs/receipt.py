@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -105,8 +105,10 @@ def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
     return receipt._replace(shown=shown, unshown=unshown)
 
 
-def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
-    """Return the pack's text again, its notes read by blob id.
+def rebuild_items(
+    receipt: Receipt, read_blob: Callable[[str], bytes]
+) -> tuple[list[PackItem], list[Hit]]:
+    """Return the sections that a pack showed, and those that it named by link, read by blob id.
 
     Raises:
         VaultError: a section is not in the note any more, as this version reads notes.
@@ -121,7 +123,11 @@ def render_receipt(receipt: Receipt, read_blob: Callable[[str], bytes]) -> str:
         return _find_hit(notes[key], shown)
 
     items = [_show(find(shown), shown) for shown in receipt.shown]
-    unshown = [find(shown) for shown in receipt.unshown]
+    return items, [find(shown) for shown in receipt.unshown]
+
+
+def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequence[Hit]) -> str:
+    """Return the pack's text again, of its sections."""
     return render_pack(
         items,
         unshown,

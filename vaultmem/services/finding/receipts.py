@@ -17,6 +17,7 @@ from vaultmem.core.packs.receipt import (
     list_shown,
     list_unshown,
     parse_receipt,
+    rebuild_items,
     render_receipt,
     write_receipt,
 )
@@ -27,6 +28,7 @@ from vaultmem.storage.files import read_known
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.packs.pack_item import PackItem
     from vaultmem.core.packs.pack_text import Pack
 
 
@@ -68,10 +70,11 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
 
 
 class Replay(NamedTuple):
-    """A receipt and the text of its pack; without the sections in `gone`, which git has lost."""
+    """A receipt and its pack, text and sections; without those in `gone`, which git has lost."""
 
     receipt: Receipt
     text: str
+    items: tuple[PackItem, ...]
     gone: tuple[ShownSection, ...] = ()
 
 
@@ -108,15 +111,18 @@ def render_again(vault: Vault, receipt: Receipt) -> Replay:
     sections = (*receipt.shown, *receipt.unshown)
     lost = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
     if lost and lost != {each.blob for each in sections}:
-        text = render_receipt(leave_out(receipt, lost), read_blob)
-        return Replay(receipt, text, tuple(each for each in sections if each.blob in lost))
-    text = render_receipt(receipt, read_blob)
+        kept = leave_out(receipt, lost)
+        items, unshown = rebuild_items(kept, read_blob)
+        gone = tuple(each for each in sections if each.blob in lost)
+        return Replay(receipt, render_receipt(kept, items, unshown), tuple(items), gone)
+    items, unshown = rebuild_items(receipt, read_blob)
+    text = render_receipt(receipt, items, unshown)
     if digest_text(text) != receipt.digest:
         raise ConflictError(
             f"{receipt.id}: this vaultmem ({vaultmem.__version__}) does not render the same "
             f"bytes; use {receipt.version}, which made it"
         )
-    return Replay(receipt, text)
+    return Replay(receipt, text, tuple(items))
 
 
 def _is_lost(read_blob: Callable[[str], bytes], blob: str) -> bool:

@@ -61,13 +61,14 @@ class Share(NamedTuple):
 
 
 class PackPage(NamedTuple):
-    """A pack, divided.
+    """A pack, its pieces in order, and divided into groups.
 
     `left` is what is not shown, by why; `linked` are the addresses of it that are named, `words`
     those of the question, by the terms that are searched for them.
     """
 
     answer: PackAnswer
+    pieces: list[Piece]
     groups: list[Group]
     shares: list[Share]
     left: dict[str, list[LeftOut]]
@@ -77,7 +78,7 @@ class PackPage(NamedTuple):
     @property
     def largest(self) -> int:
         """Tokens of the piece that costs most."""
-        return max((piece.cost for group in self.groups for piece in group.pieces), default=1)
+        return max((piece.cost for piece in self.pieces), default=1)
 
 
 #: What the groups are called, and what an agent makes of them.
@@ -136,7 +137,7 @@ def describe_pack(answer: PackAnswer) -> PackPage:
     }
     linked = frozenset(hit.address for hit in pack.unshown)
     shares = share_out(groups, pack.account)
-    return PackPage(answer, groups, shares, left, linked, find_asked(answer.question))
+    return PackPage(answer, pieces, groups, shares, left, linked, find_asked(answer.question))
 
 
 def divide(pieces: Iterable[Piece]) -> list[Group]:
