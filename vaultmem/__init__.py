@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from vaultmem.core.similarity.differences import Difference
     from vaultmem.errors import (
         BusyError,
+        ChangedError,
         ConflictError,
         DamagedError,
         FaultError,
@@ -86,6 +87,7 @@ __all__ = [
     "Begun",
     "BusyError",
     "ByMeaning",
+    "ChangedError",
     "Closed",
     "CommitReport",
     "Config",
@@ -185,8 +187,8 @@ _HOMES = {
     ),
     "core.similarity.differences": "Difference",
     "errors": (
-        "BusyError ConflictError DamagedError FaultError MergeConflictError NoVaultError "
-        "NoteNotFoundError PendingError RefusedError VaultError"
+        "BusyError ChangedError ConflictError DamagedError FaultError MergeConflictError "
+        "NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
     ),
     "services.finding.ask": "Answer Ask ByMeaning ask",
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",

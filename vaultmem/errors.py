@@ -5,6 +5,7 @@
     |-- NoteNotFoundError     4   no such note, section or commit
     |-- RefusedError          5   unsafe name, secret, unknown value: nothing was written
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
+    |   `-- ChangedError      6   a note is another than the one that was read to be changed
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
     |-- MergeConflictError    8   two sides changed the same thing; nothing was merged
     |-- BusyError             1   another process had what this one needs for too long
@@ -54,6 +55,10 @@ class ConflictError(VaultError):
     """The bytes on disk are not the ones that the change was made for."""
 
     exit_code = 6
+
+
+class ChangedError(ConflictError):
+    """A note is not the version of it that was to be changed; nothing was written."""
 
 
 class PendingError(VaultError):

@@ -146,10 +146,11 @@ def _find_in_object(schema: Schema, value: dict[str, Any], where: str) -> str:
             return f'"{name}" is missing: {known[name].get("description", "it is required")}'
     if schema.get("additionalProperties", True) is False and not set(value) <= set(known):
         return f"it takes {', '.join(known)}, and nothing else"
+    others = schema.get("additionalProperties")
+    others = others if isinstance(others, dict) else {}
     found = (
-        find_problem(known[name], each, f"{where}.{name}" if where else name)
+        find_problem(known.get(name, others), each, f"{where}.{name}" if where else name)
         for name, each in value.items()
-        if name in known
     )
     return next(filter(None, found), "")
 

@@ -21,17 +21,17 @@ from vaultmem.answers.schemas import (
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool, cut_text, read_shown, see_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import PurePosixPath
 
-    from vaultmem.core.notes.note import Note
     from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.propose import Proposed
     from vaultmem.services.notes.remember import Remembered
+    from vaultmem.services.notes.update import Update
     from vaultmem.vault import Vault
 
 
@@ -110,8 +110,8 @@ def read_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
 def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Change one property of a note, or one place of its text."""
+    from vaultmem.services.notes.update import Update, update_note
     from vaultmem.services.reading.read_notes import resolve_address
-    from vaultmem.services.writing.edit_notes import edit_note
 
     is_text, is_property = "old_text" in given or "new_text" in given, "property" in given
     if is_text == is_property:
@@ -119,13 +119,24 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     path, heading = resolve_address(vault, given["path"])
     if heading:
         raise RefusedError(f"{given['path']}: a section; name the note, and the text to replace")
+    if blob := given.get("blob"):
+        vault.expected[str(path)] = frozenset({blob})
     if not is_property:
-        blob = edit_note(vault, path, lambda note: _replace_text(note, given, vault))
+        blob = update_note(vault, path, _read_replacement(given))
     elif given["property"] == "state":
         blob = _change_state(vault, path, given)
     else:
-        blob = _set_property(vault, path, given)
+        blob = update_note(vault, path, Update({given["property"]: given.get("value")}))
     return Answer(f"Changed {path}; it is {blob} now.", edited_json(path, blob))
+
+
+def _read_replacement(given: dict[str, Any]) -> Update:
+    from vaultmem.services.notes.update import Update
+
+    old, new = given.get("old_text", ""), given.get("new_text")
+    if not old or new is None or not given.get("blob"):
+        raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
+    return Update(old_text=old, new_text=new)
 
 
 def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
@@ -141,75 +152,16 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
     return read_as_written(see_at(vault, {}), path).blob
 
 
-def _set_property(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> str:
-    """Set or remove a property that is the agent's to set; return the note's new blob id."""
-    from vaultmem.services.reading.read_notes import read_note
-    from vaultmem.services.writing.edit_notes import GUARDED, set_note_property
-
-    name, value = given["property"], given.get("value")
-    _check_shown(read_note(vault, path))
-    if name in GUARDED and (name, value) != ("pinned", True):
-        raise RefusedError(f'{path}: "{name}" says who wrote or pinned a note, and stays as it is')
-    if name == "confidence" and value is not None:
-        value = _read_share(path, value)
-    if not isinstance(value, list):
-        return set_note_property(vault, path, name, value)
-    return set_note_property(vault, path, name, tuple(value))
-
-
 def forget_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Remove one note; git still has what was committed."""
-    from vaultmem.services.notes.forget import forget_notes, select_notes
+    from vaultmem.services.notes.forget import forget_notes, refuse_protected, select_notes
 
     chosen = select_notes(vault, [given["path"]])
-    for record in chosen.notes:
-        if record.pinned:
-            raise RefusedError(f"{record.path}: pinned, so only a person removes it")
-        if record.state == State.QUARANTINED:
-            raise RefusedError(f"{record.path}: quarantined, so only a person removes it")
+    refuse_protected(vault, chosen.notes)
     done = forget_notes(vault, chosen.notes, given.get("reason", ""))
     told = f"Forgot {', '.join(done.paths)}; git still has what was committed."
     data = {"forgotten": list(done.paths), "commit": done.report.commit}
     return Answer(told, data)
-
-
-def _read_share(path: PurePosixPath, value: Any) -> float:
-    """Return a confidence, which some clients write as a text."""
-    try:
-        share = float(value) if not isinstance(value, bool) else -1.0
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise RefusedError(f"{path}: confidence is a number from 0 to 1")
-    return share
-
-
-def _check_shown(note: Note) -> None:
-    if note.problem:
-        raise RefusedError(f"{note.path}: {note.problem}; a person mends it")
-    if note.state == State.QUARANTINED:
-        raise RefusedError(f"{note.path}: quarantined, so only a person changes it")
-
-
-def _replace_text(note: Note, given: dict[str, Any], vault: Vault) -> str:
-    """Return a note's text with one place of its body replaced."""
-    from vaultmem.services.writing.edit_notes import check_rewrite
-
-    old, new, blob = given.get("old_text", ""), given.get("new_text"), given.get("blob", "")
-    _check_shown(note)
-    if not old or new is None or not blob:
-        raise RefusedError("a replacement needs old_text, new_text and blob (from read_note)")
-    if note.blob != blob:
-        raise ConflictError(f"{note.path}: changed since it was read as {blob}; read it again")
-    head, body = note.text[: note.matter.end], note.text[note.matter.end :]
-    count = body.count(old)
-    if count == 0:
-        raise NoteNotFoundError(f"{note.path}: old_text is not in its body; read it again")
-    if count > 1:
-        raise RefusedError(f"{note.path}: old_text is there {count} times; give more around it")
-    text = head + body.replace(old, new)
-    check_rewrite(note.path, note, text)
-    return text
 
 
 REMEMBER = Tool(

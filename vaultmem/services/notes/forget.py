@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.errors import RefusedError
@@ -113,6 +114,18 @@ def _find_asked(vault: Vault, query: str) -> set[str]:
     needed = set(asked.terms)
     hits = recall(vault, asked)
     return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
+
+
+def refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
+    """Leave to a person what is pinned or quarantined.
+
+    Raises:
+        RefusedError: it is, and an agent wants it removed.
+    """
+    for record in records:
+        for word in ("pinned" if record.pinned else "", record.state):
+            if word in ("pinned", State.QUARANTINED) and not vault.is_person:
+                raise RefusedError(f"{record.path}: {word}, so only a person removes it")
 
 
 def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> Forgotten:

@@ -79,15 +79,21 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
 
 
 def find_item(
-    vault: Vault, name: str, progress: Callable[[int, int], None] | None = None
+    vault: Vault,
+    name: str,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    looks: bool = True,
 ) -> Proposal:
     """Return what an id, or the beginning of one, names: what was shown, else what is there now.
+
+    Who does not look (`looks`) knows only what was shown: to compare all notes may take minutes.
 
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
     """
     found = [each for each in list_shown(vault) if each.id.startswith(name.lower())]
-    if not found:
+    if not found and looks:
         now = list_queue(vault, progress).proposals
         found = [each for each in now if each.id.startswith(name.lower())]
     if len(found) == 1 and name:

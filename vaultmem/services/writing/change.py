@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import ChangedError, ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import find_problem, read_as_written, read_bytes
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -59,8 +59,21 @@ class Change:
         note = read_as_written(self.seen, path)
         if not self.is_folder and (problem := find_problem(self.seen, path)):
             raise RefusedError(f"{path}: {problem}; mend it where that branch is checked out")
+        self._expect(path, note.blob)
         self._known[str(path)] = note.blob
         return note
+
+    def _expect(self, path: PurePosixPath, blob: str) -> None:
+        """Allow a note to be changed that nobody changed since it was read.
+
+        Raises:
+            ChangedError: it is not the version that was to be changed.
+        """
+        expected = self.seen.expected.get(str(path))
+        if expected is not None and blob not in expected:
+            raise ChangedError(
+                f"{path}: changed since it was read as {', '.join(sorted(expected))}; read it again"
+            )
 
     def read_bytes(self, note: Note) -> bytes:
         """Return the bytes of a note that was read.
@@ -82,10 +95,12 @@ class Change:
     def replace(self, path: PurePosixPath, data: bytes, blob: str) -> None:
         """Give a note whose blob id is `blob` other bytes; nothing happens where they are its."""
         first = self.steps.get(str(path))
-        self._known.setdefault(str(path), blob)
         if first is not None:
             self.steps[str(path)] = first._replace(data=data)
-        elif blob_id(data) != blob:
+            return
+        self._expect(path, blob)
+        self._known.setdefault(str(path), blob)
+        if blob_id(data) != blob:
             self.steps[str(path)] = Step(blob, data)
 
     def read_before(self, path: str) -> bytes | None:
@@ -104,6 +119,7 @@ class Change:
 
     def remove(self, path: PurePosixPath, blob: str) -> None:
         """Remove a note whose blob id is `blob`."""
+        self._expect(path, blob)
         self._known.setdefault(str(path), blob)
         self.steps[str(path)] = Step(blob, None)
 
