@@ -114,7 +114,7 @@ class Gate:
             wanted = b"Bearer " + self._token
             is_it = len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), wanted)
             agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
-            return Visitor(False, True, agent) if is_it else None
+            return Visitor(False, self._site.programs_write, agent) if is_it else None
         visit = self._visits.find(_read_cookie(headers, self._site.cookie))
         if visit is None:
             return None

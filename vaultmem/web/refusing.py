@@ -12,6 +12,7 @@ from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import (
     BusyError,
+    ChangedError,
     ConflictError,
     MergeConflictError,
     NoteNotFoundError,
@@ -27,6 +28,7 @@ STATUSES: dict[type[VaultError], int] = {
     NoteNotFoundError: 404,
     RefusedError: 422,
     ConflictError: 409,
+    ChangedError: 412,
     PendingError: 409,
     MergeConflictError: 409,
     BusyError: 503,
@@ -39,9 +41,9 @@ def find_status(error: VaultError) -> int:
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
-def refuse_failure(request: Request, error: VaultError) -> Response:
+def refuse_failure(request: Request, error: VaultError, **facts: Any) -> Response:
     """Return the answer to what failed as may be expected, with what a program goes by."""
-    facts: dict[str, Any] = {"code": type(error).__name__, "exit_code": error.exit_code}
+    facts = {"code": type(error).__name__, "exit_code": error.exit_code, **facts}
     if isinstance(error, MergeConflictError):
         facts["conflicts"] = as_plain(error.conflicts)
     return refuse(request, find_status(error), escape_bytes(str(error)), **facts)

@@ -14,7 +14,7 @@ class Site(NamedTuple):
 
     `hosts` are the names, with their port, under which it may be asked for; `token` is that of
     programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
-    written unless `may_write`.
+    written unless `may_write`; programs write if `programs_write`.
     """
 
     root: Path
@@ -22,6 +22,7 @@ class Site(NamedTuple):
     token: str
     folder: Path
     may_write: bool = False
+    programs_write: bool = True
 
     @property
     def cookie(self) -> str:

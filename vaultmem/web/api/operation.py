@@ -63,8 +63,8 @@ class Operation(NamedTuple):
 
     `run` is given the vault and what was given, and returns what JSON is made of. `query` are the
     parameters behind the `?`, `body` the fields of a JSON object. One that `writes` comes after
-    those before it; with `changes`, it changes the note at `path`, and has to be told which version
-    of it. What takes `long` keeps no others waiting.
+    those before it; with `changes`, it changes the note at `path`, has to be told which version of
+    it, and returns besides where the note is then. What takes `long` keeps no others waiting.
     """
 
     name: str

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
+from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.vault import Vault
 from vaultmem.web.api.document import write_document
 from vaultmem.web.api.given import read_given
-from vaultmem.web.api.operation import BASE, Given, Moment, Operation, Tag
+from vaultmem.web.api.operation import BASE, Given, Moment, Operation
 from vaultmem.web.api.table import OPERATIONS
+from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, tag_written
 from vaultmem.web.asking import answers, make_caller
 from vaultmem.web.events import stream_events
+from vaultmem.web.refusing import refuse_failure
+from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
+
+_READS_ONLY = (
+    "this only reads; programs write without `vaultmem serve --read-only`, browsers with --write"
+)
+
+#: Characters of a session's name at most.
+_LONGEST = 200
 
 
 class Answered(NamedTuple):
-    """An answer as JSON, and its version as an ETag, "" if it has none."""
+    """An answer as JSON, its version as an ETag ("" if it has none), and where what is new is."""
 
     data: bytes
     tag: str = ""
+    made: str = ""
 
 
 def list_routes() -> list[BaseRoute]:
@@ -48,13 +60,43 @@ def _make_endpoint(operation: Operation) -> Any:
     @answers
     async def endpoint(request: Request) -> Response:
         given = await read_given(operation, request)
-        caller = make_caller(request)._replace(ref=given.get("ref", ""))
+        caller = _make_caller(request, given)
         workers: Workers = request.app.state.workers
+        if operation.writes:
+            return await _write(operation, given, request, workers, caller)
         read = workers.read_long if operation.long else workers.read
         done = await read(partial(_look, operation, given), caller)
-        return _respond(request, done)
+        headers = {"Cache-Control": "no-cache"} if done.tag else {}
+        if done.tag and has_same(request.headers.getlist("if-none-match"), done.tag):
+            return Response(status_code=304, headers={**headers, "ETag": done.tag})
+        return _respond(done, 200, headers)
 
     return endpoint
+
+
+def _make_caller(request: Request, given: Given) -> Caller:
+    session = request.headers.get("vaultmem-session", "")
+    if len(session) > _LONGEST:
+        raise RefusedError(f"Vaultmem-Session has {_LONGEST} characters at most")
+    return make_caller(request)._replace(ref=given.get("ref", ""), session=session)
+
+
+async def _write(
+    operation: Operation, given: Given, request: Request, workers: Workers, caller: Caller
+) -> Response:
+    if not caller.may_write:
+        raise HTTPException(403, _READS_ONLY)
+    wanted = read_wanted(request.headers.getlist("if-match"))
+    try:
+        done = await workers.write(partial(_change, operation, given, wanted), caller)
+    except ChangedError as error:
+        now = await workers.read(partial(_read_now, given), caller)
+        refusal = refuse_failure(request, error, current=now)
+        if now:
+            refusal.headers["ETag"] = f'"{now["blob"]}"'
+        return refusal
+    place = {"Location": f"{BASE}/notes/{quote(done.made)}"} if done.made else {}
+    return _respond(done, 201 if done.made else 200, place)
 
 
 def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
@@ -67,31 +109,35 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
     plain = as_plain(operation.run(seen, given))
     if vault.lag and isinstance(plain, dict):
         plain["behind"] = vault.lag
-    return Answered(_write(plain), _make_tag(operation.tag, seen, plain))
+    return Answered(_dump(plain), make_tag(operation.tag, seen, plain))
 
 
-def _make_tag(tag: Tag, seen: Vault, plain: Any) -> str:
-    if tag is Tag.BLOB:
-        return f'"{plain["blob"]}"'
-    if tag is Tag.NONE or seen.lag:
-        return ""
-    head = seen.head()
-    held = repr((head, seen.view.key())).encode("utf-8", "surrogatepass")
-    return f'W/"{hashlib.sha256(held).hexdigest()[:24]}"'
+def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
+    """Return what an operation did."""
+    if not operation.changes:
+        plain = as_plain(operation.run(vault, given))
+        is_new = operation.creates and plain["outcome"] == "created"
+        tag = f'"{plain["blob"]}"' if operation.creates else ""
+        return Answered(_dump(plain), tag, plain["path"] if is_new else "")
+    expect(operation, given, wanted, vault)
+    done, path = operation.run(vault, given)
+    return Answered(_dump(as_plain(done)), tag_written(vault, path))
 
 
-def _respond(request: Request, done: Answered) -> Response:
-    headers = {"ETag": done.tag, "Cache-Control": "no-cache"} if done.tag else {}
-    if done.tag and _has_same(request.headers.getlist("if-none-match"), done.tag):
-        return Response(status_code=304, headers=headers)
-    return Response(done.data, 200, headers, "application/json")
+def _read_now(given: Given, vault: Vault) -> Any:
+    """Return the note that is there now, None where none can be read."""
+    from vaultmem.services.reading.read_notes import get_note
+
+    try:
+        return as_plain(note_json(get_note(vault, given["path"])))
+    except VaultError:
+        return None
 
 
-def _has_same(given: Iterable[str], tag: str) -> bool:
-    """Tell whether one of the versions that somebody has is this one; weak ones count."""
-    named = re.findall(r'\*|"[^"]*"', ",".join(given))
-    return tag.removeprefix("W/") in named or "*" in named
+def _respond(done: Answered, status: int, headers: dict[str, str]) -> Response:
+    tag = {"ETag": done.tag} if done.tag else {}
+    return Response(done.data, status, {**headers, **tag}, "application/json")
 
 
-def _write(plain: Any) -> bytes:
+def _dump(plain: Any) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode("utf-8")

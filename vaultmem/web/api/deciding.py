@@ -1,0 +1,76 @@
+"""Operations that commit: checkpoint, undo, and what waits to be decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vaultmem.answers.notes import report_json, undone_json
+from vaultmem.answers.schemas import Schema, choice, record, rows, text
+from vaultmem.answers.upkeep import decided_json
+from vaultmem.core.upkeep.choices import Choice
+from vaultmem.vault import Vault
+from vaultmem.web.api.operation import Given, Moment, Operation
+
+
+def _checkpoint(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.writing.checkpoint import save_checkpoint
+
+    return report_json(save_checkpoint(vault, given["note"]))
+
+
+def _undo(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.history.undo import undo_commit
+
+    return undone_json(undo_commit(vault, given["commit"]))
+
+
+def _decide(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.upkeep.decide import decide
+    from vaultmem.services.upkeep.review import find_item
+
+    proposal = find_item(vault, given["id"], looks=False)
+    return decided_json([decide(vault, proposal, Choice(given["choice"]), given.get("reason", ""))])
+
+
+_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
+_COMMITS = rows(commit="string", subject="string")
+
+DECIDING = (
+    Operation(
+        "checkpoint",
+        "POST",
+        "/checkpoint",
+        "Commit everything that changed, each author's changes under their own name.",
+        _checkpoint,
+        body={"note": text("What it stands for.", 500, 1)},
+        required=("note",),
+        gives=record(commit="string?", commits=_COMMITS, paths=_STRINGS, skipped="object"),
+        moment=Moment.BRANCH,
+        writes=True,
+    ),
+    Operation(
+        "undo",
+        "POST",
+        "/undo",
+        "Take back what one commit did to its notes, as a new commit.",
+        _undo,
+        body={"commit": text("The commit.", 200, 1)},
+        required=("commit",),
+        gives=record(undone="string", paths=_STRINGS, commit="string?"),
+        writes=True,
+    ),
+    Operation(
+        "decide",
+        "POST",
+        "/review/{id}",
+        "Decide what waits, as `GET /review` listed it; one decision is one commit.",
+        _decide,
+        body={
+            "choice": choice("What to do.", [each.value for each in Choice]),
+            "reason": text("Why, for the record.", 1_000),
+        },
+        required=("choice",),
+        gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
+        writes=True,
+    ),
+)

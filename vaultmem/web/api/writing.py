@@ -1,0 +1,272 @@
+"""Operations that write one note, each in a transaction of its own."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+
+from vaultmem.answers.lifecycle import moved_json, promoted_json, superseded_json
+from vaultmem.answers.links import renamed_json
+from vaultmem.answers.notes import (
+    edited_json,
+    forgotten_json,
+    restored_json,
+)
+from vaultmem.answers.schemas import Schema, choice, flag, record, rows, share, text, texts
+from vaultmem.core.lifecycle import Kind, State
+from vaultmem.errors import RefusedError
+from vaultmem.vault import Vault
+from vaultmem.web.api.operation import Given, Moment, Operation
+
+#: What an operation that changes a note returns: its JSON, and where the note is then, if it is.
+Changed = tuple[Any, PurePosixPath | None]
+
+
+def _remember(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.notes.remember import Memory, remember
+
+    memory = Memory(
+        text=given["text"],
+        title=given.get("title", ""),
+        context=given.get("context", ""),
+        kind=Kind(given.get("kind", Kind.SEMANTIC_FACT)),
+        state=State(given["state"]) if "state" in given else None,
+        tags=tuple(given.get("tags", ())),
+        pinned=given.get("pin", False),
+        confidence=given.get("confidence"),
+        refs=tuple(given.get("refs", ())),
+    )
+    return remember(vault, memory, force=given.get("force", False))
+
+
+def _rewrite(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.notes.update import Update, update_note
+
+    path = _resolve(vault, given)
+    return edited_json(path, update_note(vault, path, Update(text=given["text"]))), path
+
+
+def _update(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.notes.update import Update, update_note
+
+    properties, old, new = given.get("properties", {}), given.get("old_text"), given.get("new_text")
+    if (old is None) != (new is None) or not (properties or old):
+        raise RefusedError("give properties, or old_text and new_text, or all of them")
+    path = _resolve(vault, given)
+    return edited_json(
+        path, update_note(vault, path, Update(properties, None, old or "", new))
+    ), path
+
+
+def _forget(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.notes.forget import forget_notes, refuse_protected, select_notes
+
+    chosen = select_notes(vault, [given["path"]])
+    refuse_protected(vault, chosen.notes)
+    reason = given.get("reason", "")
+    done = forget_notes(vault, chosen.notes, reason)
+    commits = done.report.commits if reason else None
+    return forgotten_json(done.paths, chosen.kept, commits, is_dry=False), None
+
+
+def _rename(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.notes.rename import rename_note
+
+    done = rename_note(vault, given["path"], given["to"])
+    return renamed_json(done, is_dry=False), PurePosixPath(done.new)
+
+
+def _move(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.lifecycle.transition import change_state
+
+    path = _resolve(vault, given)
+    state, reason = State(given["state"]), given.get("reason", "")
+    return moved_json(change_state(vault, [str(path)], state, reason)), path
+
+
+def _promote(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.lifecycle.promote import promote_notes
+
+    path = _resolve(vault, given)
+    return promoted_json(promote_notes(vault, [str(path)])), path
+
+
+def _supersede(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.lifecycle.supersede import supersede_note
+
+    path = _resolve(vault, given)
+    done = supersede_note(vault, str(path), given["by"], given.get("reason", ""))
+    return superseded_json(done), path
+
+
+def _restore(vault: Vault, given: Given) -> Changed:
+    from vaultmem.services.history.restore import restore_note
+
+    done = restore_note(vault, given["path"], given["at"])
+    return restored_json(done), PurePosixPath(done.path)
+
+
+def _resolve(vault: Vault, given: Given) -> PurePosixPath:
+    from vaultmem.services.reading.read_notes import resolve_address
+
+    path, heading = resolve_address(vault, given["path"])
+    if heading:
+        raise RefusedError(f"{given['path']}: a section; name the whole note")
+    return path
+
+
+_STATES = [each.value for each in State if each is not State.UNREADABLE]
+_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
+_REASON = text("Why, for the record.", 1_000)
+_TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
+_EDITED = record(path="string", blob="string")
+_COMMITS = rows(commit="string", subject="string")
+_PROPERTIES: Schema = {
+    "type": "object",
+    "description": "Properties to set, by name; null removes one.",
+    "additionalProperties": {
+        "anyOf": [
+            {"type": ["string", "number", "boolean", "null"]},
+            {"type": "array", "items": {"type": "string"}, "maxItems": 100},
+        ]
+    },
+}
+
+WRITING = (
+    Operation(
+        "remember",
+        "POST",
+        "/notes",
+        "Write a memory as a note of its own; one that is known already is confirmed instead.",
+        _remember,
+        body={
+            "text": text("What to remember, in markdown.", 1_000_000),
+            "title": text("Its title; else its first line.", 300),
+            "context": text("What it is about: its folder.", 200),
+            "kind": choice("What it records; else semantic_fact.", [each.value for each in Kind]),
+            "state": choice("The state that it starts in.", _STATES),
+            "tags": texts("Tags, without #."),
+            "pin": flag("Show it in every pack."),
+            "confidence": share("How sure you are."),
+            "refs": texts("Files, URLs or commits that it rests on."),
+            "force": flag("Write a note of its own even if one says the same."),
+        },
+        required=("text",),
+        gives=record(
+            path="string",
+            blob="string",
+            title="string",
+            state="string",
+            outcome="string",
+            similar=rows(path="string", contradicts="boolean"),
+            proposed=rows(path="string", text="string"),
+        ),
+        moment=Moment.BRANCH,
+        writes=True,
+        creates=True,
+    ),
+    Operation(
+        "rewrite_note",
+        "PUT",
+        "/notes/{path}",
+        "Give a note another text.",
+        _rewrite,
+        body={"text": _TEXT},
+        required=("text",),
+        gives=_EDITED,
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "update_note",
+        "PATCH",
+        "/notes/{path}",
+        "Set properties of a note, or replace one place of its text; every other byte stays.",
+        _update,
+        body={
+            "properties": _PROPERTIES,
+            "old_text": text("The text to replace; it must be there exactly once.", 1_000_000, 1),
+            "new_text": text("What to put there.", 1_000_000),
+        },
+        gives=_EDITED,
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "forget_note",
+        "DELETE",
+        "/notes/{path}",
+        "Remove a note; git still has what was committed.",
+        _forget,
+        {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
+        gives=record(forgotten=_STRINGS, kept_pinned=_STRINGS),
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "rename_note",
+        "POST",
+        "/rename/{path}",
+        "Rename or move a note, and keep every link to it and from it right.",
+        _rename,
+        body={"to": text("Its new path, or a folder.", 1_000, 1)},
+        required=("to",),
+        gives={"type": "object", "required": ["from", "to", "moved", "links"]},
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "move_note",
+        "POST",
+        "/state/{path}",
+        "Move a note to another state of its life, and commit that.",
+        _move,
+        body={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
+        required=("state",),
+        gives=record(moved=rows(path="string", to="string"), commit="string?"),
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "promote_note",
+        "POST",
+        "/promote/{path}",
+        "Make a candidate active, and commit that; whether it may instruct is its owner's word.",
+        _promote,
+        gives=record(promoted=rows(path="string"), trusted=_STRINGS, commits=_COMMITS),
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "supersede_note",
+        "POST",
+        "/supersede/{path}",
+        "Replace a note by another: it is deprecated, and each names the other.",
+        _supersede,
+        body={"by": text("The note that holds instead.", 1_000, 1), "reason": _REASON},
+        required=("by",),
+        gives=record(old="string", new="string", commit="string?"),
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+    Operation(
+        "restore_note",
+        "POST",
+        "/restore/{path}",
+        "Write a note as it once was, removed or not since, as a new change.",
+        _restore,
+        body={"at": text("A commit, branch, tag or date.", 200, 1)},
+        required=("at",),
+        gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
+        moment=Moment.BRANCH,
+        writes=True,
+        changes=True,
+    ),
+)
