@@ -94,23 +94,29 @@ def gather_footnotes(state: StateCore) -> None:
     if not known:
         return
     state.tokens = _take_definitions(state.tokens, known)
-    order: dict[str, int] = {}
-    marked = set()
-    for token in _each_inline([*state.tokens, *(t for each in known.values() for t in each)]):
-        if token.type == "footnote":
-            name = token.meta["name"]
-            token.meta["number"] = order.setdefault(name, len(order) + 1)
-            token.meta["is_first"] = name not in marked
-            marked.add(name)
-    for name in known:
-        order.setdefault(name, len(order) + 1)
+    marked = _number_marks([*state.tokens, *(each for text in known.values() for each in text)])
     prefix = f"footnote-{page_of(state.env).mark}"
-    state.tokens.append(Token("footnotes_open", "section", 1, {"class": "footnotes"}, block=True))
-    state.tokens.append(Token("footnotes_list_open", "ol", 1, block=True))
-    for name, number in order.items():
-        state.tokens += _make_item(known[name], prefix, number, name in marked)
-    state.tokens.append(Token("footnotes_list_close", "ol", -1, block=True))
-    state.tokens.append(Token("footnotes_close", "section", -1, block=True))
+    items: list[Token] = []
+    for number, name in enumerate(dict.fromkeys([*marked, *known]), 1):
+        items += _make_item(known[name], prefix, number, name in marked)
+    state.tokens += [
+        Token("footnotes_open", "section", 1, {"class": "footnotes"}, block=True),
+        Token("footnotes_list_open", "ol", 1, block=True),
+        *items,
+        Token("footnotes_list_close", "ol", -1, block=True),
+        Token("footnotes_close", "section", -1, block=True),
+    ]
+
+
+def _number_marks(tokens: list[Token]) -> dict[str, int]:
+    """Give the marks their numbers, by the first of each footnote, and return those by name."""
+    numbers: dict[str, int] = {}
+    for mark in (child for token in tokens for child in token.children or ()):
+        if mark.type == "footnote":
+            name = mark.meta["name"]
+            mark.meta["is_first"] = name not in numbers
+            mark.meta["number"] = numbers.setdefault(name, len(numbers) + 1)
+    return numbers
 
 
 def _take_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> list[Token]:
@@ -129,10 +135,6 @@ def _take_definitions(tokens: list[Token], known: dict[str, list[Token]]) -> lis
     return kept
 
 
-def _each_inline(tokens: list[Token]) -> list[Token]:
-    return [child for token in tokens for child in token.children or ()]
-
-
 def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -> list[Token]:
     """Return a footnote's tokens as an item of the list, with a way back to its mark."""
     lines = None
@@ -142,8 +144,10 @@ def _make_item(tokens: list[Token], prefix: str, number: int, is_marked: bool) -
     opening = Token("footnote_item_open", "li", 1, attrs, map=lines, block=True)
     closing = Token("footnote_item_close", "li", -1, block=True)
     back = [Token("footnote_back", "a", 0, meta={"number": number})] if is_marked else []
-    if tokens and tokens[-1].type == "paragraph_close":
-        return [opening, *tokens[:-1], *back, tokens[-1], closing]
+    text = next((each for each in tokens[-2:] if each.type == "inline"), None)
+    if text is not None and text.children is not None:
+        text.children += back
+        back = []
     return [opening, *tokens, *back, closing]
 
 

@@ -195,3 +195,20 @@ def render_outside_image(token: Token, page: Page) -> str:
     if not href:
         return f'<span class="image">{text}</span>'
     return f'<a class="external" href="{escapeHtml(href)}" rel="{REL}">{text}</a>'
+
+
+def render_opening(token: Token, page: Page) -> str:
+    """Render the beginning of a link, without a destination where nobody has looked at that."""
+    if "class" not in token.attrs:
+        return f"<{token.tag}>"
+    return f"<{token.tag}{render_attributes(token)}>"
+
+
+def render_undirected_image(token: Token, page: Page) -> str:
+    """Render an image as its text where nobody has looked at its destination."""
+    return f'<span class="image">{escapeHtml(token.content)}</span>'
+
+
+def render_attributes(token: Token) -> str:
+    """Return the attributes of a token as HTML."""
+    return "".join(f' {name}="{escapeHtml(str(each))}"' for name, each in token.attrs.items())

@@ -64,9 +64,9 @@ def _add_core_rules(md: MarkdownIt) -> None:
     rules = md.core.ruler
     rules.after("block", "callouts", callouts.shape_callouts)
     rules.after("callouts", "items", shaping.shape_items)
+    rules.push("footnotes", footnotes.gather_footnotes)  # With them, all that is shown is there.
     rules.push("links", embeds.direct_all)
     rules.push("tasks", shaping.show_tasks)
-    rules.push("footnotes", footnotes.gather_footnotes)
     rules.push("places", shaping.name_places)
 
 
@@ -107,6 +107,8 @@ def _read_image(state: StateInline, silent: bool) -> bool:
 def _add_renderers(md: MarkdownIt, render_embed: Callable[[Token, Page], str]) -> None:
     renderers: dict[str, Callable[[Token, Page], str]] = {
         "wikilink": links.render_wikilink,
+        "link_open": links.render_opening,
+        "image": links.render_undirected_image,
         "outside_image": links.render_outside_image,
         "tag": inline.render_tag,
         "name": inline.render_name,
@@ -138,20 +140,14 @@ def _render_code(token: Token, page: Page) -> str:
     words = unescapeAll(token.info).split(maxsplit=1)
     known = words and _LANGUAGE.match(words[0])
     language = f' class="language-{known[0]}"' if known else ""
-    return (
-        f"<pre{render_attributes(token)}><code{language}>{escapeHtml(token.content)}</code></pre>\n"
-    )
+    code = f"<code{language}>{escapeHtml(token.content)}</code>"
+    return f"<pre{links.render_attributes(token)}>{code}</pre>\n"
 
 
 def _render_math_block(token: Token, page: Page) -> str:
-    return f'<div class="math"{render_attributes(token)}>{escapeHtml(token.content)}</div>\n'
+    return f'<div class="math"{links.render_attributes(token)}>{escapeHtml(token.content)}</div>\n'
 
 
 def _render_cell(token: Token, page: Page) -> str:
     align = str(token.attrs.get("style", "")).rpartition(":")[2]
     return f'<{token.tag} class="{align}">' if align else f"<{token.tag}>"
-
-
-def render_attributes(token: Token) -> str:
-    """Return the attributes of a token as HTML."""
-    return "".join(f' {name}="{escapeHtml(str(each))}"' for name, each in token.attrs.items())

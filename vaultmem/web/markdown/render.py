@@ -15,9 +15,9 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.web.markdown.blocks import TooLargeError
 from vaultmem.web.markdown.clean import clean_html
 from vaultmem.web.markdown.embeds import select_part
-from vaultmem.web.markdown.links import find_target, render_link
+from vaultmem.web.markdown.links import find_target, render_attributes, render_link
 from vaultmem.web.markdown.page import MAX_EMBED_DEPTH, Budget, Page, Surroundings
-from vaultmem.web.markdown.parser import make_parser, render_attributes
+from vaultmem.web.markdown.parser import make_parser
 from vaultmem.web.markdown.properties import render_properties
 from vaultmem.web.markdown.shaping import Heading
 
