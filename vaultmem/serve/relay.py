@@ -211,7 +211,7 @@ def _reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
         connection = _connect(place)
         if connection is not None:
             told = _greet(connection, hello)
-            if told is not None and not told["refused"]:
+            if told and not told["refused"]:
                 if again or told["version"] == vaultmem.__version__:
                     return connection
                 if told["passing"] and not told["clients"]:
@@ -221,7 +221,7 @@ def _reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
                         sleep(0.01)
                     continue
             connection.close()
-            if told is not None or started is None:
+            if told or (told is None and started is None):
                 return None
         elif started is None:
             started = _start(place, root)
@@ -247,7 +247,10 @@ def _connect(place: str) -> socket | None:
 
 
 def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
-    """Say who this is; return what the process says of itself, None if it says nothing."""
+    """Say who this is; return what the process says of itself.
+
+    That is nothing if it is just ending, and None if it does not say it in time.
+    """
     try:
         connection.settimeout(_PATIENCE)
         connection.sendall(hello)
@@ -255,12 +258,14 @@ def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
         while not data.endswith(b"\n"):  # It says nothing more before it is asked.
             part = connection.recv(65_536)
             if not part:
-                return None
+                return {}
             data += part
         connection.settimeout(None)
         return json.loads(data)  # type: ignore[no-any-return]
-    except (OSError, ValueError):
+    except TimeoutError:
         return None
+    except (OSError, ValueError):
+        return {}
 
 
 def _start(place: str, root: str) -> Popen[bytes] | None:
