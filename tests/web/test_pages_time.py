@@ -10,6 +10,8 @@ import pytest
 from support import git, write_notes
 from visiting import HOST, Served
 
+from vaultmem.services.history.timeline import choose_evenly
+
 NOTE = "notes/pay.md"
 HOSTILE = "<script>alert(1)</script>"
 
@@ -155,6 +157,43 @@ def test_a_version_is_brought_back_as_one_commit_that_can_be_undone(told: Served
     again = browser.post("/restore", data=form, headers={"Origin": f"http://{HOST}"})
     assert again.status_code == 303
     assert int(git(told.root, "rev-list", "--count", "HEAD")) == before + 1
+
+
+def test_pages_are_shown_as_they_were(told: Served) -> None:
+    browser = told.enter()
+    head = git(told.root, "rev-parse", "HEAD~1")
+    page = browser.get(f"/note/{NOTE}?at={head}~1").text
+    assert "four days" in page
+    assert f'data-load="/moments?of=notes%2Fpay.md&amp;at={head}~1"' in page
+    assert "As it was on " in page
+    assert f'href="/note/{NOTE}"' in page
+    assert HOSTILE not in page
+    home = browser.get(f"/?at={head}").text
+    assert "checkpoint: nights</bdi>" in home
+    assert "A line of my own</bdi>" not in home
+    assert 'id="moment" role="status" hidden' in browser.get("/").text
+
+
+def test_the_slider_has_the_moments_of_a_page(told: Served) -> None:
+    browser = told.enter()
+    listed = git(told.root, "rev-list", "--reverse", "HEAD").split()
+    versions = git(told.root, "rev-list", "--reverse", "HEAD", "--", NOTE).split()
+    found = re.search(r'value="(\d+)".*data-moments="(.*?)"', browser.get("/moments").text)
+    assert found
+    assert (int(found[1]), found[2].split()) == (len(listed), listed)
+    found = re.search(
+        r'value="(\d+)".*data-moments="(.*?)"',
+        browser.get(f"/moments?of={NOTE}&at={versions[1]}").text,
+    )
+    assert found
+    assert (int(found[1]), found[2].split()) == (1, versions)
+    assert browser.get("/moments?of=notes/none.md").status_code == 404
+
+
+def test_of_many_moments_some_are_chosen_evenly() -> None:
+    assert choose_evenly(range(5), 9) == list(range(5))
+    chosen = choose_evenly(range(1_000), 100)
+    assert (chosen[0], chosen[-1], len(set(chosen))) == (0, 999, 100)
 
 
 def test_nothing_is_brought_back_where_the_browser_may_only_read(served: Served) -> None:

@@ -23,6 +23,7 @@ from vaultmem.web.pages.graph import show_graph
 from vaultmem.web.pages.health import show_checks, show_health
 from vaultmem.web.pages.history import restore, show_history
 from vaultmem.web.pages.home import show_home
+from vaultmem.web.pages.moments import show_moments
 from vaultmem.web.pages.note import show_file, show_note, show_rail
 from vaultmem.web.pages.notes import show_notes
 from vaultmem.web.pages.pack import show_pack
@@ -62,6 +63,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/receipts", show_receipts),
             Route("/receipt/{name}", show_receipt),
             Route("/time", show_time),
+            Route("/moments", show_moments),
             Route("/commit/{name:path}", show_commit),
             Route("/history/{path:path}", show_history),
             Route("/restore", restore, methods=["POST"]),

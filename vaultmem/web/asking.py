@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
 from vaultmem.web.refusing import refuse, refuse_failure
 from vaultmem.web.visits import Visitor
@@ -32,14 +33,14 @@ Route = Callable[[Request], Awaitable[Response]]
 class Frame(NamedTuple):
     """What each page says of the vault: its name, and what is checked out or looked at.
 
-    `moment` names the commit that is looked at and its day, where it is not what is there now.
-    `lag` says why what is shown is older than the notes.
+    `moment` is the commit that is looked at, where it is not what is there now. `lag` says
+    why what is shown is older than the notes.
     """
 
     name: str
     branch: str
     commit: str
-    moment: str = ""
+    moment: Commit | None = None
     lag: str = ""
 
 
@@ -133,12 +134,12 @@ def _frame(vault: Vault, at: str) -> Frame:
     return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.lag)
 
 
-def _name_moment(vault: Vault, at: str) -> str:
+def _name_moment(vault: Vault, at: str) -> Commit | None:
     if not at:
-        return ""
+        return None
     from vaultmem.services.history.commits import resolve_commit
 
     try:
-        return resolve_commit(vault, at)
+        return read_commit(vault.history, resolve_commit(vault, at))
     except NoteNotFoundError:
-        return ""
+        return None

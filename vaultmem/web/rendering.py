@@ -47,6 +47,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
                 "again": again,
                 "at": at,
                 "here": request.url.path,
+                "moments": None,
                 "query": "",
                 "title": "",
                 "vault": None,

@@ -39,11 +39,13 @@ class Home(NamedTuple):
 
 def gather_home(vault: Vault) -> Home:
     """Return what is pinned, what changed last, and how many notes there are."""
-    from vaultmem.services.history.commits import CommitFilter, list_commits
+    from vaultmem.services.history.commits import CommitFilter, find_moment, list_commits
 
     notes = vault.view.keep("home", lambda: _sum_up(vault.view.records()))
     has_git = vault.head() is not None
-    log = list_commits(vault, CommitFilter(everything=True), _LAST).commits if has_git else ()
+    wanted = CommitFilter(everything=True)
+    moment = find_moment(vault)
+    log = list_commits(vault, wanted, _LAST, commit=moment).commits if has_git else ()
     return Home(notes, log)
 
 

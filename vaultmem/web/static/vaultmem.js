@@ -102,17 +102,18 @@ async function showAgain(address) {
   const turn = ++asked;
   const { page } = await fetchPage(address);
   const found = page.getElementById("main");
-  if (turn !== asked || !found) return;
+  if (turn !== asked || !found) return null;
   const open = [...main().querySelectorAll("details[open][id]")].map((each) => each.id);
   main().replaceWith(found);
   open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
   loadParts();
+  return page;
 }
 
 async function loadParts() {
   const pause = Number(main().dataset.again);
   if (pause) setTimeout(() => showAgain(location.href), pause);
-  for (const each of main().querySelectorAll("[data-load]")) {
+  for (const each of document.querySelectorAll("[data-load]")) {
     const { page } = await fetchPage(each.dataset.load);
     each.removeAttribute("data-load");
     each.replaceChildren(...page.body.childNodes);
@@ -147,17 +148,29 @@ async function search(field) {
 
 // -- A slider through commits -------------------------------------------------------------------
 
-async function slide(event) {
+let slid = 0;
+
+function slide(event) {
   const slider = event.target.closest("input[type=range][data-moments]");
   if (!slider) return;
-  const moments = slider.dataset.moments.split(" ");
+  const told = slider.list?.options[slider.value]?.label ?? "";
+  slider.setAttribute("aria-valuetext", told);
+  slider.closest("#slider").querySelector("output").textContent = told;
+  clearTimeout(slid);
+  slid = setTimeout(() => lookBack(slider.dataset.moments.split(" ")[slider.value]), QUIET);
+}
+
+// The slider itself stays where it is: somebody holds it.
+async function lookBack(moment) {
   const address = new URL(location.href);
-  const moment = moments[slider.value];
   if (moment) address.searchParams.set("at", moment);
   else address.searchParams.delete("at");
   history.replaceState(null, "", address);
-  await showAgain(address);
-  document.querySelector("input[type=range][data-moments]")?.focus();
+  const page = await showAgain(address);
+  for (const name of ["#moment", "header.bar"]) {
+    const found = page?.querySelector(name);
+    if (found) document.querySelector(name)?.replaceWith(found);
+  }
 }
 
 // -- Who wrote which lines, beside them ---------------------------------------------------------
