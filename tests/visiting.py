@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from vaultmem.vault import open_vault
 from vaultmem.web.app import create_app
 from vaultmem.web.codes import make_code
+from vaultmem.web.events import Events
 from vaultmem.web.site import Site
 from vaultmem.workers.workers import Workers
 
@@ -40,3 +48,31 @@ class Served:
         """Return a program that has the token."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Vaultmem-Agent": agent}
         return TestClient(self.app, f"http://{HOST}", headers=headers, follow_redirects=False)
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[str]:
+    """Serve a vault at a port of this machine, as `vaultmem serve` tells of itself; yield where."""
+    events = Events()
+    workers = Workers(root, events.notice)
+    listening = socket.create_server(("127.0.0.1", 0))
+    host = f"127.0.0.1:{listening.getsockname()[1]}"
+    vault = open_vault(root)
+    folder = vault.state_folder
+    vault.close()
+    (folder / "mcp.token").write_text(f"{TOKEN}\n")
+    (folder / "watch.json").write_text(json.dumps({"pid": 1, "address": f"http://{host}"}))
+    app = create_app(workers, Site(root, frozenset({host}), TOKEN, folder), events)
+    config = uvicorn.Config(
+        app, http="h11", ws="none", lifespan="off", log_level="warning", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://{host}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        workers.close()
+        (folder / "watch.json").unlink()

@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-#: Seconds of quiet before what changed is told, so that one save is told once.
-_QUIET = 0.2
+#: Seconds of quiet before what changed is told, so that one save is told once; and how long that
+#: may last, for there are folders in which somebody saves all the while.
+_QUIET, _LONGEST = 0.2, 2.0
 
 #: Seconds between two signs of life: proxies and browsers give up on what is silent.
 _BEAT = 15.0
@@ -74,8 +75,9 @@ async def _collect(queue: asyncio.Queue[str]) -> list[str]:
     try:
         async with asyncio.timeout(_BEAT):
             paths[await queue.get()] = None
-        while True:
-            async with asyncio.timeout(_QUIET):
-                paths[await queue.get()] = None
+        async with asyncio.timeout(_LONGEST):
+            while True:
+                async with asyncio.timeout(_QUIET):
+                    paths[await queue.get()] = None
     except TimeoutError:
         return list(paths)

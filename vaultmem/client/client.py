@@ -1,0 +1,272 @@
+"""Ask a server: each request has a connection of its own, and fails as the server says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from vaultmem import errors
+from vaultmem.client.values import Answer, Note, NoteRecord, Pack, Remembered, Version
+from vaultmem.errors import FaultError, MergeConflictError, RefusedError, VaultError
+
+_BASE = "/api/v1"
+
+#: Seconds between two signs of life of a stream of events, at most.
+_BEAT = 40.0
+
+
+class Client:
+    """Asks a server; each request has a connection of its own, so threads may share a client.
+
+    Whatever the server refuses is raised as the class of `vaultmem.errors` that it names.
+    """
+
+    def __init__(
+        self, url: str, token: str, *, agent: str = "api", session: str = "", timeout: float = 60.0
+    ) -> None:
+        """Ask at `url` (http://127.0.0.1:8421) in an agent's name; nobody is asked anything yet."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise RefusedError(f"{url}: not where a vault is served; name http://127.0.0.1:PORT")
+        self.url = f"http://{parts.netloc}"
+        self._place = parts.hostname, parts.port or 80
+        self._timeout = timeout
+        named = {"Vaultmem-Agent": agent, **({"Vaultmem-Session": session} if session else {})}
+        self._headers = {"Authorization": f"Bearer {token}", **named}
+
+    @classmethod
+    def of(
+        cls,
+        vault: str | os.PathLike[str],
+        *,
+        token: str = "",
+        agent: str = "api",
+        session: str = "",
+        timeout: float = 60.0,
+    ) -> Client:
+        """Return a client of the server of a vault, with its token, if there is one.
+
+        Raises:
+            VaultError: nobody serves it.
+        """
+        from vaultmem.storage.user_folders import find_user_folder
+        from vaultmem.storage.watch_socket import socket_path
+
+        root = os.path.realpath(vault)
+        folder = Path(socket_path(root, find_user_folder("state", os.environ))).parent
+        try:
+            address = str(json.loads((folder / "watch.json").read_text("utf-8"))["address"])
+            token = token or (folder / "mcp.token").read_text("ascii").strip()
+        except (OSError, ValueError, KeyError, TypeError):
+            address = ""
+        if not address:
+            raise VaultError(f"{root}: nobody serves it; `vaultmem serve` does")
+        return cls(address, token, agent=agent, session=session, timeout=timeout)
+
+    def notes(self, **chosen: Any) -> list[NoteRecord]:
+        """Return the notes that fit (kind, state, tag, context, since, at, ref, ...)."""
+        return cast("list[NoteRecord]", self.get("/notes", **chosen)["notes"])
+
+    def note(self, path: str, *, known: Note | None = None, **moment: Any) -> Note:
+        """Return a note, or one section of it (path#Heading); at a moment with `at` or `ref`.
+
+        Where it is still what is `known`, that is returned, and nothing is sent again.
+        """
+        headers = {"If-None-Match": f'"{known["blob"]}"'} if known else {}
+        return cast("Note", self.request("GET", _at("notes", path), moment, None, headers) or known)
+
+    def recall(self, query: str, **how: Any) -> Answer:
+        """Return the notes that answer a question, best first (limit, budget, kind, at, ...)."""
+        return cast("Answer", self._ask("/recall", {"query": query, **how}))
+
+    def pack(self, query: str = "", **how: Any) -> Pack:
+        """Return the context pack for a question, or what is pinned (budget, labels, at, ...)."""
+        return cast("Pack", self._ask("/pack", {"query": query, **how}))
+
+    def remember(self, text: str, *, ref: str = "", **memory: Any) -> Remembered:
+        """Write a memory (title, context, kind, tags, confidence, refs, pin, force)."""
+        body = {"text": text, **memory}
+        return cast("Remembered", self.request("POST", "/notes", {"ref": ref}, body))
+
+    def rewrite(self, note: Version, text: str, *, ref: str = "") -> Version:
+        """Give a note another text, if it is the version that is meant."""
+        return cast("Version", self._change("PUT", "notes", note, {"text": text}, ref=ref))
+
+    def update(
+        self,
+        note: Version,
+        properties: Mapping[str, Any] | None = None,
+        *,
+        old_text: str | None = None,
+        new_text: str | None = None,
+        ref: str = "",
+    ) -> Version:
+        """Set properties of a note (None removes one), or replace one place of its text."""
+        given = {"properties": properties, "old_text": old_text, "new_text": new_text}
+        body = {name: value for name, value in given.items() if value is not None}
+        return cast("Version", self._change("PATCH", "notes", note, body, ref=ref))
+
+    def forget(self, note: Version, reason: str = "", *, ref: str = "") -> None:
+        """Remove a note; git still has what was committed."""
+        self._change("DELETE", "notes", note, None, reason=reason, ref=ref)
+
+    def rename(self, note: Version, to: str, *, ref: str = "") -> str:
+        """Rename or move a note with all links to it; return its new path."""
+        return str(self._change("POST", "rename", note, {"to": to}, ref=ref)["to"])
+
+    def move(self, note: Version, state: str, reason: str = "", *, ref: str = "") -> None:
+        """Move a note to another state of its life, and commit that."""
+        self._change("POST", "state", note, {"state": state, "reason": reason}, ref=ref)
+
+    def promote(self, note: Version, *, ref: str = "") -> None:
+        """Make a candidate active, and commit that."""
+        self._change("POST", "promote", note, None, ref=ref)
+
+    def checkpoint(self, note: str) -> str | None:
+        """Commit everything that changed; return the commit, None where nothing had."""
+        return cast("str | None", self.post("/checkpoint", {"note": note})["commit"])
+
+    def blame(self, path: str, **moment: Any) -> list[dict[str, Any]]:
+        """Return for each line of a note who wrote it, when and in which event."""
+        return cast("list[dict[str, Any]]", self.request("GET", _at("blame", path), moment))
+
+    def diff(self, old: str = "", new: str = "", path: str = "") -> list[dict[str, Any]]:
+        """Return what differs between two moments, note by note."""
+        asked = {"from": old, "to": new, "path": path}
+        return cast("list[dict[str, Any]]", self.request("GET", "/diff", asked))
+
+    def review(self, **chosen: Any) -> list[dict[str, Any]]:
+        """Return what waits for a decision (only, limit)."""
+        return cast("list[dict[str, Any]]", self.get("/review", **chosen)["items"])
+
+    def decide(self, name: str, choice: str, reason: str = "") -> dict[str, Any]:
+        """Accept, reject or turn round (`other`) what waits; return what came of it."""
+        made = self.post(f"/review/{quote(name, safe='')}", {"choice": choice, "reason": reason})
+        return cast("dict[str, Any]", made["decided"][0])
+
+    def events(self) -> Iterator[list[str]]:
+        """Yield the paths that may have changed, as it happens, until the server ends."""
+        with contextlib.closing(self._connect(max(self._timeout, _BEAT))) as connection:
+            answer = self._send(connection, "GET", "/events", None, {})
+            while line := self._read_line(answer):
+                if line.startswith(b"data:"):
+                    yield cast("list[str]", json.loads(line[5:]))
+
+    def get(self, place: str, **asked: Any) -> Any:
+        """Return what any operation says that reads: `get("/log", limit=3)`."""
+        return self.request("GET", place, asked)
+
+    def post(self, place: str, body: Mapping[str, Any] | None = None, **asked: Any) -> Any:
+        """Return what any operation says that takes a body."""
+        return self.request("POST", place, asked, body)
+
+    def request(
+        self,
+        method: str,
+        place: str,
+        asked: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Return the JSON of an answer, None where what is known still holds.
+
+        Parameters that are None or "" are left out.
+
+        Raises:
+            VaultError: the server refused or failed, by the class that it names, or is not there.
+        """
+        query = urlencode(list(_write_query(asked or {})))
+        address = f"{place}?{query}" if query else place
+        with contextlib.closing(self._connect(self._timeout)) as connection:
+            answer = self._send(connection, method, address, body, headers or {})
+            data = self._read(answer)
+        return json.loads(data) if data else None
+
+    def _ask(self, place: str, asked: Mapping[str, Any]) -> Any:
+        """Ask a question in a body: it may be long."""
+        body = {name: value for name, value in asked.items() if value is not None}
+        moment = {str(name): body.pop(name) for name in ("at", "ref") if name in body}
+        return self.request("POST", place, moment, body)
+
+    def _change(
+        self, method: str, what: str, note: Version, body: Mapping[str, Any] | None, **asked: Any
+    ) -> Any:
+        headers = {"If-Match": f'"{note["blob"]}"'}
+        return self.request(method, _at(what, note["path"]), asked, body, headers)
+
+    def _connect(self, timeout: float) -> HTTPConnection:
+        return HTTPConnection(*self._place, timeout=timeout)
+
+    def _send(
+        self,
+        connection: HTTPConnection,
+        method: str,
+        address: str,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+    ) -> HTTPResponse:
+        data = None if body is None else json.dumps(body).encode()
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        with self._naming_faults():
+            connection.request(method, _BASE + address, data, {**self._headers, **kind, **headers})
+            answer = connection.getresponse()
+        if answer.status >= 400:
+            raise _as_error(answer.status, self._read(answer))
+        return answer
+
+    def _read(self, answer: HTTPResponse) -> bytes:
+        with self._naming_faults():
+            return answer.read()
+
+    def _read_line(self, answer: HTTPResponse) -> bytes:
+        with self._naming_faults():
+            return answer.readline()
+
+    @contextlib.contextmanager
+    def _naming_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except ConnectionRefusedError:
+            raise VaultError(f"{self.url}: nobody answers there; `vaultmem serve` does") from None
+        except TimeoutError:
+            told = f"no answer within {self._timeout:g} s; what was asked may be done all the same"
+            raise FaultError(f"{self.url}: {told}") from None
+        except (OSError, HTTPException) as error:
+            raise FaultError(f"{self.url}: the answer was cut short ({error})") from None
+
+
+def _at(what: str, path: str) -> str:
+    return f"/{what}/{quote(path, safe='/', errors='surrogateescape')}"
+
+
+def _write_query(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in asked.items():
+        if value is None or value == "":
+            continue
+        each = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        yield from ((name, _write_value(one)) for one in each)
+
+
+def _write_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_error(status: int, data: bytes) -> VaultError:
+    """Return what a refusal stands for, as the class that it names."""
+    try:
+        problem = json.loads(data)
+        told = str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return VaultError(f"the server answered {status}, and not as vaultmem does")
+    kind = getattr(errors, str(problem.get("code", "")), None)
+    if kind is MergeConflictError:
+        return MergeConflictError(told, problem.get("conflicts", ()))
+    if isinstance(kind, type) and issubclass(kind, VaultError):
+        return kind(told)
+    return RefusedError(told) if status < 500 else VaultError(told)
