@@ -16,6 +16,7 @@ from vaultmem.web.access import Gate
 from vaultmem.web.api.routes import list_routes
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
+from vaultmem.web.pages.bisect import Searches, show_bisect
 from vaultmem.web.pages.commit import show_commit
 from vaultmem.web.pages.compare import show_comparison
 from vaultmem.web.pages.entering import enter
@@ -64,6 +65,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/receipt/{name}", show_receipt),
             Route("/time", show_time),
             Route("/moments", show_moments),
+            Route("/bisect", show_bisect),
             Route("/commit/{name:path}", show_commit),
             Route("/history/{path:path}", show_history),
             Route("/restore", restore, methods=["POST"]),
@@ -80,7 +82,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
         exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
     )
     app.state.workers, app.state.site, app.state.visits = workers, site, visits
-    app.state.jobs = Jobs(workers)
+    app.state.jobs, app.state.searches = Jobs(workers), Searches()
     app.state.events = events or Events()
     return app
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.packs.expectation import Expectation, judge_pack
@@ -28,6 +29,8 @@ class Bisected(NamedTuple):
     steps: tuple[JudgedCommit, ...]
 
 
+_NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
+
 #: Called with a step when it is done, and about how many are left.
 OnStep = Callable[[JudgedCommit, int], None]
 
@@ -47,35 +50,54 @@ def bisect_history(
         RefusedError: the good commit is not good, the bad one not bad, or not its descendant.
         BusyError: a commit was never looked at, and others write.
     """
+    steps: list[JudgedCommit] = []
+    search = search_history(vault, good, bad, expected)
+    while True:
+        try:
+            step, left = next(search)
+        except StopIteration as end:
+            return Bisected(end.value, tuple(steps))
+        steps.append(step)
+        if on_step is not None:
+            on_step(step, left)
+
+
+def search_history(
+    vault: Vault,
+    good: str,
+    bad: str,
+    expected: Expectation,
+    known: Mapping[str, JudgedCommit] = _NOTHING,
+) -> Generator[tuple[JudgedCommit, int], None, tuple[str, ...]]:
+    """Yield the steps of `bisect_history`, each with about how many are left; return where it ends.
+
+    It may be left at any time, and begun again with what is `known` by then, by commit.
+    """
     refs = vault.history.refs
     first, last = refs.resolve(good).commit, refs.resolve(bad).commit
     if first == last or not refs.is_ancestor(first, last):
         raise RefusedError(f"{good} is not before {bad}; name one in its history")
-    steps: list[JudgedCommit] = []
 
-    def judge(commit: str, left: int) -> str:
-        step = _judge_commit(vault, commit, expected)
-        steps.append(step)
-        if on_step is not None:
-            on_step(step, left)
-        return step.verdict
+    def judge(commit: str) -> JudgedCommit:
+        return known.get(commit) or _judge_commit(vault, commit, expected)
 
     left = _steps_left(len(refs.between(last, {first})))
     for name, commit, wanted in ((good, first, "good"), (bad, last, "bad")):
-        if (verdict := judge(commit, left)) != wanted:
-            raise RefusedError(_describe_surprise(name, verdict, wanted, steps[-1]))
+        yield (step := judge(commit)), left
+        if step.verdict != wanted:
+            raise RefusedError(_describe_surprise(name, step.verdict, wanted, step))
     goods, skipped = {first}, set[str]()
     while True:
         candidates = refs.between(last, goods)
         open_ones = [each for each in candidates if each != last and each not in skipped]
         if not open_ones:
             doubtful = [each for each in candidates if each in skipped]
-            return Bisected((last, *doubtful), tuple(steps))
+            return (last, *doubtful)
         commit = open_ones[0]
-        verdict = judge(commit, _steps_left(len(open_ones) // 2))
-        if verdict == "good":
+        yield (step := judge(commit)), _steps_left(len(open_ones) // 2)
+        if step.verdict == "good":
             goods.add(commit)
-        elif verdict == "bad":
+        elif step.verdict == "bad":
             last = commit
         else:
             skipped.add(commit)
