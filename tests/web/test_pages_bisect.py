@@ -17,8 +17,14 @@ PLACE = "/bisect?q=gangway+colour&says=the+gangway+is+blue"
 
 
 @pytest.fixture
-def painted(make_vault: Callable[..., Path], tmp_path: Path) -> Iterator[Served]:
-    """A vault of nine commits, from the sixth of which on the gangway is green."""
+def painted(
+    make_vault: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    """A vault of nine commits, from the sixth of which on the gangway is green.
+
+    A slice ends with its search, however slow the machine is.
+    """
+    monkeypatch.setattr(bisect, "_SLICE", 600.0)
     root = make_vault({"notes/other.md": "# Other\n\nA bollard.\n"})
     for number in range(1, 10):
         colour = "blue" if number < 6 else "green"
