@@ -82,7 +82,7 @@ def test_every_answer_says_what_a_browser_may_do_with_it(served: Served) -> None
         assert policy.startswith("default-src 'self'; base-uri 'none'")
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert "frame-ancestors 'none'" in policy
     assert pages[0].headers["cache-control"] == "no-store"
 

@@ -85,3 +85,12 @@ def _decide(browser: TestClient, name: str, choice: str):  # type: ignore[no-unt
 
 def _post(browser: TestClient, place: str, **fields: str):  # type: ignore[no-untyped-def]
     return browser.post(place, data=fields, headers={"Origin": f"http://{HOST}"})
+
+
+def test_what_was_done_is_told_to_the_person_and_not_to_a_script(owned: Served) -> None:
+    browser = owned.enter()
+    _decide(browser, _find_id(browser.get("/review").text, CANDIDATE), "accept")
+    by_script = browser.get("/review", headers={"Sec-Fetch-Mode": "cors"})
+    assert f"{CANDIDATE}: it is promoted" not in by_script.text
+    assert f"{CANDIDATE}: it is promoted" in browser.get("/review").text
+    assert f"{CANDIDATE}: it is promoted" not in browser.get("/review").text

@@ -19,7 +19,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.web.asking import read_count
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import MAX_BODY, Site
-from vaultmem.web.visits import Visitor, Visits
+from vaultmem.web.visits import Visitor, Visits, follows_link
 
 _LOG = logging.getLogger("vaultmem.web")
 
@@ -30,7 +30,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
+    # With "no-referrer", browsers say of our own forms that they come from nowhere.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -105,7 +106,7 @@ class Gate:
         if origins:
             return len(origins) == 1 and origins[0] in ours
         if request.method in _READING:
-            return request.headers.get("sec-fetch-site") != "cross-site" or not _is_script(request)
+            return request.headers.get("sec-fetch-site") != "cross-site" or follows_link(request)
         return "authorization" in request.headers
 
     def _identify(self, headers: Headers, request: Request) -> Visitor | None:
@@ -120,11 +121,6 @@ class Gate:
             return None
         request.state.visit = visit
         return Visitor(True, self._site.may_write)
-
-
-def _is_script(request: Request) -> bool:
-    """Tell whether a page's code or tag asks, not a person who follows a link."""
-    return request.headers.get("sec-fetch-mode", "navigate") != "navigate"
 
 
 def _read_cookie(headers: Headers, name: str) -> str:

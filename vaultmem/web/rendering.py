@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 import vaultmem
 from vaultmem.core.safe_text import clean_text, escape_bytes
 from vaultmem.web.markdown.page import name_heading
+from vaultmem.web.visits import follows_link
 
 if TYPE_CHECKING:
     from vaultmem.web.visits import Visit, Visitor
@@ -31,9 +32,8 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     """
     visitor: Visitor | None = getattr(request.state, "visitor", None)
     visit: Visit | None = getattr(request.state, "visit", None)
-    notices = visit.notices[:] if visit else []
-    if visit:
-        visit.notices.clear()
+    # A script that loads a page again shows only a part of it, and may be quicker than the person.
+    notices = visit.take_notices() if visit and follows_link(request) else []
     at = request.query_params.get("at", "")
 
     def again(place: str = request.url.path, /, **given: Any) -> str:

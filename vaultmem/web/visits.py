@@ -7,6 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from starlette.requests import Request
+
 #: Browsers that are let in at once; the one that came first goes.
 _MANY = 64
 
@@ -24,6 +26,11 @@ class Visit:
     """A browser that was let in; its next page tells what was done, and which commit undoes it."""
 
     notices: list[tuple[str, str]] = field(default_factory=list)
+
+    def take_notices(self) -> list[tuple[str, str]]:
+        """Return what is to be told; it is not told again."""
+        notices, self.notices = self.notices, []
+        return notices
 
 
 class Visits:
@@ -43,3 +50,8 @@ class Visits:
     def find(self, name: str) -> Visit | None:
         """Return the visit of a cookie, None if nobody was let in with it."""
         return self._visits.get(name)
+
+
+def follows_link(request: Request) -> bool:
+    """Tell whether a person follows a link or sends a form, and no page's code or tag asks."""
+    return request.headers.get("sec-fetch-mode", "navigate") == "navigate"
