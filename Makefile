@@ -18,7 +18,7 @@ test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
-	$(BIN)/python -m pytest -q -m browser tests/browser
+	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser
 
 kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
 	$(BIN)/python tests/kills/campaign.py $(or $(KILLS),--kills 10000 --faults 2000)

@@ -26,7 +26,7 @@ def find_faults(page: Page) -> list[str]:
 
 def _tell(node: dict[str, Any]) -> str:
     told = " ".join(str(node["failureSummary"]).split())
-    return f"{' '.join(map(str, node['target']))}: {told[:300]}"
+    return f"{' '.join(map(str, node['target']))}: {told[:160]}"
 
 
 @cache

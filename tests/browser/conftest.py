@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from chromium import find_reason_against, started
 from elsewhere import Site, elsewhere
+from reading import EnterOwn, EnterStory, Reader
 from served_vault import Served, serve
+from story import lay_story
 from witness import OpenContext, Witness
 
 if TYPE_CHECKING:
@@ -60,3 +64,57 @@ def open_context(
     for context, witness in opened:
         context.close()
         witness.check()
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The story's vault, served to read."""
+    root = lay_story(tmp_path_factory.mktemp("story") / "ferrylane")
+    with serve(root) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def let_in(story: Served, browser: Browser) -> Any:
+    """What a browser has that was let in to the story's vault by its link."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(story.link)
+    page.wait_for_url(f"{story.origin}/")
+    cookies = context.storage_state()
+    context.close()
+    return cookies
+
+
+@pytest.fixture
+def enter_story(story: Served, let_in: Any, open_context: OpenContext) -> EnterStory:
+    """Return a function that lets a new reader in to the story's vault."""
+
+    def enter(**settings: Any) -> Reader:
+        context, witness = open_context(story.origin, storage_state=let_in, **settings)
+        has_scripts = settings.get("java_script_enabled", True)
+        return Reader(context.new_page(), witness, story.root, has_scripts)
+
+    return enter
+
+
+@pytest.fixture
+def enter_own(
+    story: Served,
+    tmp_path: Path,
+    start_serving: Callable[..., Served],
+    open_context: OpenContext,
+) -> EnterOwn:
+    """Return a function that serves a copy of the story's vault, and lets its owner in."""
+
+    def enter(*options: str) -> Reader:
+        root = tmp_path / "ferrylane"
+        shutil.copytree(story.root, root, symlinks=True)
+        served = start_serving(root, *options)
+        context, witness = open_context(served.origin)
+        page = context.new_page()
+        page.goto(served.link)
+        page.wait_for_url(f"{served.origin}/")
+        return Reader(page, witness, root)
+
+    return enter

@@ -1,0 +1,119 @@
+"""What a page changes, and what changes a page: decisions are commits, saves are shown at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from reading import EnterOwn, Reader, expect
+from story import FEATURES
+from support import git
+
+pytestmark = pytest.mark.browser
+
+CANDIDATE = "notes/auth/expired-sessions-linger.md"
+
+
+def test_one_key_decides_and_one_takes_it_back(enter_own: EnterOwn) -> None:
+    reader = enter_own("--write")
+    reader.go("/review")
+    page = reader.page
+    before = git(reader.root, "rev-parse", "HEAD")
+    _walk_to(reader, "Expired sessions")
+    page.keyboard.press("y")
+
+    expect(page.get_by_role("status")).to_contain_text(f"{CANDIDATE}: it is promoted.")
+    assert "state: active" in (reader.root / CANDIDATE).read_text()
+    assert git(reader.root, "rev-parse", "HEAD~1") == before
+    told = git(reader.root, "show", "--name-only", "--format=%s %an %ae", "HEAD")
+    assert told == f"promote Maren Person maren@example.org\n\n{CANDIDATE}"
+
+    page.keyboard.press("u")
+    expect(page.get_by_role("status")).to_contain_text("Taken back: promote")
+    assert "state: candidate" in (reader.root / CANDIDATE).read_text()
+    assert git(reader.root, "log", "-1", "--format=%s").startswith("undo: promote")
+    assert git(reader.root, "diff", before, "HEAD") == ""
+    expect(page.locator("main")).to_contain_text("Expired sessions")
+
+
+@pytest.mark.parametrize(
+    ("key", "subject"), [("y", "supersede"), ("o", "supersede"), ("n", "review")]
+)
+def test_of_two_notes_a_key_says_which_holds(key: str, subject: str, enter_own: EnterOwn) -> None:
+    reader = enter_own("--write")
+    reader.go("/review?only=contradiction")
+    before = git(reader.root, "rev-parse", "HEAD")
+    _walk_to(reader, "PostgreSQL")
+    reader.page.keyboard.press(key)
+    expect(reader.page.locator(".told")).to_be_visible()
+    assert git(reader.root, "log", "--format=%s", f"{before}..").startswith(subject)
+    assert git(reader.root, "rev-list", "--count", f"{before}..") == "1"
+    expect(reader.page.locator("main")).not_to_contain_text("PostgreSQL")
+
+
+def test_keys_decide_nothing_where_the_owner_did_not_let_pages_write(enter_own: EnterOwn) -> None:
+    reader = enter_own()
+    reader.go("/review")
+    before = git(reader.root, "rev-parse", "HEAD")
+    _walk_to(reader, "Expired sessions")
+    for key in "yonu":
+        reader.page.keyboard.press(key)
+    reader.go("/history/notes/payments/refund-rules.md")
+    reader.page.keyboard.press("j")
+    reader.page.keyboard.press("r")
+    reader.page.wait_for_timeout(300)
+    assert git(reader.root, "rev-parse", "HEAD") == before
+    assert git(reader.root, "status", "--porcelain") == ""
+    assert not [asked.url for asked in reader.witness.requests if asked.method != "GET"]
+
+
+def test_a_save_in_an_editor_is_shown_without_loading_again(enter_own: EnterOwn) -> None:
+    reader = enter_own()
+    reader.go(f"/note/{FEATURES}")
+    page, note = reader.page, reader.root / FEATURES
+    page.evaluate("window.kept = true")
+    expect(page.locator("article")).not_to_contain_text("The tide turns at six")
+    _save(note, note.read_text() + "\nThe tide turns at six.\n")
+    expect(page.locator("article"), 15).to_contain_text("The tide turns at six.")
+    assert page.evaluate("window.kept")
+
+
+def test_a_new_note_comes_up_in_lists(enter_own: EnterOwn) -> None:
+    reader = enter_own()
+    for place in ("/", "/search?q=tide"):
+        reader.go(place)
+        name = f"tide-{len(place)}"
+        _save(reader.root / f"notes/inbox/{name}.md", f"# The tide {name} turns at six\n")
+        expect(reader.page.locator("main"), 15).to_contain_text(f"The tide {name} turns at six")
+
+
+def test_what_is_being_typed_outlives_a_save_elsewhere(enter_own: EnterOwn) -> None:
+    reader = enter_own()
+    reader.go("/")
+    page = reader.page
+    field = page.locator("form.ask input[type=search]")
+    page.keyboard.press("/")
+    page.keyboard.type("tide")
+    expect(page.locator("#results")).to_be_visible()
+    _save(reader.root / "notes/inbox/tide.md", "# The tide turns at six\n")
+    expect(page.locator("main"), 15).to_contain_text("The tide turns at six")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("tide")
+
+
+def _walk_to(reader: Reader, told: str) -> None:
+    """Press `j` until one stands on the item that says something."""
+    here = reader.page.locator(".here")
+    for _ in range(reader.page.locator("[data-item]").count()):
+        reader.page.keyboard.press("j")
+        if told in here.inner_text():
+            return
+    raise AssertionError(f"no item says {told}")
+
+
+def _save(file: Path, text: str) -> None:
+    """Write a file as editors do, by another that takes its place."""
+    other = file.with_name(f".{file.name}.swp")
+    other.write_text(text)
+    os.replace(other, file)
