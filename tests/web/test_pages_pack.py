@@ -33,6 +33,7 @@ def test_pack_shows_what_an_agent_gets_and_why(served: Served) -> None:
     assert "how new it is" in page
     assert "of 1,500 tokens" in page
     assert "Did not fit" in page
+    assert '<a href="/note/notes/payments/refunds-through-the-queue.md"' in page
 
 
 def test_pack_is_copied_byte_for_byte(served: Served) -> None:

@@ -17,8 +17,10 @@ from vaultmem.core.packs.pack_text import PackAccount
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.ask_pack import AskPack
 from vaultmem.vault import Vault
+from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, read
-from vaultmem.web.pages.pack import Piece, read_asked
+from vaultmem.web.pages.pack import Piece, describe_pack, read_asked
+from vaultmem.web.pages.receipts import describe_replay
 from vaultmem.web.rendering import render_page
 
 _SIDES = ("left", "right")
@@ -121,11 +123,10 @@ def gather_comparison(wanted: Wanted, vault: Vault) -> Comparison:
 
 def _ask(asked: AskPack, vault: Vault) -> Side:
     from vaultmem.services.finding.ask_pack import ask_pack
-    from vaultmem.web.pages.pack import describe_pack
 
     name = f"as of {asked.at}" if asked.at else "now"
     try:
-        page = describe_pack(ask_pack(vault, asked))
+        page = describe_pack(ask_pack(vault, asked), look_around(asked.at, vault, embeds=False))
     except VaultError as error:
         return Side(name, asked.at, [], None, str(error))
     return Side(name, asked.at, page.pieces, page.answer.pack.account)
@@ -133,13 +134,12 @@ def _ask(asked: AskPack, vault: Vault) -> Side:
 
 def _replay(name: str, vault: Vault) -> Side:
     from vaultmem.services.finding.receipts import replay_receipt
-    from vaultmem.web.pages.receipts import price_replay
 
     replay = replay_receipt(vault, name)
     receipt = replay.receipt
     who = receipt.agent or "a person"
     told = f"shown to {who} on {receipt.time[:10]}"
-    return Side(told, receipt.source.commit, price_replay(replay), receipt.account)
+    return Side(told, receipt.source.commit, describe_replay(vault, replay), receipt.account)
 
 
 def align(left: Sequence[Piece], right: Sequence[Piece]) -> list[Row]:

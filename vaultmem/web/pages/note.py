@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import mimetypes
-import os
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,10 +20,10 @@ from vaultmem.services.economics import Shown
 from vaultmem.services.history.blame import Blame, BlamedLine
 from vaultmem.services.history.trace import Trace
 from vaultmem.vault import Vault
+from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, read, read_path
-from vaultmem.web.markdown.page import Addresses, Surroundings
 from vaultmem.web.markdown.render import Rendered, render_note
-from vaultmem.web.rendering import link_note, make_link, render_page
+from vaultmem.web.rendering import render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
 _LAST = 8
@@ -86,32 +84,8 @@ def gather_note(path: str, at: str, vault: Vault) -> NotePage:
     record = next(iter(vault.view.records("d.path = ?", (str(found),))), None)
     is_trusted = record is not None and record.document in trusted_documents(vault)
     is_shown = note.state != State.QUARANTINED
-    rendered = render_note(note.text, str(found), _look_around(at, vault)) if is_shown else None
+    rendered = render_note(note.text, str(found), look_around(at, vault)) if is_shown else None
     return NotePage(note, record, is_trusted, rendered)
-
-
-def _look_around(at: str, vault: Vault) -> Surroundings:
-    """Return what a note's links mean, and the texts of those that may be shown in it."""
-    from vaultmem.services.finding.links import open_names
-    from vaultmem.services.reading.read_notes import find_note
-
-    def read_text(path: str) -> str | None:
-        note = find_note(vault, path)
-        return note.text if note is not None and note.state != State.QUARANTINED else None
-
-    addresses = Addresses(
-        note=lambda path: link_note(path, at=at),
-        file=partial(_link_picture, at),
-        tag=lambda tag: make_link("/notes", tag=tag, at=at),
-    )
-    return Surroundings(open_names(vault).find, read_text, addresses)
-
-
-def _link_picture(at: str, path: str) -> str:
-    """Return the address of a file, "" if it is no picture, which are all that is shown."""
-    if mimetypes.guess_type(path)[0] not in _PICTURES:
-        return ""
-    return make_link(f"/file/{quote(os.fsencode(path))}", at=at)
 
 
 def gather_rail(path: str, at: str, vault: Vault) -> Rail:

@@ -14,15 +14,19 @@ from starlette.responses import PlainTextResponse, Response
 from vaultmem.core.packs.pack_item import (
     LeftOut,
     LeftWhy,
+    PackForm,
     PackItem,
     PackLabels,
     PackPart,
     PackStyle,
 )
-from vaultmem.core.packs.pack_text import Pack, PackAccount
+from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
+from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, read, read_count
+from vaultmem.web.markdown.page import Surroundings
+from vaultmem.web.markdown.render import render_note
 from vaultmem.web.reasons import Reason, find_asked, tell_reasons
 from vaultmem.web.rendering import render_page
 
@@ -31,11 +35,12 @@ _MOST = 200_000
 
 
 class Piece(NamedTuple):
-    """A section of a pack, what it adds to the tokens, and why it is there."""
+    """A section of a pack, what it adds to the tokens, why it is there, and its text as HTML."""
 
     item: PackItem
     cost: int
     reasons: list[Reason]
+    html: str
 
 
 class Group(NamedTuple):
@@ -112,23 +117,21 @@ def read_asked(given: QueryParams) -> AskPack:
     )
 
 
-def gather_pack(asked: AskPack, vault: Vault) -> PackPage:
-    """Return the pack for a question, with the reasons and the costs of its pieces."""
+def gather_pack(asked: AskPack, at: str, vault: Vault) -> PackPage:
+    """Return the pack for a question, with the reasons and the costs of its pieces.
+
+    The vault looks at `at` already; its links lead there.
+    """
     from vaultmem.services.finding.ask_pack import ask_pack
 
-    return describe_pack(ask_pack(vault, asked))
+    return describe_pack(ask_pack(vault, asked), look_around(at, vault, embeds=False))
 
 
-def describe_pack(answer: PackAnswer) -> PackPage:
+def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
     """Divide a pack into its groups, and its budget into what they cost."""
-    from vaultmem.core.packs.price import price_pack
-
     pack = answer.pack
-    is_asked = bool(answer.question.strip())
-    pieces = [
-        Piece(item, cost, tell_reasons(item, is_asked))
-        for item, cost in zip(pack.items, price_pack(pack), strict=True)
-    ]
+    form = choose_form(pack.source, pack.style, pack.labels)
+    pieces = describe_items(pack.items, form, answer.question, around)
     groups = divide(pieces)
     left = {
         told: found
@@ -138,6 +141,24 @@ def describe_pack(answer: PackAnswer) -> PackPage:
     linked = frozenset(hit.address for hit in pack.unshown)
     shares = share_out(groups, pack.account)
     return PackPage(answer, pieces, groups, shares, left, linked, find_asked(answer.question))
+
+
+def describe_items(
+    items: Sequence[PackItem], form: PackForm, question: str, around: Surroundings
+) -> list[Piece]:
+    """Return the sections of a pack, with what each adds to its tokens, and why it is there."""
+    from vaultmem.core.packs.price import price_items
+
+    is_asked = bool(question.strip())
+    return [
+        Piece(item, cost, tell_reasons(item, is_asked), _render(item, around))
+        for item, cost in zip(items, price_items(items, form), strict=True)
+    ]
+
+
+def _render(item: PackItem, around: Surroundings) -> str:
+    """Return a section's text as HTML; behind a line end, it has no properties of its own."""
+    return render_note(f"\n{item.text}", item.hit.record.path, around).html
 
 
 def divide(pieces: Iterable[Piece]) -> list[Group]:
@@ -173,8 +194,8 @@ def read_text(pack: Pack) -> Response:
 async def show_pack(request: Request) -> Response:
     """Show the pack for a question, or its text alone."""
     given = request.query_params
-    asked = read_asked(given)
-    frame, page = await read(request, partial(gather_pack, asked))
+    asked, at = read_asked(given), given.get("at", "")
+    frame, page = await read(request, partial(gather_pack, asked, at))
     if given.get("part") == "text":
         return read_text(page.answer.pack)
     template = "pack_parts.html" if given.get("part") == "results" else "pack.html"

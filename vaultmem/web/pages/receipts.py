@@ -15,13 +15,14 @@ from vaultmem.core.delta.note_changes import diff_text
 from vaultmem.core.delta.words import Passage, mark_diff
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackItem
+from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.core.packs.receipt import Receipt
 from vaultmem.errors import VaultError
 from vaultmem.services.finding.receipts import Replay
 from vaultmem.vault import Vault
+from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, read
-from vaultmem.web.pages.pack import Group, Piece, Share, divide, share_out
-from vaultmem.web.reasons import tell_reasons
+from vaultmem.web.pages.pack import Group, Piece, Share, describe_items, divide, share_out
 from vaultmem.web.rendering import render_page
 
 #: Receipts on a page.
@@ -81,7 +82,7 @@ def gather_receipt(name: str, vault: Vault) -> ReceiptPage:
     from vaultmem.services.finding.receipts import replay_receipt
 
     replay = replay_receipt(vault, name)
-    groups = divide(price_replay(replay))
+    groups = divide(describe_replay(vault, replay))
     since = {
         (item.hit.record.path, item.hit.section.heading): each
         for item, each in zip(replay.items, _compare_now(vault, replay.items), strict=True)
@@ -89,15 +90,11 @@ def gather_receipt(name: str, vault: Vault) -> ReceiptPage:
     return ReceiptPage(replay, groups, share_out(groups, replay.receipt.account), since)
 
 
-def price_replay(replay: Replay) -> list[Piece]:
+def describe_replay(vault: Vault, replay: Replay) -> list[Piece]:
     """Return the sections of a replayed pack, and what each added to its tokens."""
-    from vaultmem.core.packs.pack_text import choose_form
-    from vaultmem.core.packs.price import price_items
-
-    receipt, items = replay.receipt, replay.items
-    costs = price_items(items, choose_form(receipt.source, receipt.style, receipt.labels))
-    is_asked = bool(receipt.query.strip())
-    return [Piece(i, cost, tell_reasons(i, is_asked)) for i, cost in zip(items, costs, strict=True)]
+    receipt = replay.receipt
+    form = choose_form(receipt.source, receipt.style, receipt.labels)
+    return describe_items(replay.items, form, receipt.query, look_around("", vault, embeds=False))
 
 
 def _compare_now(vault: Vault, items: Iterable[PackItem]) -> Iterable[Since]:
