@@ -21,6 +21,7 @@ from vaultmem.core.packs.pack_item import (
     PackStyle,
 )
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form
+from vaultmem.core.safe_text import clean_text
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
@@ -157,8 +158,12 @@ def describe_items(
 
 
 def _render(item: PackItem, around: Surroundings) -> str:
-    """Return a section's text as HTML; behind a line end, it has no properties of its own."""
-    return render_note(f"\n{item.text}", item.hit.record.path, around).html
+    """Return a section's text as HTML, without what an agent is not shown.
+
+    Behind a line end, it has no properties of its own.
+    """
+    shown = "\n".join(["", *map(clean_text, item.text.splitlines())])
+    return render_note(shown, item.hit.record.path, around).html
 
 
 def divide(pieces: Iterable[Piece]) -> list[Group]:
