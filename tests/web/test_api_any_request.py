@@ -120,7 +120,7 @@ _PROFILE = {
 }
 
 
-@settings(max_examples=80, **_PROFILE)
+@settings(max_examples=40, **_PROFILE)
 @given(data=st.data())
 def test_no_request_ends_in_a_defect(served: Served, data: st.DataObject) -> None:
     _ask(served, data)

@@ -17,6 +17,7 @@ from vaultmem.errors import ChangedError
 from vaultmem.services.notes.update import Update, update_note
 from vaultmem.web.api.table import OPERATIONS
 from vaultmem.web.app import create_app
+from vaultmem.web.site import choose_shared
 
 REFUNDS = "/api/v1/notes/notes/decisions/refunds.md"
 
@@ -290,6 +291,25 @@ def test_a_program_only_reads_where_its_owner_said_so(small: Served) -> None:
     refused = program.post("/api/v1/notes", json={"text": "The bell rings."})
     assert refused.status_code == 403
     assert "--read-only" in refused.json()["detail"]
+
+
+def test_what_a_server_was_told_of_models_counts_and_who_told_it_does_not(small: Served) -> None:
+    told = {
+        "VAULTMEM_RECEIPTS": "1",
+        "VAULTMEM_AGENT": "eve",
+        "CLAUDE_SESSION_ID": "s",
+        "HOME": "/",
+    }
+    assert choose_shared(told) == {"VAULTMEM_RECEIPTS": "1"}
+    git(small.root, "branch", "side")
+    small.site = small.site._replace(environment=choose_shared(told), ref="side")
+    small.app = create_app(small.workers, small.site)
+    (small.root / "notes/pier.md").write_text("# Pier\n\nOf pine.\n")
+    browser = small.enter()
+    assert browser.get("/api/v1/pack?query=pier").json()["receipt"]
+    assert browser.get("/api/v1/status").json()["agent"] is None
+    assert "oak" in browser.get("/api/v1/notes/pier").json()["text"]
+    assert "pine" in browser.get("/api/v1/notes/pier?ref=main").json()["text"]
 
 
 def test_nobody_without_a_token_asks_anything(small: Served) -> None:

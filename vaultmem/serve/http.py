@@ -18,7 +18,7 @@ from vaultmem.mcp_server.http import McpApp
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.web.app import create_app
 from vaultmem.web.events import Events
-from vaultmem.web.site import Site
+from vaultmem.web.site import Site, choose_shared
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
@@ -73,7 +73,16 @@ class HttpServer:
         """Begin to answer, by these workers, in this event loop."""
         token, caller, folder, browser_writes = self._access
         hosts = (f"{ADDRESS}:{self.port}", f"localhost:{self.port}")
-        site = Site(workers.root, frozenset(hosts), token, folder, browser_writes)
+        site = Site(
+            workers.root,
+            frozenset(hosts),
+            token,
+            folder,
+            browser_writes,
+            caller.may_write,
+            caller.ref,
+            choose_shared(caller.environment),
+        )
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
         config = uvicorn.Config(
             _divide(self._mcp, create_app(workers, site, self._events)),

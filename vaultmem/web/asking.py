@@ -17,6 +17,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_fa
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
 from vaultmem.web.refusing import refuse, refuse_failure
+from vaultmem.web.site import Site
 from vaultmem.web.visits import Visitor
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
@@ -64,7 +65,8 @@ async def write(request: Request, work: Callable[[Vault], Value]) -> Value:
 def make_caller(request: Request) -> Caller:
     """Return in whose name a request is answered, and what it may do."""
     visitor: Visitor = request.state.visitor
-    return Caller(agent=visitor.agent, may_write=visitor.may_write)
+    site: Site = request.app.state.site
+    return Caller(visitor.agent, "", site.ref, site.environment, may_write=visitor.may_write)
 
 
 def answers(route: Route) -> Route:

@@ -47,7 +47,7 @@ class Jobs:
             return
         self._shares[name] = 0.0
         told = partial(work, partial(self._tell, name))
-        self._begun[name] = self._workers.submit_read(told, make_caller(request))
+        self._begun[name] = self._workers.submit_long(told, make_caller(request))
 
     def find(self, name: str) -> Progress | None:
         """Return how far the work of a name is, None if it was never begun."""

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 #: Bytes of a request's body at most: the largest note, and what a form adds to it.
 MAX_BODY = 2 * 1024 * 1024
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+#: What of a server's own settings counts for all who come: not who its owner said to be.
+_SHARED = (
+    *("VAULTMEM_EMBEDDING_", "VAULTMEM_RERANK_", "VAULTMEM_LLM_"),
+    *("VAULTMEM_RECEIPTS", "VAULTMEM_TOKENIZER"),
+)
+
+
+def choose_shared(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what of an environment counts for all who come."""
+    return {name: value for name, value in environment.items() if name.startswith(_SHARED)}
 
 
 class Site(NamedTuple):
@@ -14,7 +30,8 @@ class Site(NamedTuple):
 
     `hosts` are the names, with their port, under which it may be asked for; `token` is that of
     programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
-    written unless `may_write`; programs write if `programs_write`.
+    written unless `may_write`; programs write if `programs_write`. `ref` is the branch that is
+    looked at where a request names none, and `environment` names models, and nobody.
     """
 
     root: Path
@@ -23,6 +40,8 @@ class Site(NamedTuple):
     folder: Path
     may_write: bool = False
     programs_write: bool = True
+    ref: str = ""
+    environment: Mapping[str, str] = _NOTHING
 
     @property
     def cookie(self) -> str:

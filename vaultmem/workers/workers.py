@@ -47,7 +47,7 @@ class Workers:
 
         Whoever else reads does not wait for it.
         """
-        return await asyncio.wrap_future(self._patient.submit(work, caller))
+        return await asyncio.wrap_future(self.submit_long(work, caller))
 
     async def write(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` did; one at a time, and each to its end once it has begun.
@@ -60,6 +60,10 @@ class Workers:
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read, as soon as a thread is free for it."""
         return self._readers.submit(work, caller)
+
+    def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something read that may take minutes, after what was asked so before."""
+        return self._patient.submit(work, caller)
 
     def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something written, after what was asked for before.

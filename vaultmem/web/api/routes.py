@@ -78,7 +78,8 @@ def _make_caller(request: Request, given: Given) -> Caller:
     session = request.headers.get("vaultmem-session", "")
     if len(session) > _LONGEST:
         raise RefusedError(f"Vaultmem-Session has {_LONGEST} characters at most")
-    return make_caller(request)._replace(ref=given.get("ref", ""), session=session)
+    caller = make_caller(request)
+    return caller._replace(ref=given.get("ref") or caller.ref, session=session)
 
 
 async def _write(
