@@ -148,6 +148,7 @@ RARE = {
     "eval": {"added"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
     "review": {"decided", "choice", "told", "other", "reject"},
+    "merge": {"would_merge"},
     "pack": {"reason", "instead"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},

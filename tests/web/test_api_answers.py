@@ -79,6 +79,8 @@ SAME = [
     ("/why?query=stone", "why stone"),
     ("/why?query=stone&at={commit}&limit=2", "why stone --at {commit} -n 2"),
     ("/branches", "branches"),
+    ("/merge?branch=side", "merge side --dry-run"),
+    ("/merge?branch=main&ref=side", "merge main --ref side --dry-run"),
     ("/sessions", "session list"),
     ("/sessions?status=ok&of=ada", "session list --status ok --of ada"),
     ("/sessions/s-1", "session show s-1"),

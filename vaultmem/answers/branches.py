@@ -10,7 +10,7 @@ from vaultmem.core.json_values import as_named
 if TYPE_CHECKING:
     from vaultmem.services.branching.branches import ListedBranch
     from vaultmem.services.branching.clash import Conflict
-    from vaultmem.services.branching.merge import MergeReport
+    from vaultmem.services.branching.merge import MergePlan, MergeReport
 
 
 def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
@@ -40,6 +40,17 @@ def merge_json(done: MergeReport) -> dict[str, Any]:
         "into": done.into,
         "paths": done.paths,
         "conflicts": [],
+    }
+
+
+def planned_json(plan: MergePlan) -> dict[str, Any]:
+    """Return what a merge would do."""
+    return {
+        "would_merge": plan.needed and not plan.conflicts,
+        "source": plan.source,
+        "into": plan.into,
+        "paths": plan.paths,
+        "conflicts": plan.conflicts,
     }
 
 

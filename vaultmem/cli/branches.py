@@ -12,11 +12,19 @@ from vaultmem.answers.branches import (
     branch_json,
     branches_json,
     merge_json,
+    planned_json,
     switched_json,
     unmerged_json,
 )
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
+from vaultmem.cli.options import (
+    AgentOption,
+    DryRunOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
@@ -24,6 +32,7 @@ from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
     from vaultmem.services.branching.clash import Conflict
+    from vaultmem.services.branching.merge import MergePlan
 
 
 def end_with_conflicts(
@@ -130,6 +139,7 @@ def switch(
 
 def merge(
     name: Annotated[str, typer.Argument(metavar="REF", help="The branch to merge.")],
+    dry_run: DryRunOption = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
@@ -141,10 +151,14 @@ def merge(
     Different properties, tags and list items merge by themselves. Exit code 8: both sides changed
     the same thing; it is shown with who wrote it, and nothing was changed.
     """
-    from vaultmem.services.branching.merge import merge_branch
+    from vaultmem.services.branching.merge import merge_branch, plan_merge
 
+    opened = open_synced(vault, agent, session, ref)
+    if dry_run:
+        _say_plan(plan_merge(opened, name), as_json)
+        return
     try:
-        done = merge_branch(open_synced(vault, agent, session, ref), name)
+        done = merge_branch(opened, name)
     except MergeConflictError as error:
         end_with_conflicts(error, unmerged_json if as_json else None)
     if as_json:
@@ -154,3 +168,17 @@ def merge(
     else:
         count = f", {len(done.paths):,} files changed" if done.paths else ""
         say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
+
+
+def _say_plan(plan: MergePlan, as_json: bool) -> None:
+    if as_json:
+        emit_json(planned_json(plan))
+    elif not plan.needed:
+        say(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
+    elif plan.conflicts:
+        _say_conflicts(plan.conflicts)
+        say(f"Nothing would be merged: both sides changed that. It stays as {plan.into} has it.")
+    else:
+        say_painted("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
+        for path in plan.paths:
+            say(f"  {one_line(path)}")

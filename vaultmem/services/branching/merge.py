@@ -81,6 +81,39 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
     raise PendingError("not merged: other commits keep coming in; try again")
 
 
+class MergePlan(NamedTuple):
+    """What a merge would do: which files would change, or what keeps it from being done.
+
+    It is not `needed` where the branch has all of the other already.
+    """
+
+    source: Target
+    into: str
+    needed: bool
+    paths: tuple[str, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def plan_merge(vault: Vault, name: str) -> MergePlan:
+    """Return what merging a branch, tag or commit would do; no branch and no file is changed.
+
+    Raises:
+        RefusedError, NoteNotFoundError: as for `merge_branch`.
+    """
+    refs = vault.history.refs
+    with vault.lock():
+        source = refs.resolve(name)
+        into = find_branch(vault) or vault.history.head().branch
+        ours = _find_tip(vault, into)
+        if refs.is_ancestor(source.commit, ours):
+            return MergePlan(source, into, False)
+        try:
+            moves, _ = _plan_moves(vault, _draft_merge(vault, ours, source, into), ours)
+        except MergeConflictError as error:
+            return MergePlan(source, into, True, conflicts=error.conflicts)
+        return MergePlan(source, into, True, tuple(sorted(moves)))
+
+
 def _find_tip(vault: Vault, branch: str) -> str:
     head = vault.history.head()
     if head.branch == branch and not head.commit:

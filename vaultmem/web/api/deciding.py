@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vaultmem.answers.branches import merge_json
 from vaultmem.answers.notes import report_json, undone_json
 from vaultmem.answers.schemas import Schema, choice, record, rows, text
 from vaultmem.answers.upkeep import decided_json
@@ -16,6 +17,12 @@ def _checkpoint(vault: Vault, given: Given) -> Any:
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
     return report_json(save_checkpoint(vault, given["note"]))
+
+
+def _merge(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.branching.merge import merge_branch
+
+    return merge_json(merge_branch(vault, given["branch"]))
 
 
 def _undo(vault: Vault, given: Given) -> Any:
@@ -45,6 +52,18 @@ DECIDING = (
         body={"note": text("What it stands for.", 500, 1)},
         required=("note",),
         gives=record(commit="string?", commits=_COMMITS, paths=_STRINGS, skipped="object"),
+        moment=Moment.BRANCH,
+        writes=True,
+    ),
+    Operation(
+        "merge",
+        "POST",
+        "/merge",
+        "Merge a branch: all of it, or nothing where both sides changed the same (409).",
+        _merge,
+        body={"branch": text("The branch, tag or commit to merge.", 200, 1)},
+        required=("branch",),
+        gives=record(merged="boolean", commit="string?", into="string", paths=_STRINGS),
         moment=Moment.BRANCH,
         writes=True,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vaultmem.answers.branches import branches_json
+from vaultmem.answers.branches import branches_json, planned_json
 from vaultmem.answers.history import (
     blame_json,
     diff_json,
@@ -13,7 +13,7 @@ from vaultmem.answers.history import (
     shown_json,
     trace_json,
 )
-from vaultmem.answers.schemas import flag, record, rows, text, texts, whole
+from vaultmem.answers.schemas import Schema, flag, record, rows, text, texts, whole
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.vault import Vault
 from vaultmem.web.api.operation import Given, Moment, Operation
@@ -69,12 +69,19 @@ def _why(vault: Vault, given: Given) -> Any:
     return explained_json(query, explain_text(vault, query, given.get("limit", 5)))
 
 
+def _plan_merge(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.branching.merge import plan_merge
+
+    return planned_json(plan_merge(vault, given["branch"]))
+
+
 def _branches(vault: Vault, _: Given) -> Any:
     from vaultmem.services.branching.branches import list_branches
 
     return branches_json(list_branches(vault))
 
 
+_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _BELOW = text("Only what changed this note or folder.", 1_000)
 _COMMIT = {
     "commit": "string",
@@ -171,5 +178,16 @@ HISTORY = (
         "List the branches, and how far each is from what is checked out.",
         _branches,
         gives=record(branches=rows(name="string", commit="string")),
+    ),
+    Operation(
+        "plan_merge",
+        "GET",
+        "/merge",
+        "Tell what merging a branch would change, and what both sides changed differently.",
+        _plan_merge,
+        {"branch": text("The branch, tag or commit to merge.", 200, 1)},
+        required=("branch",),
+        gives=record(would_merge="boolean", into="string", paths=_STRINGS, conflicts=rows()),
+        moment=Moment.BRANCH,
     ),
 )
