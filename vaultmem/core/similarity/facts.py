@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -35,14 +35,8 @@ _MAX_SENTENCE, _MAX_SENTENCES = 200, 40
 _MAX_CLAUSE, _MAX_PART = 14, 5
 
 
-class Fact(NamedTuple):
-    """What one clause says.
-
-    `kind` and `classes` are those of its relation in `relations.txt` ("" and none without one),
-    `verb` and `tie` that one's first and last word. `subject` is of whom or what it says the
-    `value`, `gone` what that takes the place of. `words` are all of the clause but marks and
-    articles, `marks` the sorts of `updates.txt` that tell what is new.
-    """
+class _Clause(NamedTuple):
+    """What was read of a clause."""
 
     text: str
     words: Words
@@ -56,13 +50,24 @@ class Fact(NamedTuple):
     marks: frozenset[str]
     is_negative: bool
 
-    @property
+
+class Fact(_Clause):
+    """What one clause says.
+
+    `kind` and `classes` are those of its relation in `relations.txt` ("" and none without one),
+    `verb` and `tie` that one's first and last word. `subject` is of whom or what it says the
+    `value`, `gone` what that takes the place of. `words` are all of the clause but marks and
+    articles, `marks` the sorts of `updates.txt` that tell what is new. It is held against many
+    others, so what follows of it is found once.
+    """
+
+    @cached_property
     def is_new(self) -> bool:
         """Tell whether it says of itself that something changed."""
         is_marked = bool(self.marks - {"more"} or self.gone)
         return is_marked or self.kind in {"begins", "ends", "swaps", "taken"}
 
-    @property
+    @cached_property
     def is_over(self) -> bool:
         """Tell whether its relation is told in the past: so it was."""
         if any(w.key == "be" and w.raw.lower() in _WAS for w in self.words):
@@ -70,13 +75,13 @@ class Fact(NamedTuple):
         told = next((word.raw for word in self.words if word.key == self.verb), "")
         return is_past(told) and not any(word.key == "be" for word in self.words)
 
-    @property
+    @cached_property
     def is_doing(self) -> bool:
         """Tell whether it says what is being done."""
         pairs = pairwise(self.words)
         return any(first.key == "be" and then.raw.endswith("ing") for first, then in pairs)
 
-    @property
+    @cached_property
     def is_event(self) -> bool:
         """Tell whether it says what was done, or is being done: two are two of these."""
         if self.kind or self.marks:
@@ -84,12 +89,27 @@ class Fact(NamedTuple):
         is_state = any(word.raw.lower() in traits.PRESENT for word in self.words)
         return self.is_doing or (not is_state and any(is_past(w.raw) for w in self.words))
 
-    @property
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """All of its words."""
+        return list_keys(self.words)
+
+    @cached_property
+    def topic(self) -> frozenset[str]:
+        """What it is about, as far as that is known: its subject, else its first word."""
+        return list_keys(self.subject or self.words[:1])
+
+    @cached_property
+    def said(self) -> frozenset[str]:
+        """The words behind the first as they are written, but for case."""
+        return frozenset(word.raw.casefold() for word in self.words[1:])
+
+    @cached_property
     def content(self) -> frozenset[str]:
         """The words that name something."""
-        return list_keys(self.words) - _LITTLE - {"be"}
+        return self.keys - _LITTLE - {"be"}
 
-    @property
+    @cached_property
     def predicate(self) -> frozenset[str]:
         """The words behind the subject that name something."""
         rest = self.words[len(self.subject) :] if self.words[:1] == self.subject[:1] else self.words
@@ -128,7 +148,12 @@ def read_facts(text: str) -> tuple[Fact, ...]:
     )
 
 
-def _read_sentence(sentence: str) -> Iterator[Fact]:
+@lru_cache(maxsize=4096)
+def _read_sentence(sentence: str) -> tuple[Fact, ...]:
+    return tuple(_list_facts(sentence))
+
+
+def _list_facts(sentence: str) -> Iterator[Fact]:
     plain = _NOISE.sub(" ", sentence).replace("’", "'").replace("n't ", " not ")
     dated = _DATE.search(plain)
     is_since = bool(dated and dated["since"])
@@ -193,7 +218,7 @@ def _open_fact(fact: Fact, before: Words) -> Fact | None:
     if fact.words[0].key in list_verbs() | {"be"}:
         is_said = bool(before) or fact.words[0].key != "be"
         return fact._replace(subject=before) if is_said else None
-    is_told = "be" in list_keys(fact.words)
+    is_told = "be" in fact.keys
     return fact._replace(subject=_cut_subject(fact.words)) if is_told else fact
 
 

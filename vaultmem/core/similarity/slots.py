@@ -54,7 +54,7 @@ def find_now(old: Fact, new: Fact) -> Values | None:
     if verb >= head or not list_keys(before) - list_keys(after) or _has_pronoun(after):
         return None
     is_counted = any(word.article in list_sort("indefinite") for word in after)
-    is_other = is_counted or bool(list_keys(after) - list_keys(old.words))
+    is_other = is_counted or bool(list_keys(after) - old.keys)
     return (before, after) if is_other else None
 
 

@@ -45,7 +45,7 @@ def list_updates(olds: tuple[Fact, ...], news: tuple[Fact, ...]) -> Iterator[Upd
 
 def compare_facts(old: Fact, new: Fact) -> Update | None:
     """Return how one fact updates an older one, None if it does not."""
-    if not list_keys(old.words) & list_keys(new.words):
+    if old.keys.isdisjoint(new.keys):
         return None
     if (found := _find_reversal(old, new)) is not None:
         return found
@@ -136,11 +136,12 @@ def _find_wish(old: Fact, new: Fact) -> Update | None:
 
 def _find_state(old: Fact, new: Fact) -> Update | None:
     """Find two states of which a subject is in one at a time."""
-    if old.is_negative or new.is_negative or not _is_same_subject(old, new) or new.is_doing:
+    if any(each.is_negative or each.said.isdisjoint(_states()) for each in (old, new)):
         return None
-    said = [{word.raw.casefold() for word in each.words[1:]} for each in (old, new)]
+    if new.is_doing or not _is_same_subject(old, new):
+        return None
     for group in _groups():
-        if group.isdisjoint(said[0]) or group.isdisjoint(said[1]):
+        if group.isdisjoint(old.said) or group.isdisjoint(new.said):
             continue
         if not (new.is_new or (_is_in_state(old, group) and _is_in_state(new, group))):
             continue  # Who works with a senior need not be one.
@@ -200,11 +201,10 @@ def _is_single(old: Fact, new: Fact, classes: frozenset[str]) -> bool:
 
 def _is_same_subject(old: Fact, new: Fact) -> bool:
     """Tell whether two facts are about the same: a name may be said in full or not."""
-    ours, theirs = (list_keys(each.subject or each.words[:1]) for each in (new, old))
+    ours, theirs = new.topic, old.topic
     if old.subject and new.subject:
         return ours == theirs
-    whole = list_keys(new.words), list_keys(old.words)
-    return bool(ours & theirs) and (ours <= whole[1] and theirs <= whole[0])
+    return bool(ours & theirs) and ours <= old.keys and theirs <= new.keys
 
 
 def _is_agent(subject: Words, new: Fact) -> bool:
@@ -218,3 +218,8 @@ def _say(words: Words) -> str:
 @cache
 def _groups() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(line.split()) for line in read_lines("exclusive"))
+
+
+@cache
+def _states() -> frozenset[str]:
+    return frozenset().union(*_groups())

@@ -123,9 +123,12 @@ def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[No
 def _find_older(
     seen: Mapping[tuple[str, ...], Sequence[tuple[Note, Fact]]], note: Note, fact: Fact
 ) -> Iterator[tuple[Note, Update]]:
+    compared: dict[int, Update | None] = {}  # Many are found by several topics, or in many notes.
     for topic in _list_topics(fact):
         for older, said in seen.get(topic, ())[-_OLDER:]:
-            if older is not note and (update := compare_facts(said, fact)) is not None:
+            if id(said) not in compared:
+                compared[id(said)] = compare_facts(said, fact)
+            if older is not note and (update := compared[id(said)]) is not None:
                 yield older, update
 
 
