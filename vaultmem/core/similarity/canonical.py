@@ -49,10 +49,10 @@ def say_same(
     What a title says and its text does not is part of the statement. With `may_turn` a phrase may
     stand at the other end of a sentence: "In May we moved", "We moved in May".
     """
-    if _read_title(title, text) != _read_title(other_title, other):
-        return False
     if max(len(text), len(other)) > 3 * min(len(text), len(other)) + 40:
         return False  # No form makes so much of it equal, and reading takes its time.
+    if _read_title(title, text) != _read_title(other_title, other):
+        return False
     form, there = canonical_form(text), canonical_form(other)
     if not form:
         return text.strip() == other.strip()
@@ -74,6 +74,7 @@ def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return any(ours[0] in ties or ours[place] in ties for place in turns)
 
 
+@lru_cache(maxsize=512)
 def _read_title(title: str, text: str) -> frozenset[str]:
     """Return what only the title says, in lower case."""
     said = set(re.findall(r"\w+", text.lower()))

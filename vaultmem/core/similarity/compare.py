@@ -32,7 +32,7 @@ _COMMON = 0.6
 _FEW = 3
 
 #: What a word weighs that names no fact.
-_LIGHT_WEIGHT = 0.25
+_LIGHT_WEIGHT, _LIGHT_KINDS = 0.25, frozenset([TokenKind.LIGHT, TokenKind.LABEL])
 
 #: Longer texts (characters) are documents, not memories: nothing says the same as they.
 MAX_TEXT = 4_000
@@ -41,6 +41,9 @@ MAX_TEXT = 4_000
 #: of what is known no more is looked at than this. Patterns take long on long lines.
 _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
 _NOTHING: frozenset[str] = frozenset()
+
+#: By how much a sum in another order may differ.
+_ROUNDING = 1e-9
 
 
 class KnownText(NamedTuple):
@@ -94,11 +97,17 @@ def is_brief(text: str) -> bool:
 
 
 def compare_texts(
-    text: str, known: KnownText, weigh: Weigh = equal_weight, context: str = ""
+    text: str,
+    known: KnownText,
+    weigh: Weigh = equal_weight,
+    context: str = "",
+    is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> Likeness:
     """Return how much of `text` is said by what is known already.
 
-    `context` are words that belong to the text without standing in it, as `known.title` does.
+    `context` are words that belong to the text without standing in it, as `known.title` does. Where
+    `is_wanted` is given, what it refuses is not read to its end: it is asked with the most that
+    the similarity may be and some of the differences, and what it refused is returned.
     """
     if len(text) > MAX_TEXT:
         return Likeness(float(text.strip() == known.text.strip()))
@@ -110,7 +119,9 @@ def compare_texts(
         best = compare_statements(read_statement(text), there, weigh, around, title)
         if not best.differences:
             return best
-    found = _compare_sentences(text, known, weigh, around, title)
+        if is_wanted and is_wanted(best):
+            is_wanted = None
+    found = _compare_sentences(text, known, weigh, around, title, is_wanted)
     if best is None or found.is_said(_COMMON) or found.similarity > best.similarity:
         return found
     return best
@@ -122,40 +133,58 @@ def compare_statements(
     weigh: Weigh = equal_weight,
     our_context: frozenset[str] = _NOTHING,
     their_context: frozenset[str] = _NOTHING,
+    matters: Callable[[float], bool] | None = None,
 ) -> Likeness:
     """Compare two statements: Dice's measure over weighted words, and what differs.
 
     similarity = 1 - (weight of the words that only one has) / (weight of the words of both).
+    Of one that does not matter, it is not said what differs.
     """
-    alone = find_unmatched(ours, theirs, our_context, their_context)
-    apart = (alone.ours, alone.theirs, alone.our_numbers, alone.their_numbers)
-    whole = _weigh_all((*ours.content.values(), *ours.numbers), weigh)
-    whole += _weigh_all((*theirs.content.values(), *theirs.numbers), weigh)
+    whole = _weigh_statement(ours, weigh) + _weigh_statement(theirs, weigh)
     if not whole:
         return Likeness(float(ours.text.strip() == theirs.text.strip()))
-    if not ours.keys & theirs.keys:  # Whatever a title explains: the texts have nothing in common.
+    if ours.keys.isdisjoint(theirs.keys):  # Whatever a title explains: they share nothing.
         return Likeness(0.0)
-    lost = sum(_weigh_all(tokens, weigh) for tokens in apart)
+    alone = find_unmatched(ours, theirs, our_context, their_context)
+    apart = (alone.ours, alone.theirs, alone.our_numbers, alone.their_numbers)
+    similarity = max(0.0, 1 - sum(_weigh_all(tokens, weigh) for tokens in apart) / whole)
+    if matters and not matters(similarity):
+        return Likeness(similarity)
     found = compare_content(ours, theirs, alone) or compare_wording(ours.text, theirs.text)
-    return Likeness(max(0.0, 1 - lost / whole), tuple(found), theirs.text)
+    return Likeness(similarity, tuple(found), theirs.text)
 
 
 def _compare_sentences(
-    text: str, known: KnownText, weigh: Weigh, around: frozenset[str], title: frozenset[str]
+    text: str,
+    known: KnownText,
+    weigh: Weigh,
+    around: frozenset[str],
+    title: frozenset[str],
+    is_wanted: Callable[[Likeness], bool] | None,
 ) -> Likeness:
     """Look for each sentence of a text in another."""
-    places = [known.title[:_MAX_WHOLE], *split_sentences(known.text[:_MAX_KNOWN])]
-    places = [each for each in places if each.strip() and len(each) <= _MAX_SENTENCE]
-    total = reached = 0.0
+    sentences = _split(text)
+    if long := next((each.text for each in sentences if len(each.text) > _MAX_SENTENCE), ""):
+        return Likeness(float(long in known.text))
+    places = _list_places(known)
+    near = [[each for each in places if sentence.is_near(each)] for sentence in sentences]
+    if not any(near):
+        return Likeness(0.0)
+    ours = [read_statement(each.text) for each in sentences]
+    weights = [_weigh_statement(each, weigh) for each in ours]
+    total, reached = sum(weights), 0.0
+    left = sum(weight for weight, there in zip(weights, near, strict=True) if there)
     differences: list[Difference] = []
     nearest, best_so_far = "", 0.0
-    for sentence in split_sentences(text):
-        if len(sentence) > _MAX_SENTENCE:
-            return Likeness(float(sentence in known.text))
-        ours = read_statement(sentence)
-        weight = _weigh_all((*ours.content.values(), *ours.numbers), weigh)
-        found = _find_sentence(ours, places, weigh, around, title)
-        total += weight
+    for statement, weight, there in zip(ours, weights, near, strict=True):
+        if is_wanted and total:
+            most = Likeness((reached + left) / total + _ROUNDING, tuple(differences))
+            if not is_wanted(most):
+                return most
+        if not there:
+            continue
+        found = _find_sentence(statement, there, weigh, around, title)
+        left -= weight
         reached += weight * found.similarity
         if found.similarity * weight > best_so_far:
             nearest, best_so_far = found.nearest, found.similarity * weight
@@ -166,18 +195,21 @@ def _compare_sentences(
 
 def _find_sentence(
     ours: Statement,
-    places: Sequence[str],
+    places: Iterable[_Sentence],
     weigh: Weigh,
     around: frozenset[str],
     title: frozenset[str],
 ) -> Likeness:
     """Return the sentence most like one: the same before any that differs, then the nearest."""
-    wanted = _quick_terms(ours.text)
     best = Likeness(0.0)
+
+    def may_be_best(similarity: float) -> bool:
+        is_enough = bool(best.differences) and similarity >= ABOUT_SAME
+        return is_enough or similarity > best.similarity
+
     for place in places:
-        if len(wanted & _quick_terms(place)) * 3 < len(wanted):
-            continue
-        found = compare_statements(ours, read_statement(place), weigh, around, title)
+        theirs = read_statement(place.text)
+        found = compare_statements(ours, theirs, weigh, around, title, may_be_best)
         if (not found.differences, found.similarity) > (not best.differences, best.similarity):
             if found.similarity >= ABOUT_SAME or found.similarity > best.similarity:
                 best = found
@@ -186,12 +218,32 @@ def _find_sentence(
     return best
 
 
-@lru_cache(maxsize=4096)
-def _quick_terms(text: str) -> frozenset[str]:
-    """Return a text's index terms: enough to pass over what shares hardly any, and quick."""
-    return frozenset(term_sequence(text))
+class _Sentence(NamedTuple):
+    """A sentence with its index terms: enough to pass over what shares hardly any, and quick."""
+
+    text: str
+    terms: frozenset[str]
+
+    def is_near(self, other: _Sentence) -> bool:
+        return len(self.terms & other.terms) * 3 >= len(self.terms)
+
+
+@lru_cache(maxsize=256)
+def _list_places(known: KnownText) -> tuple[_Sentence, ...]:
+    """Return the sentences of what is known, its title the first."""
+    title = known.title[:_MAX_WHOLE]
+    found = (_Sentence(title, frozenset(term_sequence(title))), *_split(known.text[:_MAX_KNOWN]))
+    return tuple(each for each in found if each.text.strip() and len(each.text) <= _MAX_SENTENCE)
+
+
+@lru_cache(maxsize=64)
+def _split(text: str) -> tuple[_Sentence, ...]:
+    return tuple(_Sentence(each, frozenset(term_sequence(each))) for each in split_sentences(text))
+
+
+def _weigh_statement(statement: Statement, weigh: Weigh) -> float:
+    return _weigh_all((*statement.content.values(), *statement.numbers), weigh)
 
 
 def _weigh_all(tokens: Iterable[Token], weigh: Weigh) -> float:
-    light = {TokenKind.LIGHT, TokenKind.LABEL}
-    return sum(_LIGHT_WEIGHT if t.kind in light else weigh(t.raw) for t in tokens)
+    return sum(_LIGHT_WEIGHT if t.kind in _LIGHT_KINDS else weigh(t.raw) for t in tokens)

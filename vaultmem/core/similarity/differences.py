@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -81,20 +81,21 @@ def compare_content(ours: Statement, theirs: Statement, alone: Unmatched) -> lis
 
 
 def _only_in(one: Statement, other: Statement, context: frozenset[str]) -> tuple[Token, ...]:
-    return tuple(
+    alone = [
         token
         for key, token in one.content.items()
         if key not in other.content
         and key not in context
         and token.raw.casefold() not in other.compounds
-        and not _is_compound(one, key, other)
-    )
+    ]
+    if not alone:
+        return ()
+    theirs = {token.raw.casefold() for token in other.content.values()}
+    joined = theirs & one.compounds  # Two words of ours that the other side writes as one.
+    return tuple(each for each in alone if not _is_half(each.raw.casefold(), joined))
 
 
-def _is_compound(one: Statement, key: str, other: Statement) -> bool:
-    """Tell whether a word is half of two that the other side writes as one."""
-    raw = one.content[key].raw.casefold()
-    joined = {token.raw.casefold() for token in other.content.values()} & one.compounds
+def _is_half(raw: str, joined: Iterable[str]) -> bool:
     return any(word.startswith(raw) or word.endswith(raw) for word in joined)
 
 
@@ -102,6 +103,8 @@ def _match_numbers(
     ours: Statement, theirs: Statement
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
     """Return the numbers without a partner; `480` has one in `480 px` where both name the unit."""
+    if not (ours.numbers or theirs.numbers):
+        return (), ()
     left = list(Counter(t.key for t in ours.numbers) - Counter(t.key for t in theirs.numbers))
     right = list(Counter(t.key for t in theirs.numbers) - Counter(t.key for t in ours.numbers))
     by_key = {token.key: token for token in (*ours.numbers, *theirs.numbers)}

@@ -37,11 +37,13 @@ _SIGNATURE = re.compile(r"[ \t]*\*\([^()\n]{1,200}\)\*[ \t]*$")
 class Statement(NamedTuple):
     """A text read for comparison; all sets hold the keys of tokens.
 
-    `content` are the tokens that carry meaning, numbers apart, by key; `repeated` stand more than
-    once. `negated` are the clauses with a negation, `replaced` what is named only to be ruled out.
+    `keys` are all that is said. `content` are the tokens that carry meaning, numbers apart, by key;
+    `repeated` stand more than once. `negated` are the clauses with a negation, `replaced` what is
+    named only to be ruled out.
     """
 
     text: str
+    keys: frozenset[str]
     content: dict[str, Token]
     repeated: frozenset[str]
     numbers: tuple[Token, ...]
@@ -52,11 +54,6 @@ class Statement(NamedTuple):
     bounds: tuple[str, ...]
     little: frozenset[str]
     compounds: frozenset[str]
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """All that is said: content and numbers."""
-        return frozenset(self.content) | {token.key for token in self.numbers}
 
 
 def split_sentences(text: str) -> list[str]:
@@ -113,6 +110,7 @@ def read_statement(text: str) -> Statement:
     negated, replaced = _read_negations(_divide(tokens))
     return Statement(
         text=text,
+        keys=frozenset(token.key for token in meaning),
         content={t.key: t for t in reversed(meaning) if t.kind is not TokenKind.NUMBER},
         repeated=frozenset(
             key for key, times in Counter(t.key for t in meaning).items() if times > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -122,7 +122,7 @@ def _find_labels(tokens: list[Token]) -> Iterator[Token]:
         yield token
 
 
-def _read_match(match: re.Match[str], language: Language, starts: bool) -> list[Token]:
+def _read_match(match: re.Match[str], language: Language, starts: bool) -> Sequence[Token]:
     raw, kind = match.group(), match.lastgroup
     if kind == "breaks":
         return [Token("", raw, TokenKind.BREAK)]
@@ -160,7 +160,7 @@ def _read_number(match: re.Match[str], language: Language) -> list[Token]:
     value = figures.read_figure(figure[1] if figure else raw)[:_MAX_FIGURE]
     if match["k"]:
         value = f"{float(value) * 1000:.9g}"
-    rest: list[Token] = []
+    rest: tuple[Token, ...] = ()
     if match["unit"] and (sign or unit not in figures.read_units()):
         rest = _read_word(match["unit"], language, False)
         unit, raw = sign, raw.removesuffix(match["unit"])
@@ -178,35 +178,36 @@ def _make_quantity(value: str, unit: str, raw: str) -> Token:
     return Token(f"{amount} {dimension}", raw, TokenKind.NUMBER, value)
 
 
-def _read_word(raw: str, language: Language, starts: bool) -> list[Token]:
+@lru_cache(maxsize=10_000)
+def _read_word(raw: str, language: Language, starts: bool) -> tuple[Token, ...]:
     word = raw.lower()
     if word == "second" or re.fullmatch(r"\d+(?:st|nd|rd|th)", word):
-        return [Token({"second": "2nd"}.get(word, word), raw, TokenKind.WORD)]
+        return (Token({"second": "2nd"}.get(word, word), raw, TokenKind.WORD),)
     if weekday := read_pairs("weekdays").get(word.removesuffix("s")):
-        return [Token(f"weekday {weekday}", raw, TokenKind.DATE)]
+        return (Token(f"weekday {weekday}", raw, TokenKind.DATE),)
     if raw[0].isupper() and (month := read_pairs("months").get(word)) and word != "may":
-        return [Token(f"-{int(month):02}", raw, TokenKind.DATE)]
+        return (Token(f"-{int(month):02}", raw, TokenKind.DATE),)
     if has_trait(word, "conjunction", language):
-        return [Token("", "", TokenKind.BREAK), Token(word, raw, TokenKind.STOP)]
+        return (Token("", "", TokenKind.BREAK), Token(word, raw, TokenKind.STOP))
     if word in read_pairs("negated"):
         left = _read_word(read_pairs("negated")[word], language, True)
-        return [Token("not", raw, TokenKind.STOP), *left]
+        return (Token("not", raw, TokenKind.STOP), *left)
     key = unify_word(word, language)
     if word in words.LIGHT and not is_function_word(word, language):
-        return [Token(key, raw, TokenKind.LIGHT)]
+        return (Token(key, raw, TokenKind.LIGHT),)
     if raw.isupper() and len(raw) > 1 and not language.is_shouting:
-        return [Token(unify_word(word, language), raw, TokenKind.IDENTIFIER)]
+        return (Token(unify_word(word, language), raw, TokenKind.IDENTIFIER),)
     if re.fullmatch(r"[A-Z]{2,}s", raw):
-        return [Token(unify_word(word[:-1], language), raw[:-1], TokenKind.IDENTIFIER)]
+        return (Token(unify_word(word[:-1], language), raw[:-1], TokenKind.IDENTIFIER),)
     is_name = (
         raw[0].isupper() and not starts and not raw.isupper() and not language.has_capital_nouns
     )
     if is_function_word(word, language) and not is_name:
-        return [Token(word, raw, TokenKind.STOP)]
+        return (Token(word, raw, TokenKind.STOP),)
     if is_environment(key):
-        return [Token(key, raw, TokenKind.ENVIRONMENT)]
+        return (Token(key, raw, TokenKind.ENVIRONMENT),)
     if is_light(key) and not word.endswith("ings"):
-        return [Token(key, raw, TokenKind.LIGHT)]
+        return (Token(key, raw, TokenKind.LIGHT),)
     if _MIXED.search(raw):
-        return [Token(key if word != raw else raw, raw, TokenKind.IDENTIFIER)]
-    return [Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD)]
+        return (Token(key if word != raw else raw, raw, TokenKind.IDENTIFIER),)
+    return (Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD),)

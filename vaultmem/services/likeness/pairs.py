@@ -10,11 +10,18 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import PINNED_FILES, note_context
-from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
+from vaultmem.core.similarity.compare import ABOUT_SAME, MAX_TEXT, Likeness
 from vaultmem.core.upkeep.fidelity import Fidelity, read_fidelity
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkGraph
-from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
+from vaultmem.services.likeness.similar import (
+    Asked,
+    Kept,
+    SimilarNote,
+    find_similar,
+    keep_readings,
+    says_same,
+)
 from vaultmem.services.likeness.updates import list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
@@ -64,14 +71,14 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
     near: dict[frozenset[str], Pair] = {}
-    counts: dict[str, int] = {}
+    kept = keep_readings(vault)
     for number, record in enumerate(records):
         if progress is not None:
             progress(number, len(records))
         note = _read(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
             continue
-        for other in _find_like(vault, note, counts):
+        for other in _find_like(vault, note, kept):
             names = (record.path, other.path)
             if frozenset(names) in apart:
                 continue
@@ -113,8 +120,17 @@ def _counts(record: NoteRecord) -> bool:
     return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
 
 
-def _find_like(vault: Vault, note: Note, counts: dict[str, int]) -> Iterator[SimilarNote]:
-    for similar in find_similar(vault, _ask(note), counts=counts):
+def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
+    least = max(ABOUT_SAME, vault.config.related_above)
+
+    def is_wanted(likeness: Likeness) -> bool:
+        """Tell whether notes that are so much alike may contradict each other, or be near."""
+        is_near = likeness.similarity >= least
+        return is_near and all(
+            each.is_value or each.kind == "wording" for each in likeness.differences
+        )
+
+    for similar in find_similar(vault, _ask(note), kept=kept, is_wanted=is_wanted):
         if _counts(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
@@ -27,6 +28,9 @@ from vaultmem.vault import Vault
 
 #: Sections that are looked up, and notes of them that are read.
 _SECTIONS, _NOTES = 48, 8
+
+#: Notes that are kept as they were read, by who asks for one after the other.
+_KEPT_NOTES = 512
 
 #: What a section must have of the rarest terms, as a share of the similarity that is asked for:
 #: less than all of it, because terms know no synonyms.
@@ -68,33 +72,49 @@ class Asked(NamedTuple):
     path: str = ""
 
 
+class Kept(NamedTuple):
+    """What who asks often keeps from question to question: how notes are read, counts of terms."""
+
+    find_note: Callable[[str], Note | None]
+    counts: dict[str, int]
+
+
+def keep_readings(vault: Vault) -> Kept:
+    """Return what reads the notes of a vault that are near each other once."""
+    return Kept(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
+
+
 @heals
 def find_similar(
     vault: Vault,
     asked: Asked,
     least: float | None = None,
-    counts: dict[str, int] | None = None,
     *,
     quarantined: bool = False,
+    kept: Kept | None = None,
+    is_wanted: Callable[[Likeness], bool] | None = None,
 ) -> list[SimilarNote]:
     """Return the notes that are like the text, those that say the same first.
 
     Notes that the index has as quarantined are never among them; with `quarantined` nothing else
-    is. `least` is the smallest similarity, else `related_above`; `counts` is kept by who asks
-    often. Notes that were saved since the last sync are compared as they are now.
+    is. `least` is the smallest similarity, else `related_above`. Notes that were saved since the
+    last sync are compared as they are now; who asks often keeps what was read. What `is_wanted`
+    refuses (see `compare_texts`) is left out, unless it says the same.
     """
     if len(asked.text) > MAX_TEXT:
         return []
     least = vault.config.related_above if least is None else least
+    kept = kept or Kept(partial(find_note, vault), {})
     terms = term_sequence(f"{asked.title}\n{asked.text}")
-    sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, counts)
+    sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, kept.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * _SHARE]
     weigh = _weigher(sharing.weigh)
     found = [
         similar
         for record, ordinals in _choose_notes(vault, sections, asked.path, quarantined)
-        if (similar := _compare_note(vault, record, ordinals, asked, weigh))
+        if (note := kept.find_note(record.path))
+        and (similar := _compare_note(note, record, ordinals, asked, weigh, is_wanted))
         and (not quarantined or similar.note.state is State.QUARANTINED)
         and (similar.is_same or similar.likeness.similarity >= least)
     ]
@@ -149,31 +169,46 @@ def _choose_notes(
 
 
 def _compare_note(
-    vault: Vault, record: NoteRecord, ordinals: list[int], asked: Asked, weigh: Weigh
+    note: Note,
+    record: NoteRecord,
+    ordinals: list[int],
+    asked: Asked,
+    weigh: Weigh,
+    is_wanted: Callable[[Likeness], bool] | None,
 ) -> SimilarNote | None:
-    note = find_note(vault, record.path)
-    if note is None:
-        return None
+    sections = [
+        each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
+    ]
     is_same = says_same(note, asked)
+    if is_wanted and not is_same:
+        looked = (_compare_section(note, each, asked, weigh, is_wanted) for each in sections)
+        if not any(map(is_wanted, looked)):
+            return None
     best: SimilarNote | None = None
-    for section in note.sections:
-        if section.ordinal in ordinals or note.blob != record.blob:
-            likeness = _compare_section(note, section, asked, weigh)
-            if best is None or _better(likeness) < _better(best.likeness):
-                best = SimilarNote(record, note, section, likeness, is_same)
+    for section in sections:
+        likeness = _compare_section(note, section, asked, weigh)
+        if best is None or _better(likeness) < _better(best.likeness):
+            best = SimilarNote(record, note, section, likeness, is_same)
     return best
 
 
-def _compare_section(note: Note, section: Section, asked: Asked, weigh: Weigh) -> Likeness:
+def _compare_section(
+    note: Note,
+    section: Section,
+    asked: Asked,
+    weigh: Weigh,
+    is_wanted: Callable[[Likeness], bool] | None = None,
+) -> Likeness:
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
     known = KnownText(note.section_text(section), title.strip(". "))
     context = f"{asked.title}. {asked.context}"
-    return compare_texts(asked.text, known, weigh, context)
+    return compare_texts(asked.text, known, weigh, context, is_wanted)
 
 
 def _weigher(weigh_term: Weigh) -> Weigh:
     """Weigh a word by its first index term."""
 
+    @cache
     def weigh(raw: str) -> float:
         terms = term_sequence(raw)
         return weigh_term(terms[0]) if terms else 1.0
