@@ -27,6 +27,16 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such so
 
 NOTES = {"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"}
 
+#: Runs the command as an older version.
+_OLD = """
+import vaultmem
+
+vaultmem.__version__ = "0.0.1"
+from vaultmem.cli.start import main
+
+main()
+"""
+
 
 class Session:
     """A client of `vaultmem mcp`, by hand: what it says and hears are lines."""
@@ -220,13 +230,37 @@ def test_nothing_of_a_process_that_was_killed_is_in_the_way(
         assert one.call("recall", query="pier")["hits"]
 
 
-def test_one_that_cannot_be_served_by_it_is_served_alone(
-    make_vault: Make, residents: Callable[[], list[int]], tmp_path: Path
+def test_a_process_of_another_version_makes_room_unless_it_serves_somebody(
+    make_vault: Make, home: Path, residents: Callable[[], list[int]], tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    old = tmp_path / "old.py"
+    old.write_text(_OLD)
+    command = [sys.executable, str(old), "watch", "--json", "--idle", "1", "--vault", str(root)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: residents() == [process.pid], 20)
+        wait_until(lambda: list(home.rglob("mcp.sock")) != [], 20)
+        with session(root) as one:
+            assert one.call("recall", query="pier")["hits"]
+            assert process.wait(20) == 0
+            (pid,) = residents()
+            assert pid != process.pid
+
+
+def test_one_that_is_to_be_served_alone_starts_nothing(
+    make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:
     root = make_vault(NOTES)
     with session(root, "--alone") as one:
         assert one.call("recall", query="pier")["hits"]
         assert not residents()
+
+
+@pytest.mark.long
+def test_one_that_cannot_be_served_by_it_is_served_alone(
+    make_vault: Make, residents: Callable[[], list[int]]
+) -> None:
+    root = make_vault(NOTES)
     with session(root):
         (pid,) = residents()
         with session(root, TZ="Asia/Tokyo") as one:

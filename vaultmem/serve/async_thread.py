@@ -21,15 +21,21 @@ _PATIENCE = 5.0
 class AsyncThread:
     """Runs coroutines; it begins with the first of them, since asyncio takes 50 ms to import."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
     def run(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
         """Have a coroutine run, from any thread."""
         import asyncio
 
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(work, loop)
 
     def close(self) -> None:
         """Let nothing run any more."""
-        if "_loop" in self.__dict__:
+        if self._thread is not None:
             with contextlib.suppress(TimeoutError):
                 self.run(_cancel_all()).result(_PATIENCE)
             self._loop.call_soon_threadsafe(self._loop.stop)

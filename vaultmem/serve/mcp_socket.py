@@ -55,6 +55,7 @@ class McpSocket:
         self._open: set[LineConnection] = set()
         self._lock = threading.Lock()
         self._subscribers: Subscribers | None = None
+        self._has_served = threading.Event()
         threading.Thread(target=self._accept, name="agents", daemon=True).start()
 
     def notice(self, path: str) -> None:
@@ -71,6 +72,10 @@ class McpSocket:
 
                 self._subscribers = Subscribers()
             return self._subscribers
+
+    def wait_for_first(self, seconds: float) -> None:
+        """Leave the machine to the first client, which waits for this process to start."""
+        self._has_served.wait(seconds)
 
     def hold(self) -> None:
         """Take nothing more of anybody; what was taken is still answered."""
@@ -134,6 +139,7 @@ class McpSocket:
         self._workers.submit_read(warm_up, caller)  # The first question waits less.
         connection.setblocking(False)
         lines = LineConnection(connection)
+        self._has_served.set()
         self._open.add(lines)
         try:
             self._talks.run(lines.serve(build_server(self._workers, caller, subscribers))).result()

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from vaultmem.serve.http import HttpServer
 
 
+#: Seconds for which the agent is waited for that started this process.
+_FIRST = 2.0
+
+
 class Closable(Protocol):
     """What answers until it is closed."""
 
@@ -85,6 +89,8 @@ def run_resident(
             listeners.append(web.notice)
         if agents is not None:
             ends.callback(agents.hold)
+            if idle:
+                agents.wait_for_first(_FIRST)
         with _telling(tell, "no answers to other commands"):
             ends.callback(answer(vault, loop).close)
         loop.run()
