@@ -48,4 +48,4 @@ async def show_moments(request: Request) -> Response:
     """Show the slider of a page."""
     path, at = request.query_params.get("of", ""), request.query_params.get("at", "")
     frame, found = await read(request, partial(gather_moments, path, at))
-    return render_page(request, "moments.html", vault=frame, found=found)
+    return render_page(request, "moments.html", vault=frame, found=found, of=path)

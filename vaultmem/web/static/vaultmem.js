@@ -114,8 +114,9 @@ async function loadParts() {
   const pause = Number(main().dataset.again);
   if (pause) setTimeout(() => showAgain(location.href), pause);
   for (const each of document.querySelectorAll("[data-load]")) {
-    const { page } = await fetchPage(each.dataset.load);
+    const { page, answer } = await fetchPage(each.dataset.load);
     each.removeAttribute("data-load");
+    if (!answer.ok) continue; // What stands there leads to the part, which says why.
     each.replaceChildren(...page.body.childNodes);
     placeRail();
   }
