@@ -161,8 +161,27 @@ function slide(event) {
   slid = setTimeout(() => lookBack(slider.dataset.moments.split(" ")[slider.value]), QUIET);
 }
 
-// The slider itself stays where it is: somebody holds it.
+// The slider itself stays where it is: somebody holds it. What was never looked at takes a while, so
+// one moment is asked for at a time, and those that were passed meanwhile are not.
+let looked = null;
+let isLooking = false;
+
 async function lookBack(moment) {
+  looked = moment;
+  if (isLooking) return;
+  isLooking = true;
+  try {
+    while (looked !== null) {
+      const next = looked;
+      looked = null;
+      await showMoment(next);
+    }
+  } finally {
+    isLooking = false;
+  }
+}
+
+async function showMoment(moment) {
   const address = new URL(location.href);
   if (moment) address.searchParams.set("at", moment);
   else address.searchParams.delete("at");
