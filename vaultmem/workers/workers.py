@@ -89,7 +89,7 @@ class _Crew:
         self._size = size
         self._make = make
         self._asked: SimpleQueue[tuple[Future[Any], Work[Any], Caller] | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._pending = 0
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
@@ -100,7 +100,8 @@ class _Crew:
             if self._is_closed:
                 raise RefusedError("this server is ending; ask again when it has started anew")
             self._asked.put((done, work, caller))
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
+            self._pending += 1
+            if len(self._threads) < min(self._pending, self._size):
                 self._threads.append(threading.Thread(target=self._serve, daemon=True))
                 self._threads[-1].start()
         return done
@@ -123,5 +124,6 @@ class _Crew:
                 except BaseException as error:  # noqa: BLE001  Whoever asked is told.
                     done.set_exception(error)
             del asked, done, work
-            self._idle.release()
+            with self._lock:
+                self._pending -= 1
         vault.let_go()
