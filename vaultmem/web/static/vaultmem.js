@@ -154,7 +154,7 @@ let slid = 0;
 function slide(event) {
   const slider = event.target.closest("input[type=range][data-moments]");
   if (!slider) return;
-  const told = slider.list?.options[slider.value]?.label ?? "";
+  const told = document.getElementById("moment-names")?.options[slider.value]?.label ?? "";
   slider.setAttribute("aria-valuetext", told);
   slider.closest("#slider").querySelector("output").textContent = told;
   clearTimeout(slid);
