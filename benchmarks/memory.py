@@ -1,7 +1,8 @@
-"""How much memory processes take: all of a tree at its peak, or the largest of them."""
+"""How much memory and time processes take: a tree as it is or at its peak, or the largest of it."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -43,7 +44,7 @@ def run_sampled(command: Sequence[str | Path]) -> tuple[float, float]:
             output, _ = process.communicate(timeout=_INTERVAL)
             break
         except subprocess.TimeoutExpired:
-            peak = max(peak, _read_tree(process.pid))
+            peak = max(peak, read_shares(process.pid))
     seconds = time.perf_counter() - started
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{output}")
@@ -56,13 +57,40 @@ def measure_largest(command: Sequence[str | Path]) -> float:
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
-def _read_tree(process: int) -> float:
+def read_shares(process: int) -> float:
     """Return the MB of a process and all below it; what n processes share counts 1/n in each."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
         own = int(rollup.split("Pss:")[1].split()[0]) / 1024
-        tasks = Path(f"/proc/{process}/task").glob("*/children")
-        children = [int(child) for task in tasks for child in task.read_text("ascii").split()]
     except (OSError, IndexError):  # It has ended meanwhile, or this system does not tell.
         return 0.0
-    return own + sum(map(_read_tree, children))
+    return own + sum(map(read_shares, list_children(process)))
+
+
+def read_resident(process: int) -> float:
+    """Return the resident MB of a process and all below it; what they share counts in each."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    own = int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return own + sum(map(read_resident, list_children(process)))
+
+
+def read_cpu(process: int) -> float:
+    """Return the seconds that a process and all below it, ended ones too, have had of a core."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(map(read_cpu, list_children(process)))
+
+
+def list_children(parent: int) -> list[int]:
+    """Return the processes that a process started and that are there still (Linux tells)."""
+    try:
+        found = Path(f"/proc/{parent}/task").glob("*/children")
+        return [int(pid) for file in found for pid in file.read_text("ascii").split()]
+    except OSError:
+        return []

@@ -20,6 +20,7 @@ from finding import content_of
 from generate import SEED, generate_vault
 from indexing import Bench, Effort
 from measure import Row, find_command, isolate, percentile, run_command, time_in_turns
+from memory import read_cpu, read_resident
 from queries import make_queries
 from report import format_table
 
@@ -121,26 +122,16 @@ def _measure_idle(watcher: int, seconds: float) -> list[Row]:
     if not Path("/proc/self/stat").exists():
         return []
     time.sleep(15)  # What it does after the last change is done by then.
-    before, memory = _read_cpu(watcher), [_read_memory(watcher)]
+    before, memory = read_cpu(watcher), [read_resident(watcher)]
     started = time.perf_counter()
     while (left := started + seconds - time.perf_counter()) > 0:
         time.sleep(min(left, 10))
-        memory.append(_read_memory(watcher))
-    share = (_read_cpu(watcher) - before) / (time.perf_counter() - started) * 100
+        memory.append(read_resident(watcher))
+    share = (read_cpu(watcher) - before) / (time.perf_counter() - started) * 100
     return [
         Row(f"idle watcher, {seconds:.0f} s", "% CPU", share),
         Row("idle watcher, memory", "MB", memory[-1], "at first", memory[0], {"MB": memory}),
     ]
-
-
-def _read_cpu(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _read_memory(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def main() -> None:
