@@ -130,6 +130,8 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
+        # asyncio does so for sockets that it made; the end of an answer would wait for 40 ms.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,0 +1,37 @@
+"""What the resident process serves over HTTP, as sockets see it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.server import ServerState
+
+from vaultmem.serve.http import BoundedProtocol
+
+
+def test_the_end_of_an_answer_waits_for_no_acknowledgement_of_its_beginning() -> None:
+    assert asyncio.run(_is_sent_at_once())
+
+
+async def _is_sent_at_once() -> bool:
+    config, state = uvicorn.Config(Starlette(), lifespan="off"), ServerState()
+    config.load()
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = await asyncio.get_running_loop().create_server(
+        lambda: BoundedProtocol(config, state, {}), sock=listening
+    )
+    async with server:
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        while not state.connections:
+            await asyncio.sleep(0.01)
+        (accepted,) = state.connections
+        taken = accepted.transport.get_extra_info("socket")
+        writer.close()
+        return bool(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
