@@ -140,6 +140,19 @@ def test_search_says_why_and_counts_nobody(served: Served) -> None:
     assert "Nobody was shown anything yet." in browser.get("/health").text
 
 
+def test_a_note_leads_to_pictures_alone_whatever_their_names(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    texts = {"notes/a.md": "![[p 1.png]] [[b.pdf]]\n", "media/p 1.png": b"", "media/b.pdf": b""}
+    served = Served(make_vault(texts), tmp_path)
+    browser = served.enter()
+    page = browser.get("/note/notes/a.md").text
+    assert 'src="/file/media/p%201.png"' in page
+    assert browser.get("/file/media/p%201.png").status_code == 200
+    assert "/file/media/b.pdf" not in page
+    served.workers.close()
+
+
 def test_a_page_that_is_not_there_says_so(served: Served) -> None:
     answer = served.enter().get("/note/notes/nowhere.md")
     assert answer.status_code == 404

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -17,31 +17,22 @@ from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.economics import Shown
-from vaultmem.services.history.blame import Blame, BlamedLine
+from vaultmem.services.history.blame import BlamedLine
 from vaultmem.services.history.trace import Trace
 from vaultmem.vault import Vault
-from vaultmem.web.around import look_around
+from vaultmem.web.around import PICTURES, look_around
 from vaultmem.web.asking import answers, read, read_path
 from vaultmem.web.markdown.render import Rendered, render_note
 from vaultmem.web.rendering import render_page
 
 #: Versions in the list beside a note, and packs and recalls that showed it.
-_LAST = 8
-
-#: Files that a page may show; no browser runs anything that is in these.
-_PICTURES = frozenset(
-    {
-        *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
-        "image/svg+xml",
-    }
-)
-
+LAST = 8
 
 #: Notes that link to one, of those that are listed.
-_MENTIONS = 200
+MENTIONS = 200
 
 #: Bytes of a picture at most.
-_MOST = 16 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 
 
 class NotePage(NamedTuple):
@@ -99,21 +90,19 @@ def gather_rail(path: str, at: str, vault: Vault) -> Rail:
 
     path = str(resolve_address(vault, path)[0])
     mentions = _name_notes(vault, map_links(vault).sources.get(path, ()))
-    shown = list_recent(vault, _LAST, path=path)
+    shown = list_recent(vault, LAST, path=path)
     try:
-        written = _join_lines(blame_note(vault, path, at))
-        trace = trace_note(vault, path, _LAST, resolve_commit(vault, at) if at else "")
+        written = join_lines(blame_note(vault, path, at).lines)
+        trace = trace_note(vault, path, LAST, resolve_commit(vault, at) if at else "")
     except VaultError as error:
         return Rail([], None, mentions, shown, str(error))
     return Rail(written, trace, mentions, shown)
 
 
-def _join_lines(blame: Blame) -> list[Written]:
+def join_lines(blamed: Iterable[BlamedLine]) -> list[Written]:
     """Return neighbouring lines of one origin as one, empty ones left out at both ends."""
     runs = []
-    for _, group in groupby(
-        blame.lines, lambda line: (line.commit and line.commit.commit, line.who)
-    ):
+    for _, group in groupby(blamed, lambda line: (line.commit and line.commit.commit, line.who)):
         lines = [line for line in group if line.text.strip()]
         if lines:
             runs.append(Written(lines[0].number, lines[-1].number, lines[0]))
@@ -121,8 +110,8 @@ def _join_lines(blame: Blame) -> list[Written]:
 
 
 def _name_notes(vault: Vault, paths: Sequence[str]) -> list[NoteRecord]:
-    marks = ", ".join("?" * len(paths[:_MENTIONS]))
-    return vault.view.records(f"d.path IN ({marks})", paths[:_MENTIONS])
+    marks = ", ".join("?" * len(paths[:MENTIONS]))
+    return vault.view.records(f"d.path IN ({marks})", paths[:MENTIONS])
 
 
 @answers
@@ -162,6 +151,6 @@ def _read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
 
     inside = parse_note_path(path)
     kind = mimetypes.guess_type(inside.name)[0] or ""
-    if kind not in _PICTURES:
+    if kind not in PICTURES:
         raise RefusedError(f"{path}: only pictures are shown")
-    return read_file(vault.root, inside, _MOST), kind
+    return read_file(vault.root, inside, MOST_BYTES), kind
