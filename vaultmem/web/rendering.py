@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
+class Links(NamedTuple):
+    """Where links lead: to a page by its place and what is given to it, to a note by its path.
+
+    They are "" where there is no such page. If pages are files (`is_static`), nobody answers what
+    is asked in them, and no time is told by how long ago it was.
+    """
+
+    page: Callable[..., str]
+    note: Callable[..., str]
+    is_static: bool = False
+
+
 def render_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page: a template with its values, and what every page shows.
 
@@ -34,31 +46,34 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     visit: Visit | None = getattr(request.state, "visit", None)
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
     notices = visit.take_notices() if visit and follows_link(request) else []
-    at = request.query_params.get("at", "")
 
     def again(place: str = request.url.path, /, **given: Any) -> str:
         return make_link(place, **{**request.query_params, "part": "", **given})
 
-    html = (
-        _environment()
-        .get_template(template)
-        .render(
-            {
-                "again": again,
-                "at": at,
-                "here": request.url.path,
-                "moments": None,
-                "query": "",
-                "title": "",
-                "vault": None,
-                "notices": notices,
-                "visitor": visitor,
-                "version": vaultmem.__version__,
-                **values,
-            }
-        )
-    )
-    return HTMLResponse(escape_bytes(html), status)
+    shown = {
+        "again": again,
+        "at": request.query_params.get("at", ""),
+        "here": request.url.path,
+        "notices": notices,
+        "visitor": visitor,
+        **values,
+    }
+    return HTMLResponse(render_template(template, _SERVED, shown), status)
+
+
+def render_template(template: str, links: Links, values: dict[str, Any]) -> str:
+    """Return a template with its values, and what every page shows without being told."""
+    given = {
+        "at": "",
+        "moments": None,
+        "notices": (),
+        "query": "",
+        "title": "",
+        "vault": None,
+        "version": vaultmem.__version__,
+        "visitor": None,
+    }
+    return escape_bytes(_environment(links).get_template(template).render({**given, **values}))
 
 
 def make_link(place: str, /, **given: Any) -> str:
@@ -77,8 +92,11 @@ def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     return f"{place}#{quote(name_heading(heading))}" if heading else place
 
 
+_SERVED = Links(make_link, link_note)
+
+
 @cache
-def _environment() -> Environment:
+def _environment(links: Links) -> Environment:
     made = Environment(
         loader=PackageLoader("vaultmem.web"),
         autoescape=True,
@@ -86,9 +104,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"link": make_link, "note": link_note}
+    made.globals |= {"link": links.page, "note": links.note, "is_static": links.is_static}
     made.filters |= {
-        "ago": tell_ago,
+        "ago": tell_day if links.is_static else tell_ago,
         "clean": lambda value: clean_text(str(value)),
         "count": lambda number, name: f"{number:,} {name}{'' if number == 1 else 's'}",
         "day": tell_day,
