@@ -171,11 +171,11 @@ def _make_blame(
     start = max(first - 1, count_property_lines(split_bytes(data)))
     shown = follow_moves(vault.history, origins[:last], start)[first - 1 :]
     commits = read_commits(vault.history, (o.commit for o in shown if o is not None))
-    writers = _find_writers(vault, path, blob, data) if None in shown else []
+    writers = find_writers(vault, path, blob, data) if None in shown else []
     person = vault.history.person().identity.name if None in shown else ""
     lines = []
     for number, (text, origin) in enumerate(
-        zip(_read_lines(data)[first - 1 : last], shown, strict=True), first
+        zip(read_lines(data)[first - 1 : last], shown, strict=True), first
     ):
         made = commits[origin.commit] if origin is not None else None
         if origin is None or made is None:
@@ -188,7 +188,7 @@ def _make_blame(
     return Blame(path, blob, commit, tuple(lines), frozenset(ends))
 
 
-def _find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
+def find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Author]:
     """Return for each line of what is on disk who wrote it, if no commit has it.
 
     A person may have edited what an agent wrote: then the lines that both have are the agent's.
@@ -203,7 +203,7 @@ def _find_writers(vault: Vault, path: str, blob: str, data: bytes) -> list[Autho
     return writers
 
 
-def _read_lines(data: bytes) -> list[str]:
+def read_lines(data: bytes) -> list[str]:
     """Return what the lines say, which is other than their bytes where these are no UTF-8."""
     lines = split_bytes(data)
     read = decode_text(data).text.split("\n")[: len(lines)]

@@ -118,6 +118,16 @@ def walk_changes(history: History, commit: str) -> Iterator[tuple[Commit, list[F
     yield from _walk(history, *RAW, "--no-renames", "--root", commit, *where)
 
 
+def walk_versions(history: History, commit: str) -> Iterator[tuple[Commit, list[FileChange]]]:
+    """Yield the commits from `commit` back with what each changed in the vault, renames told.
+
+    A merge is compared with its first parent.
+    """
+    options = ("-M", "--root", "--diff-merges=first-parent")
+    where = ("--full-history", "--sparse", commit, "--", history.prefix)
+    yield from _walk(history, *RAW, *options, *(where if history.prefix else (commit, "--")))
+
+
 def walk_renames(history: History, commits: str) -> Iterator[tuple[str, str]]:
     """Yield the old and the new path of each file that a commit renamed, newest first.
 
