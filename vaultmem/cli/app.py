@@ -40,6 +40,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "health": ("context", "status", "doctor"),
     "watching": ("watch",),
     "serving": ("serve",),
+    "exporting": ("export",),
     "agents": ("connect", "skill", "hook", "import", "mcp"),
     "merge_driver": ("merge-driver",),
 }

@@ -127,10 +127,11 @@ def _look(at: str, work: Callable[[Vault], Value], vault: Vault) -> tuple[Frame,
     from vaultmem.services.reading.look import look_at
 
     seen = look_at(vault, at) if at else vault
-    return _frame(vault, at), work(seen)
+    return frame_vault(vault, at), work(seen)
 
 
-def _frame(vault: Vault, at: str) -> Frame:
+def frame_vault(vault: Vault, at: str) -> Frame:
+    """Return what each page says of the vault, looked at as it was `at` a time."""
     head = vault.head()
     branch, commit = (head.branch, head.commit) if head else ("", "")
     return Frame(vault.root.name, branch, commit, _name_moment(vault, at), vault.lag)

@@ -17,7 +17,7 @@ from vaultmem.web.asking import answers, read
 from vaultmem.web.rendering import render_page
 
 #: Commits and notes that are shown.
-_LAST = 8
+LAST = 8
 
 
 class Notes(NamedTuple):
@@ -41,21 +41,22 @@ def gather_home(vault: Vault) -> Home:
     """Return what is pinned, what changed last, and how many notes there are."""
     from vaultmem.services.history.commits import CommitFilter, find_moment, list_commits
 
-    notes = vault.view.keep("home", lambda: _sum_up(vault.view.records()))
+    notes = vault.view.keep("home", lambda: sum_up(vault.view.records()))
     has_git = vault.head() is not None
     wanted = CommitFilter(everything=True)
     moment = find_moment(vault)
-    log = list_commits(vault, wanted, _LAST, commit=moment).commits if has_git else ()
+    log = list_commits(vault, wanted, LAST, commit=moment).commits if has_git else ()
     return Home(notes, log)
 
 
-def _sum_up(records: Sequence[NoteRecord]) -> Notes:
+def sum_up(records: Sequence[NoteRecord]) -> Notes:
+    """Return what the first page says of notes."""
     return Notes(
         len(records),
         sum(record.tokens for record in records),
         dict(Counter(record.state for record in records).most_common()),
         [record for record in records if record.pinned],
-        heapq.nsmallest(_LAST, records, lambda record: (-record.changed, record.path)),
+        heapq.nsmallest(LAST, records, lambda record: (-record.changed, record.path)),
     )
 
 

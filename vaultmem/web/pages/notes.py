@@ -16,7 +16,7 @@ from vaultmem.web.asking import answers, read, read_count
 from vaultmem.web.rendering import render_page
 
 #: Notes on a page, and values of a property that are offered.
-_PAGE, _OFFERED = 100, 24
+PAGE, _OFFERED = 100, 24
 
 
 class Wanted(NamedTuple):
@@ -63,7 +63,7 @@ def gather_notes(wanted: Wanted, page: int, vault: Vault) -> Listed:
         _offer("context", (record.context for record in found)),
         _offer("tag", (tag for record in found for tag in record.tags)),
     ]
-    return Listed(found[page * _PAGE : (page + 1) * _PAGE], len(found), choices)
+    return Listed(found[page * PAGE : (page + 1) * PAGE], len(found), choices)
 
 
 def _sort(vault: Vault) -> list[NoteRecord]:
@@ -84,5 +84,5 @@ async def show_notes(request: Request) -> Response:
     frame, listed = await read(request, partial(gather_notes, wanted, page))
     template = "note_rows.html" if "part" in given else "notes.html"
     return render_page(
-        request, template, vault=frame, wanted=wanted, listed=listed, page=page, size=_PAGE
+        request, template, vault=frame, wanted=wanted, listed=listed, page=page, size=PAGE
     )

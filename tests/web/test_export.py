@@ -1,0 +1,194 @@
+"""Pages as files: whole, safe wherever they are put, and never half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hostile_notes import read_hostile_notes
+from support import hash_tree, wait_until
+from test_pages import HOSTILE
+
+from vaultmem.environment import open_named_vault
+from vaultmem.errors import RefusedError
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.web.export.export import Exported, export_html
+from vaultmem.web.export.folder import prepare_folder
+
+#: What the names of files end with.
+KEY = "?" * 16
+
+PNG = bytes.fromhex("89504e470d0a1a0a")
+
+
+class Links(HTMLParser):
+    """Collects what of a page a browser might run, ask for or go to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+        self.places: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at one tag."""
+        given = {name: value or "" for name, value in attrs}
+        self.ids.add(given.get("id", ""))
+        if tag in {"iframe", "object", "embed", "base", "style"} or "data-load" in given:
+            self.faults.append(tag)
+        if tag == "script" and "src" not in given:
+            self.faults.append("inline")
+        self.faults += [name for name in given if name.startswith("on") or name == "style"]
+        for name in ("href", "src", "action"):
+            is_outside = tag == "a" and given.get("class") == "external"
+            if name in given and not is_outside:
+                self.places.append(given[name])
+
+
+def export(root: Path, folder: Path, at: str = "") -> Exported:
+    """Export a vault as it is, or as it was."""
+    with contextlib.closing(open_named_vault(root)) as vault:
+        sync_vault(vault)
+        return export_html(look_at(vault, at) if at else vault, folder, lambda *_: None)
+
+
+def find_faults(folder: Path, has_all_headings: bool = True) -> list[str]:
+    """Return what of an export's pages leads nowhere, or would run or ask for something."""
+    pages = {file: Links() for file in folder.rglob("*.html")}
+    for file, found in pages.items():
+        found.feed(file.read_text("utf-8"))
+    faults = []
+    for file, found in pages.items():
+        faults += [f"{file.name}: {fault}" for fault in found.faults]
+        for place in found.places:
+            parts = urlsplit(place)
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            is_there = target.is_relative_to(folder) and target.is_file()
+            is_outside = parts.scheme or parts.netloc or place.startswith("/")
+            is_known = target not in pages or unquote(parts.fragment) in {*pages[target].ids, ""}
+            if is_outside or not is_there or not (is_known or not has_all_headings):
+                faults.append(f"{file.name}: {place}")
+    return faults
+
+
+def read_page(folder: Path, pattern: str) -> str:
+    """Return the only page of that name."""
+    (found,) = folder.glob(pattern)
+    return found.read_text("utf-8")
+
+
+def test_every_link_of_the_sample_leads_to_a_file_that_is_there(
+    sample: Path, tmp_path: Path
+) -> None:
+    done = export(sample, tmp_path / "pages")
+    folder = tmp_path / "pages"
+    assert find_faults(folder) == []
+    assert done.notes == len(list(folder.glob("note/*/*.html")))
+    page = read_page(folder, f"note/*/refund-rules-{KEY}.html")
+    assert "Half refunds round up to the next cent" in page
+    assert "Maren Person" in page
+    assert "Content-Security-Policy" in page
+    assert "data-watch" not in page
+    assert "Refund amounts and deadlines" in read_page(folder, f"list/*/tag-payments-{KEY}.html")
+    assert "Refund amounts and deadlines" in (folder / "search/notes.js").read_text()
+    assert '"refund":[' in (folder / "search/terms-r.js").read_text()
+    assert "Committed last" in (folder / "time.html").read_text()
+
+
+def test_names_and_texts_become_neither_markup_nor_other_files(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    title = HOSTILE.replace("'", "''")
+    note = f"---\ntitle: '{title}'\ntags: ['<b>x']\n---\n# {HOSTILE}\nrefunds {HOSTILE}\n"
+    long = "ü" * 120
+    session = "---\nkind: episodic_trace\nsession_id: s-1\nstatus: ok\nagent: '<i>a'\n---\n"
+    root = make_vault(
+        {
+            "notes/<img src=x onerror=alert(3)>.md": f"{note} [[s-1]] ![[../x.png]]\n",
+            "notes/plain.md": f"[[{HOSTILE}|x]] [[<img src=x onerror=alert(3)>]] [[{long}]]\n",
+            "notes/Plain.md": "[[notes/plain]] ![[p.png]] [[p.png]] ![[d.svg]] [[d.svg]]\n",
+            f"notes/{long}.md": "#a/../../b [x](../../etc/passwd) [y](?q=1)\n",
+            "notes/CON.md": "con\n",
+            "notes/100%? #1.md": "[[CON]]\n",
+            "notes/out.md": f"---\nstate: quarantined\n---\nsecretive {HOSTILE}\n",
+            "notes/links-out.md": "[[out]] ![[out]]\n",
+            "media/p.png": PNG,
+            "media/d.svg": b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+            "sessions/s-1.md": f"{session}# {HOSTILE}\n",
+        }
+    )
+    done = export(root, tmp_path / "pages")
+    folder = tmp_path / "pages"
+    assert find_faults(folder) == []
+    assert (done.left_out, done.pictures) == (1, 1)
+    names = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
+    assert len({name.lower() for name in names}) == len(names)
+    assert [
+        name for name in names if not re.fullmatch(r"[a-z0-9./-]{1,100}|search/terms-_.js", name)
+    ] == []
+    everything = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert b"secretive" not in everything
+    assert b"onload" not in everything
+
+
+def test_hostile_notes_stay_text(make_vault: Callable[..., Path], tmp_path: Path) -> None:
+    notes = {
+        f"notes/{number}.md": text.encode("utf-8", "surrogateescape")
+        for number, text in enumerate(read_hostile_notes().values())
+        if not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
+    }
+    export(make_vault(notes), tmp_path / "pages")
+    assert find_faults(tmp_path / "pages", has_all_headings=False) == []
+
+
+def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    root, folder = make_vault({"notes/a.md": "old [[b]]\n", "notes/b.md": "b\n"}), tmp_path / "p"
+    folder.mkdir()
+    many = export(root, folder).notes
+    (root / "notes/a.md").write_text("new words\n")
+    (root / "notes/b.md").unlink()
+    assert export(root, folder).notes == many - 1
+    assert "new words" in read_page(folder, f"note/*/a-{KEY}.html")
+    assert "not committed" in read_page(folder, f"note/*/a-{KEY}.html")
+    assert export(root, folder, "HEAD").notes == many
+    assert "As it was on" in read_page(folder, f"note/*/a-{KEY}.html")
+    (folder / "mine.txt").write_text("mine")
+    for place in (folder, root, root / "pages", root.parent, root / "notes/a.md"):
+        with pytest.raises(RefusedError):
+            export(root, place)
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert [name for name in os.listdir(tmp_path) if "vaultmem-" in name] == []
+
+
+def test_an_export_that_is_ended_leaves_the_earlier_one_whole(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = make_vault({f"notes/{number}.md": "# n\ntext\n" for number in range(420)})
+    folder = tmp_path / "pages"
+    export(root, folder)
+    before = hash_tree(folder)
+    command = [sys.executable, "-m", "vaultmem", "export", "--html", folder, "--vault", root]
+    for end in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        fresh = tmp_path / f".pages.vaultmem-new-{process.pid}"
+        wait_until(lambda fresh=fresh: (fresh / "index.html").exists(), 60)
+        process.send_signal(end)
+        assert process.wait(30) != 0
+        assert hash_tree(folder) == before
+        assert fresh.exists() == (end == signal.SIGKILL)
+    with prepare_folder(folder) as other:
+        assert not fresh.exists()
+        (other / "index.html").touch()
+    assert os.listdir(folder) == ["index.html"]

@@ -1,0 +1,1 @@
+"""The pages of a vault as files, which need no server."""

@@ -1,0 +1,106 @@
+// Search in pages that are files. Terms come as scripts, since a browser lets files read no others:
+// each hands over its part by `takeTerms`, and a search loads the letters that it needs.
+"use strict";
+
+{ // Names of its own: the pages' other script has some of the same.
+  const MOST = 30;
+  const ENDINGS = /^[a-z]?(?:s|es|ed|ing|er|ers|ly|al|ally|ion|ions|ation|ations|ment|ments|ness|able|ible|ity|ful|ive|ize|e|y|ies|ied|n|en)?$/;
+
+  const parts = new Map();
+  const waiting = new Map();
+
+  globalThis.takeTerms = (name, value) => {
+    const isList = name === "notes";
+    parts.set(name, isList ? value : new Map(Object.entries(value)));
+    waiting.get(name)?.done();
+  };
+
+  function load(name) {
+    if (!waiting.has(name)) {
+      const wait = {};
+      wait.promise = new Promise((done) => { wait.done = done; });
+      waiting.set(name, wait);
+      const script = document.createElement("script");
+      script.src = `search/${name}.js`;
+      script.addEventListener("error", wait.done);
+      document.head.append(script);
+    }
+    return waiting.get(name).promise;
+  }
+
+  const splitWords = (text) =>
+    text.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+
+  // Terms are stems. A word fits one if it begins so and goes on as words end; what is not typed to
+  // its end yet fits all that go on from there, for less.
+  function weigh(word, term) {
+    if (word === term) return 1;
+    if (term.startsWith(word)) return word.length < 2 ? 0 : 0.6 * (word.length / term.length);
+    let same = 0;
+    while (same < term.length && word[same] === term[same]) same += 1;
+    const isStem = same === term.length || (same === term.length - 1 && term[same] === "i");
+    return same >= 3 && isStem && ENDINGS.test(word.slice(same)) ? 0.9 : 0;
+  }
+
+  async function findNotes(text) {
+    await load("notes");
+    const { notes, shards } = parts.get("notes");
+    const words = [...new Set(splitWords(text))].slice(0, 20);
+    const names = words.map((word) => `terms-${shards.includes(word[0]) ? word[0] : "_"}`);
+    await Promise.all(names.map(load));
+    const scores = new Map();
+    words.forEach((word, number) => {
+      const best = new Map();
+      for (const [term, postings] of parts.get(names[number]) ?? []) {
+        const weight = weigh(word, term);
+        if (!weight) continue;
+        const rarity = Math.log(1 + notes.length / postings.length);
+        let note = 0;
+        for (const each of postings) {
+          note += Math.floor(each / 10);
+          best.set(note, Math.max(best.get(note) ?? 0, weight * rarity * (each % 10)));
+        }
+      }
+      for (const [note, score] of best) scores.set(note, (scores.get(note) ?? 0) + score);
+    });
+    const found = [...scores].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+    return { total: found.length, best: found.slice(0, MOST).map(([note]) => notes[note]) };
+  }
+
+  function make(tag, text, name = "") {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    if (name) made.className = name;
+    return made;
+  }
+
+  function makeHit([title, path, file, state]) {
+    const item = document.createElement("li");
+    item.dataset.item = "";
+    const link = document.createElement("a");
+    link.href = file;
+    link.append(make("bdi", title));
+    item.append(link, " ");
+    if (state) item.append(make("span", state, `state state-${state}`), " ");
+    item.append(make("span", path, "facts"));
+    return item;
+  }
+
+  let turn = 0;
+
+  async function search(text) {
+    const mine = ++turn;
+    const { total, best } = await findNotes(text);
+    if (mine !== turn) return;
+    document.getElementById("results").replaceChildren(...best.map(makeHit));
+    const told = total > MOST ? `${total} notes; the best ${MOST}` : `${total} notes`;
+    document.getElementById("told").textContent = text.trim() ? told : "Type above: any words, best first.";
+  }
+
+  const field = document.querySelector(".ask input[name=q]");
+  field.value = new URLSearchParams(location.search).get("q") ?? "";
+  field.addEventListener("input", () => search(field.value));
+  field.form.addEventListener("submit", (event) => { event.preventDefault(); search(field.value); });
+  search(field.value);
+  field.focus();
+}
