@@ -28,6 +28,7 @@ lint: $(VENV)/installed-test  ## Check style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/hadolint Dockerfile
 
 bench: $(VENV)/installed  ## Measure beside SQLite FTS5, plain Whoosh, ripgrep and git.
 	$(BIN)/python benchmarks/run.py $(BENCH)

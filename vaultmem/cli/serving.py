@@ -32,6 +32,22 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
     ] = 8377,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="The address to listen at; where other machines reach it, --name is needed.",
+        ),
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str],
+        typer.Option(
+            "--name",
+            metavar="HOST",
+            help="A name (HOST or HOST:PORT) by which browsers and programs may ask (repeatable).",
+        ),
+    ] = [],  # noqa: B006 - Typer wants a list.
     write: Annotated[
         bool, typer.Option("--write", help="Let browsers write, too, in your name.")
     ] = False,
@@ -60,8 +76,8 @@ def serve(
 ) -> None:
     """Watch as `watch` does, and show the vault to browsers, programs and agents (vaultmem[web]).
 
-    On this machine alone: a browser comes in by a link with a one-time code, programs and agents
-    (MCP at /mcp) name a token.
+    To this machine alone, without --host: a browser comes in by a link with a one-time code,
+    programs and agents (MCP at /mcp) name a token.
     """
     opened = open_here(vault, agent, ref=ref)
     if status:
@@ -74,6 +90,7 @@ def serve(
         raise RefusedError("serve: --write and --read-only contradict each other; name one")
     elif daemon:
         words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
+        words += ["--host", host, *(word for each in name for word in ("--name", each))]
         words += ["--write"] * write + ["--read-only"] * read_only
         words += ["--agent", agent] * bool(agent) + ["--ref", ref] * bool(ref)
         found, log = start_daemon(opened, words)
@@ -83,12 +100,14 @@ def serve(
             say(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
             _print_link(opened, as_json, opens)
     else:
-        _serve_here(opened, port, write, read_only, _find_token(opened, token_file), opens, as_json)
+        place = (port, host, tuple(each.lower() for each in name))
+        token = _find_token(opened, token_file)
+        _serve_here(opened, place, write, read_only, token, opens, as_json)
 
 
 def _serve_here(
     vault: Vault,
-    port: int,
+    place: tuple[int, str, tuple[str, ...]],
     write: bool,
     read_only: bool,
     token: Path,
@@ -96,7 +115,7 @@ def _serve_here(
     as_json: bool,
 ) -> None:
     try:
-        from vaultmem.serve.http import MCP_PATH, Access, HttpServer
+        from vaultmem.serve.http import MCP_PATH, Access, HttpServer, Place
         from vaultmem.web.codes import make_code
     except ModuleNotFoundError as error:
         raise VaultError(
@@ -111,10 +130,10 @@ def _serve_here(
         may_write=not read_only,
     )
     access = Access(read_token(token), caller, vault.state_folder, write)
-    server = HttpServer(port, access)
+    server = HttpServer(Place(*place), access)
 
     def begun() -> str:
-        page = f"{server.address}/enter?code={make_code(vault.state_folder)}"
+        page = f"http://{server.hosts[0]}/enter?code={make_code(vault.state_folder)}"
         if opens:
             _open(page)
         say(f"Serving {vault.root} as process {os.getpid()}; Ctrl-C ends it.")

@@ -1,9 +1,13 @@
-"""What the resident process serves over HTTP, to this machine alone: the page, the API, and MCP."""
+"""What the resident process serves over HTTP, to this machine if nobody says otherwise: the page,
+
+the API, and MCP.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from concurrent.futures import Future
 from pathlib import Path
@@ -23,6 +27,11 @@ from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
 ADDRESS = "127.0.0.1"
+
+#: Every address of this machine.
+_ALL = "0.0.0.0"  # noqa: S104 - only where somebody names it.
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?")
 
 #: Where agents are served that speak MCP.
 MCP_PATH = "/mcp"
@@ -47,22 +56,40 @@ class Access(NamedTuple):
     browser_writes: bool = False
 
 
+class Place(NamedTuple):
+    """Where to serve: a port (0 is any that is free) of an address, asked for by these names.
+
+    Besides them it is asked for by its address, and on this machine by `localhost`.
+    """
+
+    port: int
+    address: str = ADDRESS
+    names: tuple[str, ...] = ()
+
+
 class HttpServer:
     """A port of this machine; nobody is answered before `start`."""
 
-    def __init__(self, port: int, access: Access) -> None:
-        """Take the port, or for 0 any that is free.
+    def __init__(self, place: Place, access: Access) -> None:
+        """Take the port.
 
         Raises:
-            RefusedError: somebody else has it.
+            RefusedError: somebody else has it; or others reach it, and no name is given.
         """
+        _check_place(place)
         try:
-            self._socket = socket.create_server((ADDRESS, port))
+            self._socket = socket.create_server((place.address, place.port))
         except OSError as error:
             told = error.strerror or error
-            raise RefusedError(f"port {port}: {told}; name another one with --port") from None
+            raise RefusedError(f"port {place.port}: {told}; name another one with --port") from None
         self.port = self._socket.getsockname()[1]
-        self.address = f"http://{ADDRESS}:{self.port}"
+        reached = ADDRESS if place.address == _ALL else place.address
+        names = (*place.names, reached, *(["localhost"] if reached == ADDRESS else []))
+        #: Host headers that are answered; a name may have a port of its own, of a proxy.
+        self.hosts = tuple(
+            dict.fromkeys(name if ":" in name else f"{name}:{self.port}" for name in names)
+        )
+        self.address = f"http://{reached}:{self.port}"
         self._access = access
         self._events = Events()
         self._mcp: McpApp | None = None
@@ -72,7 +99,7 @@ class HttpServer:
     def start(self, workers: Workers, talks: AsyncThread) -> None:
         """Begin to answer, by these workers, in this event loop."""
         token, caller, folder, browser_writes = self._access
-        hosts = (f"{ADDRESS}:{self.port}", f"localhost:{self.port}")
+        hosts = self.hosts
         site = Site(
             workers.root,
             frozenset(hosts),
@@ -107,6 +134,28 @@ class HttpServer:
             with contextlib.suppress(TimeoutError):
                 self._ended.result(_GRACE + 1)
         self._socket.close()
+
+
+def _check_place(place: Place) -> None:
+    """Make sure that who lets other machines in means it.
+
+    Raises:
+        RefusedError: the address is none, or others reach it and nobody said by which name.
+    """
+    from ipaddress import AddressValueError, IPv4Address
+
+    try:
+        is_own = IPv4Address(place.address).is_loopback
+    except AddressValueError:
+        raise RefusedError(f"{place.address}: no address such as 127.0.0.1; name one") from None
+    wrong = next((name for name in place.names if not _NAME.fullmatch(name)), "")
+    if wrong:
+        raise RefusedError(f"{wrong}: no name such as vault.example or vault.example:8080")
+    if not is_own and not place.names:
+        raise RefusedError(
+            f"{place.address}: other machines reach that, and what they read and send is not "
+            "encrypted; say with --name HOST by which name they ask, or leave out --host"
+        )
 
 
 def _divide(mcp: McpApp, others: ASGIApp) -> ASGIApp:
