@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-web kills lint bench wheel-check clean
+.PHONY: demo test test-long test-web pictures kills lint bench wheel-check clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -19,6 +19,9 @@ test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
 	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser
+
+pictures: $(VENV)/installed-web  ## Take the pictures in docs/pictures anew.
+	PYTHONPATH=tests $(BIN)/python tests/browser/pictures.py
 
 kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
 	$(BIN)/python tests/kills/campaign.py $(or $(KILLS),--kills 10000 --faults 2000)

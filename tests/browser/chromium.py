@@ -23,7 +23,8 @@ _ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    f"--host-resolver-rules=MAP *.{ELSEWHERE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    f"--host-resolver-rules=MAP *.{ELSEWHERE} 127.0.0.1, MAP localhost 127.0.0.1, "
+    "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
 

@@ -115,6 +115,8 @@ def enter_own(
         page = context.new_page()
         page.goto(served.link)
         page.wait_for_url(f"{served.origin}/")
-        return Reader(page, witness, root)
+        reader = Reader(page, witness, root)
+        reader.link = served.link
+        return reader
 
     return enter

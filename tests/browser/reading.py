@@ -19,6 +19,7 @@ class Reader:
     def __init__(self, page: Page, witness: Witness, root: Path, has_scripts: bool = True) -> None:
         self.has_scripts = has_scripts
         self.root = root
+        self.link = ""
         self.page = page
         self.witness = witness
         self.origin = witness.origin

@@ -22,11 +22,13 @@ def test_the_slider_shows_a_note_as_it_was_and_is_held_meanwhile(enter_story: En
         page.keyboard.press("ArrowLeft")
     expect(page.locator("#moment")).to_contain_text("As it was on ")
     page.wait_for_url(f"**?at={versions[-1]}")
+    expect(page.locator("#moment a").first).to_have_attribute("href", f"/commit/{versions[-1]}")
+    expect(page.locator("main")).to_contain_text("Above €200")
     assert page.evaluate("document.activeElement.type") == "range"
-    assert page.locator("#moment a").first.get_attribute("href") == f"/commit/{versions[-1]}"
     assert f"at={versions[-1]}" in str(page.locator("nav a").first.get_attribute("href"))
     page.keyboard.press("End")
     expect(page.locator("#moment")).to_be_hidden()
+    expect(page.locator("main")).to_contain_text("Above €150")
     assert "at=" not in page.url
 
 
