@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: What a term counts in title, tags and body; BM25's k and b; how finely scores are told.
 _WEIGHTS = np.array([5.0, 3.0, 1.0])
 _K, _B = 1.2, 0.6
-_LEVELS = 10
+_LEVELS = 100
 
 _SHARDS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -37,7 +37,7 @@ def write_terms(vault: Vault, records: Sequence[NoteRecord], folder: Path) -> No
         [each.title, each.path, name_note(each.path), "" if each.state == "active" else each.state]
         for each in records
     ]
-    _write(folder, "notes", {"notes": notes, "shards": _SHARDS})
+    _write(folder, "notes", {"notes": notes, "shards": _SHARDS, "levels": _LEVELS})
     shards: dict[str, dict[str, list[int]]] = {letter: {} for letter in (*_SHARDS, "_")}
     for term, postings in _list_postings(vault.index.snapshot(), records):
         shards[term[0] if term[0] in _SHARDS else "_"][term] = postings
@@ -55,7 +55,7 @@ def _list_postings(
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield terms with their notes: how much further each note is, and what the term counts there.
 
-    Both are in one number, whose last decimal is the count.
+    Both are in one number, whose last two digits are the count.
     """
     document = snapshot.column("document").astype(np.int64)
     numbers = np.full(int(document.max(initial=0)) + 1, -1, np.int64)

@@ -44,7 +44,7 @@
 
   async function findNotes(text) {
     await load("notes");
-    const { notes, shards } = parts.get("notes");
+    const { notes, shards, levels } = parts.get("notes");
     const words = [...new Set(splitWords(text))].slice(0, 20);
     const names = words.map((word) => `terms-${shards.includes(word[0]) ? word[0] : "_"}`);
     await Promise.all(names.map(load));
@@ -57,8 +57,8 @@
         const rarity = Math.log(1 + notes.length / postings.length);
         let note = 0;
         for (const each of postings) {
-          note += Math.floor(each / 10);
-          best.set(note, Math.max(best.get(note) ?? 0, weight * rarity * (each % 10)));
+          note += Math.floor(each / levels);
+          best.set(note, Math.max(best.get(note) ?? 0, weight * rarity * (each % levels)));
         }
       }
       for (const [note, score] of best) scores.set(note, (scores.get(note) ?? 0) + score);
