@@ -22,8 +22,10 @@ from vaultmem.environment import open_named_vault
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.web.export.contents import gather_contents
 from vaultmem.web.export.export import Exported, export_html
 from vaultmem.web.export.folder import prepare_folder
+from vaultmem.web.export.sharing import share_notes
 
 #: What the names of files end with.
 KEY = "?" * 16
@@ -170,6 +172,22 @@ def test_an_export_takes_the_place_of_an_earlier_one_and_of_nothing_else(
             export(root, place)
     assert (folder / "mine.txt").read_text() == "mine"
     assert [name for name in os.listdir(tmp_path) if "vaultmem-" in name] == []
+
+
+def test_another_process_writes_notes_and_none_is_written_twice(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    with contextlib.closing(
+        open_named_vault(make_vault({f"notes/{n}.md": "text\n" for n in range(420)}))
+    ) as vault:
+        sync_vault(vault)
+        contents = gather_contents(vault)
+        with share_notes(vault, contents, tmp_path) as write_notes:
+            many = len(contents.records)
+            wait_until(
+                lambda: len(list(tmp_path.glob("note/*/*"))) == many or os.cpu_count() == 1, 60
+            )
+            assert list(write_notes()) == [] or os.cpu_count() == 1
 
 
 def test_an_export_that_is_ended_leaves_the_earlier_one_whole(

@@ -112,7 +112,8 @@ def _help() -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not by `sys.stdin`: Python could not end while a thread holds its lock.
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 
 
