@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from html import unescape
@@ -9,7 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from visiting import Served
+from starlette.testclient import TestClient
+from visiting import HOST, TOKEN, Served
 
 #: Names of files that mean something in an address.
 NAMES = [
@@ -92,3 +94,43 @@ def test_no_value_of_a_parameter_breaks_a_page(place: str, served: Served) -> No
             if status not in {200, 400, 404, 409, 422}:
                 broken[given[:80]] = status
     assert not broken, broken
+
+
+def test_links_of_the_file_system_lead_nowhere(served: Served, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("# Secret\n\nthe harbour's swordfish42\n")
+    (outside / "secret.png").write_bytes(b"\x89PNG the harbour's swordfish42")
+    notes = served.root / "notes"
+    (notes / "file.md").symlink_to(outside / "secret.md")
+    (notes / "file.png").symlink_to(outside / "secret.png")
+    (notes / "folder").symlink_to(outside)
+    (notes / "git.png").symlink_to(served.root / ".git/config")
+    os.mkfifo(notes / "pipe.png")
+    browser = served.enter()
+    for path in (
+        "file.md",
+        "file.png",
+        "folder/secret.md",
+        "folder/secret.png",
+        "git.png",
+        "pipe.png",
+    ):
+        for page in ("note", "file", "rail", "graph", "history"):
+            answer = browser.get(f"/{page}/notes/{path}")
+            assert answer.status_code in {200, 404, 422}, (page, path)
+            assert "swordfish42" not in answer.text, (page, path)
+            assert "repositoryformatversion" not in answer.text, (page, path)
+    assert "swordfish42" not in browser.get("/search?q=harbour").text
+
+
+@pytest.mark.parametrize("name", ["host", "authorization", "origin"])
+def test_a_header_that_is_given_twice_opens_nothing(name: str, owned: Served) -> None:
+    values = {"host": HOST, "authorization": f"Bearer {TOKEN}", "origin": f"http://{HOST}"}
+    both = list(values.items())
+    assert owned.visit().get("/notes", headers=dict(both)).status_code == 200
+    for other in (values[name], "evil.example"):
+        given = [("Accept", "text/html"), *both, (name, other)]
+        with TestClient(owned.app, "http://x") as client:
+            request = client.build_request("POST", "/undo", headers=given)
+            assert client.send(request).status_code in {401, 403, 421}, (name, other)

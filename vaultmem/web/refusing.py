@@ -21,6 +21,7 @@ from vaultmem.errors import (
     RefusedError,
     VaultError,
 )
+from vaultmem.storage.files import UnsafeFileError
 
 #: The HTTP status of each expected failure; of one that is not here, that of its nearest parent.
 STATUSES: dict[type[VaultError], int] = {
@@ -31,6 +32,7 @@ STATUSES: dict[type[VaultError], int] = {
     ChangedError: 412,
     PendingError: 409,
     MergeConflictError: 409,
+    UnsafeFileError: 422,
     BusyError: 503,
     VaultError: 500,
 }

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkMap
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read, read_path
@@ -59,7 +60,11 @@ class Graph(NamedTuple):
 
 
 def gather_graph(path: str, vault: Vault) -> Graph:
-    """Return the notes that are linked with a note, in either direction, and those behind them."""
+    """Return the notes that are linked with a note, in either direction, and those behind them.
+
+    Raises:
+        NoteNotFoundError: there is none, or it is behind a link of the file system.
+    """
     from vaultmem.services.finding.links import map_links
     from vaultmem.services.reading.read_notes import resolve_address
 
@@ -72,6 +77,8 @@ def gather_graph(path: str, vault: Vault) -> Graph:
     far = list(behind)
     rings = ([middle], inner, far[:_OUTER])
     records = _find_records(vault, [each for ring in rings for each in ring])
+    if middle not in records:
+        raise NoteNotFoundError(f"{middle}: the vault reads no such note; /notes lists all")
     nodes = {
         each: _place(records[each], depth, number / len(ring))
         for depth, ring in enumerate(rings)
