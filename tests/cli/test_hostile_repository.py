@@ -160,6 +160,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "blame": [["blame", "a"], ["blame", "a", "--at", "HEAD"]],
     "why": [["why", "tokens"]],
     "restore": [["restore", "a", "--at", "HEAD~2"]],
+    "undo": [["undo", "HEAD"]],
     "branch": [["branch", "new"], ["branch", "side", "--delete", "--force"]],
     "branches": [["branches"]],
     "switch": [["switch", "side"], ["switch", "--create", "topic"]],
@@ -169,6 +170,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "merge-driver": [["merge-driver", "base", "ours", "theirs", "a.md"]],
     "mcp": [["mcp"]],
     "watch": [["watch", "--status"], ["watch", "--unit"], ["watch", "--stop"]],
+    "serve": [["serve", "--status"], ["serve", "--stop"]],
+    "export": [["export", "--html", "../exported"]],
 }
 
 _START = ["session", "start", "--id", "s-9", "--goal", "gangways"]
@@ -228,6 +231,7 @@ CLEAN_TREE = {"switch", "merge"}
 
 #: How they may end, where it is not 0: a merge conflict, or an answer that is no or not there.
 FINE = {"merge": {0, 8}, "doctor": {0, 1}, "watch": {0, 1}, "mcp": {0, 1}}
+FINE |= {"serve": {0, 1}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "unprime": {0, 4}, "import": {0, 1, 5}}
 
 

@@ -38,9 +38,10 @@ COMMANDS = [
     ("health", ["status"]),
     ("agents", ["connect", "--status"]),
     ("agents", ["hook", "--help"]),
+    ("exporting", ["export", "--html", "../pages"]),
 ]
 COMMITTING = {"committing", "lifecycle"}
-ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "merge_driver"}
+ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
 
 
 def test_every_module_is_started_somewhere() -> None:

@@ -11,7 +11,6 @@ import os
 import sys
 
 from vaultmem.cli.arguments import MAX_INPUT, find_command, read_words
-from vaultmem.storage.watch_socket import PLACES, choose_sent
 
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
@@ -20,10 +19,7 @@ WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
 _WARM_HOOK = ("hook", "prompt")
 
 #: Settings that change how Python itself works: the watcher's have to be the same.
-SAME = (
-    *PLACES,
-    *("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8"),
-)
+_SAME = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
 
 
 def main() -> None:
@@ -100,7 +96,9 @@ def is_warm(arguments: list[str]) -> bool:
 
 def same_settings() -> list[str]:
     """Return the settings in which a watcher and who asks it must not differ."""
-    return [os.environ.get(name, "") for name in SAME]
+    from vaultmem.storage.watch_socket import PLACES
+
+    return [os.environ.get(name, "") for name in (*PLACES, *_SAME)]
 
 
 def _answer_warm(arguments: list[str]) -> int | None:
@@ -139,6 +137,8 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
     if given is not None and b"\0" in given:
         raise ValueError("a NUL on standard input")
     told = ["run"] if given is None else ["tell", os.fsdecode(given)]
+    from vaultmem.storage.watch_socket import choose_sent
+
     sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
     terminals = f"{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
     return [*told, _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]

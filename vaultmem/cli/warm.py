@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import vaultmem
 from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
-from vaultmem.cli.start import SAME, is_warm, same_settings
+from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
 from vaultmem.storage.watch_socket import (
     BEAT,
@@ -207,9 +207,10 @@ def _read_command(words: list[str]) -> _Command:
     kind, *words = words
     given = os.fsencode(words.pop(0)) if kind == "tell" else b""
     program, terminals, *rest = words
-    settings, count, rest = rest[: len(SAME)], int(rest[len(SAME)]), rest[len(SAME) + 1 :]
+    ours = same_settings()
+    settings, count, rest = rest[: len(ours)], int(rest[len(ours)]), rest[len(ours) + 1 :]
     sent, arguments = rest[:count], rest[count:]
-    if kind not in {"run", "tell"} or settings != same_settings() or len(terminals) != 2:
+    if kind not in {"run", "tell"} or settings != ours or len(terminals) != 2:
         raise ValueError("other settings")
     # Help is as wide as the caller's terminal, which is not known here.
     if not is_warm(arguments) or {"--help", "-h"} & set(arguments):
