@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from support import wait_until
 
 pytest.importorskip("starlette")
 
@@ -35,3 +40,16 @@ async def _is_sent_at_once() -> bool:
         taken = accepted.transport.get_extra_info("socket")
         writer.close()
         return bool(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process has loaded")
+def test_the_first_agent_finds_the_sdk_imported(make_vault: Callable[..., Path]) -> None:
+    pytest.importorskip("mcp")
+    root = make_vault({"notes/pier.md": "# Pier\n\nThe pier is of oak.\n"})
+    command = [sys.executable, "-P", "-m", "vaultmem", "serve", "--vault", str(root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            loaded = Path(f"/proc/{process.pid}/maps")
+            wait_until(lambda: "pydantic_core" in loaded.read_text(), 40)
+        finally:
+            process.terminate()

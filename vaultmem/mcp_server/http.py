@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from vaultmem.mcp_server.resources import Subscribers
+from vaultmem.mcp_server.loading import load_server
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
@@ -59,7 +60,7 @@ class McpApp:
         return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
 
     async def _begin(self) -> ASGIApp:
-        await asyncio.to_thread(_import_sdk)
+        await asyncio.to_thread(load_server)
         from mcp.server.transport_security import TransportSecuritySettings
 
         from vaultmem.mcp_server.resources import Subscribers
@@ -78,10 +79,6 @@ class McpApp:
         self._running = asyncio.create_task(_keep(app.router.lifespan_context(app), ready))
         await ready.wait()
         return app
-
-
-def _import_sdk() -> None:
-    import vaultmem.mcp_server.server  # noqa: F401
 
 
 async def _keep(running: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import vaultmem
 from vaultmem.config import read_config
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.mcp_server.loading import load_server
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.idling import Idling
 from vaultmem.storage.watch_socket import PLACES, listen
@@ -37,6 +38,9 @@ _LONGEST = 1 << 20
 
 #: Clients at once.
 _MANY = 64
+
+#: Seconds after its start in which a process answers others before the SDK is imported unasked.
+_SOON = 3.0
 
 #: Seconds that answers have to get on their way when the process ends.
 _GRACE = 0.1
@@ -67,7 +71,7 @@ class McpSocket:
         """Return who wants to hear of changes, with the SDK imported."""
         with self._lock:
             if self._subscribers is None:
-                from vaultmem.mcp_server import lines, server  # noqa: F401
+                load_server()
                 from vaultmem.mcp_server.resources import Subscribers
 
                 self._subscribers = Subscribers()
@@ -76,6 +80,13 @@ class McpSocket:
     def wait_for_first(self, seconds: float) -> None:
         """Leave the machine to the first client, which waits for this process to start."""
         self._has_served.wait(seconds)
+
+    def load_soon(self) -> None:
+        """Import the SDK in a moment, so that the first agent does not wait for it."""
+        if find_spec("mcp") is not None:
+            soon = threading.Timer(_SOON, self.load)
+            soon.daemon = True
+            soon.start()
 
     def hold(self) -> None:
         """Take nothing more of anybody; what was taken is still answered."""

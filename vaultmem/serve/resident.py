@@ -82,6 +82,8 @@ def run_resident(
             agents = McpSocket(vault.state_folder / MCP_SOCKET_NAME, workers, talks, idling)
             ends.callback(agents.close)
             listeners.append(agents.notice)
+            if web is not None:
+                agents.load_soon()
         ends.callback(workers.close)  # What was asked for is answered before anybody is left.
         if web is not None:
             web.start(workers, talks)
