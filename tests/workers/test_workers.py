@@ -12,6 +12,7 @@ import pytest
 
 from vaultmem.environment import on_behalf, read_settings
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.links import LinkMap, map_links
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.sessions.begin import start_session
 from vaultmem.services.sessions.identify import identify_session
@@ -98,6 +99,26 @@ def test_a_long_question_keeps_nobody_from_reading_or_writing(workers: Workers) 
     assert not slow.done()
     go_on.set()
     assert slow.result(20)
+
+
+def test_those_who_read_make_once_what_is_of_all_notes(workers: Workers) -> None:
+    together = threading.Barrier(2)
+
+    def map_together(vault: Vault) -> LinkMap:
+        together.wait(20)  # So that each thread does one of two.
+        return map_links(vault)
+
+    def map_both() -> list[LinkMap]:
+        asked = [workers.submit_read(map_together, Caller()) for _ in range(2)]
+        return [each.result(20) for each in asked]
+
+    map_both()
+    one, two = map_both()
+    assert one is two
+    (workers.root / "notes" / "quay.md").write_text("See [[pier]].\n", encoding="utf-8")
+    assert not one.sources
+    for found in map_both():
+        assert found.sources == {"notes/pier.md": ("notes/quay.md",)}
 
 
 def test_what_goes_wrong_is_told_and_ends_nobody(workers: Workers) -> None:

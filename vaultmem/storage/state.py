@@ -50,6 +50,13 @@ class StateDatabase:
         self._inodes = (0, 0)
         #: A cache of long queries: each result with the key for which it holds.
         self.kept: dict[str, tuple[object, Any]] = {}
+        #: What was made of views, which connections to one vault's databases may share.
+        self.made: dict[str, tuple[object, Any]] = {}
+
+    @property
+    def in_use(self) -> str:
+        """The name of the database that this was connected to last; each has another."""
+        return self._path.name
 
     @property
     def path(self) -> Path:

@@ -87,8 +87,7 @@ class View:
 
     def documents(self) -> list[int]:
         """Return the numbers of all documents."""
-        rows = self._state.query(f"SELECT v.document FROM ({self._relation}) v")
-        return [document for (document,) in rows]
+        return [each for (each,) in self._state.query(f"SELECT document FROM ({self._relation})")]
 
     def choose(self, note_filter: NoteFilter) -> list[tuple[int, float]]:
         """Return number and time (seconds since the epoch) of documents, in the order of paths.
@@ -142,7 +141,7 @@ class View:
 
     def problems(self) -> dict[int, str]:
         """Return, by document, why the notes cannot be taken at their word that cannot."""
-        sql = f"SELECT v.document, v.problem FROM ({self._relation}) v WHERE v.problem <> ''"
+        sql = f"SELECT document, problem FROM ({self._relation}) WHERE problem <> ''"
         return dict(self._keep("problems", sql))
 
     def pinned(self) -> list[NoteRecord]:
@@ -169,12 +168,21 @@ class View:
 
     def recent(self, limit: int) -> list[NoteRecord]:
         """Return notes that are neither pinned nor primed, the last changed first."""
-        rows = self._state.query(
-            f"{_NOTE} {self._joined} WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%' "
-            "ORDER BY max(d.updated, d.created) DESC, v.changed DESC, d.path LIMIT ?",
-            (limit,),
-        )
-        return [_read_note(row) for row in rows]
+        own = "WHERE d.pinned = 0 AND d.path NOT LIKE 'primed/%'"
+        return self._list_first(f"{own} ORDER BY max(d.updated, d.created) DESC, v.changed", limit)
+
+    def last_changed(self, limit: int) -> list[NoteRecord]:
+        """Return the notes that came to be as they are last, whatever they say of themselves."""
+        return self._list_first("ORDER BY v.changed", limit)
+
+    def _list_first(self, order: str, limit: int) -> list[NoteRecord]:
+        sql = f"{_NOTE} {self._joined} {order} DESC, d.path LIMIT ?"
+        return [_read_note(row) for row in self._state.query(sql, (limit,))]
+
+    def count_states(self) -> dict[str, int]:
+        """Return how many notes are in each state, the most first."""
+        grouped = f"{self._joined} GROUP BY d.state ORDER BY 2 DESC, 1"
+        return dict(self._state.query(f"SELECT d.state, count(*) {grouped}"))
 
     def records_of(self, documents: Iterable[int]) -> dict[int, NoteRecord]:
         """Return the records of these documents by number."""
@@ -201,28 +209,23 @@ class View:
         """Return the number of notes and the tokens of all of them."""
         joined = f"SELECT count(*), coalesce(sum(d.tokens), 0) {self._joined}"
         # Most often every document is of a file: then no join is needed.
-        is_all = not (self.sources or self.without)
-        found = self._keep("everything", _EVERYTHING) if is_all else []
+        found = [] if self.sources or self.without else self._keep("everything", _EVERYTHING)
         notes, tokens = (found or self._keep("totals", joined))[0]
         return int(notes), int(tokens)
 
     def sources_of(self, document: int) -> tuple[str, ...]:
         """Return the names of the sources that hold a document."""
         sql = "SELECT 1 FROM ({}) WHERE document = ?"
-        return tuple(
-            source.name
-            for source in self.sources
-            if self._state.query(sql.format(_relation(source)), (document,))
-        )
+        held = ((s, self._state.query(sql.format(_relation(s)), (document,))) for s in self.sources)
+        return tuple(source.name for source, found in held if found)
 
     def keep(self, name: str, make: Callable[[], T]) -> T:
         """Return what is made of the view's files alone, from memory while these are the same."""
-        key = self.key()
-        found = self._state.kept.get(name)
+        key = (self.key(), self._state.in_use)
+        found = self._state.made.get(name)
         if found is None or found[0] != key:
-            found = self._state.kept[name] = (key, make())
-        value: T = found[1]
-        return value
+            found = self._state.made[name] = (key, make())
+        return found[1]
 
     def _keep(self, name: str, sql: str) -> list[tuple[Any, ...]]:
         """Return rows about the documents alone, from memory while the view holds the same."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vaultmem.services.reading.behind import read_behind
 from vaultmem.services.watching.sync_hints import ChangeHints
@@ -23,7 +23,8 @@ class KeptVault:
     """One vault, for one thread: a database connection belongs to that.
 
     `notice` is called with each path that may have changed, from another thread. Where the vault is
-    only read (`reads`), no writer is waited for.
+    only read (`reads`), no writer is waited for. What is made of all notes goes into `made`, which
+    those who read may share; who writes sees what others must not see yet.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class KeptVault:
         folders: UserFolders,
         notice: Callable[[str], None] | None = None,
         reads: bool = False,
+        made: dict[str, tuple[object, Any]] | None = None,
     ) -> None:
         self._root = root
         self._folders = folders
         self._reads = reads
+        self._made = {} if made is None else made
         self._notice = notice
         self._open: tuple[Vault, ChangeHints] | None = None
         self._known: tuple[object, ...] = ()
@@ -73,6 +76,7 @@ class KeptVault:
             own = open_vault(self._root, folders=self._folders)
             if self._reads:
                 own.wait_briefly()
+            own.state.made = self._made
             self._open = own, ChangeHints(own, self._notice)
         return self._open
 

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -34,8 +35,10 @@ class Workers:
     def __init__(self, root: Path, notice: Callable[[str], None] | None = None) -> None:
         self.root = root
         folders = find_user_folders(dict(os.environ))
-        self._readers = _Crew(_READERS, lambda: KeptVault(root, folders, notice, reads=True))
-        self._patient = _Crew(1, lambda: KeptVault(root, folders, notice, reads=True))
+        made: dict[str, tuple[object, Any]] = {}
+        open_to_read = partial(KeptVault, root, folders, notice, reads=True, made=made)
+        self._readers = _Crew(_READERS, open_to_read)
+        self._patient = _Crew(1, open_to_read)
         self._writer = _Crew(1, lambda: KeptVault(root, folders))
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.storage.git.log import Commit
+from vaultmem.storage.views import View
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, read
 from vaultmem.web.rendering import render_page
@@ -41,7 +42,7 @@ def gather_home(vault: Vault) -> Home:
     """Return what is pinned, what changed last, and how many notes there are."""
     from vaultmem.services.history.commits import CommitFilter, find_moment, list_commits
 
-    notes = vault.view.keep("home", lambda: sum_up(vault.view.records()))
+    notes = vault.view.keep("home", lambda: _sum_up_all(vault.view))
     has_git = vault.head() is not None
     wanted = CommitFilter(everything=True)
     moment = find_moment(vault)
@@ -49,8 +50,13 @@ def gather_home(vault: Vault) -> Home:
     return Home(notes, log)
 
 
+def _sum_up_all(view: View) -> Notes:
+    notes, tokens = view.totals()
+    return Notes(notes, tokens, view.count_states(), view.pinned(), view.last_changed(LAST))
+
+
 def sum_up(records: Sequence[NoteRecord]) -> Notes:
-    """Return what the first page says of notes."""
+    """Return what the first page says of some notes, whose records are at hand."""
     return Notes(
         len(records),
         sum(record.tokens for record in records),
