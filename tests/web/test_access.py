@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from visiting import HOST, Served
+from visiting import HOST, TOKEN, Served
 
 from vaultmem.web.codes import make_code, take_code
+
+_FORM = "application/x-www-form-urlencoded"
 
 
 def test_nobody_comes_in_without_a_link(served: Served) -> None:
@@ -103,3 +107,28 @@ def test_no_path_leads_out_of_the_vault(served: Served, path: str) -> None:
         answer = browser.get(f"/{place}/{path}")
         assert answer.status_code in {404, 422}, (place, path)
         assert "root:" not in answer.text
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    owned: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vaultmem.web.access._PATIENCE", 0.05)
+    sent: list[dict[str, object]] = []
+    parts = iter([{"type": "http.request", "body": b"commit=", "more_body": True}])
+
+    async def receive() -> dict[str, object]:
+        for part in parts:
+            return part
+        await asyncio.sleep(60)
+        raise AssertionError("it was waited for")
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    names = {"Host": HOST, "Authorization": f"Bearer {TOKEN}", "Content-Type": _FORM}
+    headers = [(name.lower().encode(), value.encode()) for name, value in names.items()]
+    scope = {"type": "http", "method": "POST", "path": "/undo", "raw_path": b"/undo"}
+    scope |= {"headers": headers, "query_string": b"", "scheme": "http", "http_version": "1.1"}
+    asyncio.run(owned.app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 422
+    assert b"took over" in sent[1]["body"]  # type: ignore[operator]

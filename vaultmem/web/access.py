@@ -7,8 +7,10 @@ anything else is looked at.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
+import time
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -38,6 +40,9 @@ HEADERS = {
 
 #: Where one comes without being let in: the door, and what each page looks like.
 _OPEN = ("/enter", "/static/")
+
+#: Seconds in which a request's body has to be there.
+_PATIENCE = 30.0
 
 #: Methods that change nothing.
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -132,12 +137,22 @@ def _read_cookie(headers: Headers, name: str) -> str:
 
 
 def _limit(receive: Receive) -> Receive:
-    """Return what receives no more of a body than is taken, whatever its length was said to be."""
+    """Return what receives no more of a body than is taken, nor for longer, whatever was said.
+
+    Behind the body's end it waits as long as it takes: so the end of a connection is heard.
+    """
     left = MAX_BODY
+    end = time.monotonic() + _PATIENCE
+    is_whole = False
 
     async def receive_limited() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, is_whole
+        try:
+            async with asyncio.timeout(None if is_whole else max(end - time.monotonic(), 0)):
+                message = await receive()
+        except TimeoutError:
+            raise RefusedError(f"the body took over {_PATIENCE:.0f} seconds to come") from None
+        is_whole = is_whole or not message.get("more_body", False)
         left -= len(message.get("body", b""))
         if left < 0:
             raise RefusedError(f"a body of over {MAX_BODY:,} bytes is not taken")
