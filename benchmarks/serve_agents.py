@@ -26,7 +26,7 @@ async def measure_starts_beside(
     for _ in range(times):
         with serving(vault) as served:
             served.browser.get("/")
-            time.sleep(2)  # Somebody looks at a page before their agent begins.
+            time.sleep(6)  # Somebody looks at a page before their agent begins.
             started = time.perf_counter()
             async with connected(servers[OURS]) as (client, _):
                 await call_tool(client, "recall", query=question)
