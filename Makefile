@@ -18,7 +18,7 @@ test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
-	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser
+	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)
 
 pictures: $(VENV)/installed-web  ## Take the pictures in docs/pictures anew.
 	PYTHONPATH=tests $(BIN)/python tests/browser/pictures.py

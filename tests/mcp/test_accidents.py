@@ -24,7 +24,10 @@ Open = Callable[..., Vault]
 Play = Callable[..., object]
 
 #: A server in this process, and one that is a process of its own.
-everywhere = pytest.mark.parametrize("play", [play, play_stdio])
+_STDIO = pytest.param(play_stdio, marks=pytest.mark.long)
+
+#: In this process, and in the long form by the relay and the process that it leads to.
+everywhere = pytest.mark.parametrize("play", [play, _STDIO])
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe ferry leaves at noon.\n",

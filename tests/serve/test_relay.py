@@ -134,6 +134,7 @@ def test_five_sessions_are_one_process_each_with_its_own_name_branch_and_rights(
         assert not (root / "CONTEXT.md").exists()
 
 
+@pytest.mark.long
 def test_a_session_is_that_of_the_folder_it_was_started_in(
     make_vault: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_session_is_that_of_the_folder_it_was_started_in(
     assert str(tmp_path) not in text
 
 
+@pytest.mark.long
 def test_sessions_go_on_when_their_process_ends(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:
@@ -197,6 +199,7 @@ def test_who_waits_for_a_process_that_is_killed_is_told_and_loses_nothing(
     assert all((root / path).is_file() for path in kept)
 
 
+@pytest.mark.long
 def test_a_process_ends_with_its_last_session_and_a_watcher_takes_its_place(
     make_vault: Make, residents: Callable[[], list[int]], run_cli: Any
 ) -> None:
@@ -215,6 +218,7 @@ def test_a_process_ends_with_its_last_session_and_a_watcher_takes_its_place(
         assert one.call("recall", query="pier")["hits"]
 
 
+@pytest.mark.long
 def test_nothing_of_a_process_that_was_killed_is_in_the_way(
     make_vault: Make, residents: Callable[[], list[int]]
 ) -> None:
@@ -230,6 +234,7 @@ def test_nothing_of_a_process_that_was_killed_is_in_the_way(
         assert one.call("recall", query="pier")["hits"]
 
 
+@pytest.mark.long
 def test_a_process_of_another_version_makes_room_unless_it_serves_somebody(
     make_vault: Make, home: Path, residents: Callable[[], list[int]], tmp_path: Path
 ) -> None:
