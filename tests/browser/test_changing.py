@@ -29,6 +29,7 @@ def test_one_key_decides_and_one_takes_it_back(enter_own: EnterOwn) -> None:
     told = git(reader.root, "show", "--name-only", "--format=%s %an %ae", "HEAD")
     assert told == f"promote Maren Person maren@example.org\n\n{CANDIDATE}"
 
+    page.wait_for_load_state()  # Keys count once the script is there.
     page.keyboard.press("u")
     expect(page.get_by_role("status")).to_contain_text("Taken back: promote")
     assert "state: candidate" in (reader.root / CANDIDATE).read_text()

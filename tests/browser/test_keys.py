@@ -88,7 +88,7 @@ def test_search_answers_while_one_types(enter_story: EnterStory) -> None:
     page.keyboard.press("/")
     page.keyboard.type("how do I roll back", delay=20)
     expect(page.locator("#results [data-item]").first).to_contain_text("Roll back a release")
-    assert page.url.endswith("/search?q=how+do+I+roll+back")
+    page.wait_for_url("**/search?q=how+do+I+roll+back")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search?q=how+do+I+roll+back")
 
