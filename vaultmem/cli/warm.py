@@ -26,7 +26,7 @@ from vaultmem.storage.watch_socket import (
     MAX_ANSWER,
     MAX_QUESTION,
     SENT,
-    listen,
+    Listener,
     read_words,
 )
 from vaultmem.vault import Vault
@@ -70,12 +70,10 @@ class WarmServer:
     """
 
     def __init__(self, path: Path, root: Path, settle: Callable[[float], bool]) -> None:
-        self._path = path
         self._root = root
         self._settle: Callable[[], bool] = partial(settle, _SETTLED)
         self._free = threading.Semaphore(_WAITING)
-        self._socket = listen(os.fspath(path), _WAITING)
-        self._inode = os.stat(path).st_ino
+        self._listener = Listener(os.fspath(path), _WAITING)
         self._out = DividedStream(sys.stdout)
         self._err = DividedStream(sys.stderr)
         self._work: queue.SimpleQueue[tuple[Future[_Answer], list[str]] | None]
@@ -96,12 +94,7 @@ class WarmServer:
 
     def close(self) -> None:
         """Answer nobody any more; whoever waits runs the command by itself."""
-        with contextlib.suppress(OSError):
-            if os.stat(self._path).st_ino == self._inode:
-                self._path.unlink()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self._listener.close()
         self._work.put(None)
         for thread in self._threads:
             thread.join(timeout=_PATIENCE)
@@ -110,7 +103,7 @@ class WarmServer:
         """Tell each caller at once that somebody is there."""
         while True:
             try:
-                connection, _ = self._socket.accept()
+                connection = self._listener.accept()
             except OSError:
                 return
             if not self._free.acquire(blocking=False):

@@ -10,8 +10,7 @@ from typing import Any, cast
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-#: The last line of a server that ends as it should: what it has not answered, it has not begun.
-GOODBYE = b'{"vaultmem":"goodbye"}\n'
+from vaultmem.storage.watch_socket import GOODBYE
 
 #: A longer line (bytes) ends its connection.
 _LONGEST = 1 << 26

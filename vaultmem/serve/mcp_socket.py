@@ -24,7 +24,7 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.loading import load_server
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.idling import Idling
-from vaultmem.storage.watch_socket import PLACES, listen
+from vaultmem.storage.watch_socket import PLACES, Listener
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
@@ -50,12 +50,10 @@ class McpSocket:
     """Serves each who comes in their own name; the SDK is imported for the first of them."""
 
     def __init__(self, path: Path, workers: Workers, talks: AsyncThread, idling: Idling) -> None:
-        self._path = path
         self._workers = workers
         self._talks = talks
         self._idling = idling
-        self._socket = listen(os.fspath(path), _MANY)
-        self._inode = os.stat(path).st_ino
+        self._listener = Listener(os.fspath(path), _MANY)
         self._open: set[LineConnection] = set()
         self._lock = threading.Lock()
         self._subscribers: Subscribers | None = None
@@ -90,12 +88,7 @@ class McpSocket:
 
     def hold(self) -> None:
         """Take nothing more of anybody; what was taken is still answered."""
-        with contextlib.suppress(OSError):
-            if os.stat(self._path).st_ino == self._inode:
-                self._path.unlink()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self._listener.close()
         for each in list(self._open):
             each.hold()
 
@@ -114,7 +107,7 @@ class McpSocket:
     def _accept(self) -> None:
         while True:
             try:
-                connection, _ = self._socket.accept()
+                connection = self._listener.accept()
             except OSError:
                 return
             threading.Thread(target=self._admit, args=[connection], daemon=True).start()

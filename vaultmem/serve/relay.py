@@ -1,7 +1,6 @@
 """What `vaultmem mcp` does: pass on what a client and the vault's resident process say.
 
-It imports nothing that takes long, because a client waits for it in each of its sessions. Where no
-process is alive it starts one, which ends when its last client has been gone for some minutes.
+It imports nothing that takes long, because a client waits for it in each of its sessions.
 
 If that process ends, another is found or started, and told again what opened the connection. One
 that ended as it should has answered all that it took, so the rest is asked again. One that was
@@ -15,16 +14,14 @@ import os
 import signal
 import sys
 from _thread import allocate_lock, start_new_thread
-from time import monotonic, sleep
 
-import vaultmem
+from vaultmem.serve.reach import reach
 from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.watch_socket import (
+    GOODBYE,
     MCP_SOCKET_NAME,
     PLACES,
-    SENT,
     choose_sent,
-    short_path,
     socket_path,
 )
 
@@ -32,18 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
-    from subprocess import Popen
     from typing import Any
-
-#: Minutes for which a process that was started here stays without clients.
-IDLE = "5"
-
-#: Seconds that a process may take to start; to say who it is; and to end.
-_START = 20.0
-_PATIENCE = 2.0
-
-#: As `mcp_server.lines` has it.
-_GOODBYE = b'{"vaultmem":"goodbye"}\n'
 
 #: Messages that a new process has to be told again.
 _OPENING = frozenset(
@@ -78,21 +64,18 @@ def relay(root: str, agent: str, session: str, ref: str, read_only: bool) -> int
     place = socket_path(root, find_user_folder("state", os.environ), MCP_SOCKET_NAME)
     line = json.dumps(hello).encode() + b"\n"
 
-    def reach(again: bool) -> socket | None:
-        return _reach(place, root, line, again)
-
-    found = reach(False)
-    return None if found is None else _Relay(root, reach, found).run()
+    found = reach(place, root, line, again=False)
+    if found is None:
+        return None
+    return _Relay(root, lambda: reach(place, root, line, again=True), found).run()
 
 
 class _Relay:
     """One client, and the process that serves it at the moment."""
 
-    def __init__(
-        self, root: str, reach: Callable[[bool], socket | None], connection: socket
-    ) -> None:
+    def __init__(self, root: str, find: Callable[[], socket | None], connection: socket) -> None:
         self._root = root
-        self._reach = reach
+        self._find = find
         self._connection = connection
         self._sending = allocate_lock()
         #: What opened the connection; requests without an answer, and answers that the client has.
@@ -142,7 +125,7 @@ class _Relay:
         try:
             with open(self._connection.fileno(), "rb", closefd=False) as lines:
                 for line in lines:
-                    if line == _GOODBYE:
+                    if line == GOODBYE:
                         return True
                     if line.endswith(b"\n"):
                         self._answer(line)
@@ -179,7 +162,7 @@ class _Relay:
 
         _shut(self._connection, SHUT_RDWR)  # Nobody is left in the midst of sending.
         with self._sending:
-            found = self._reach(True)
+            found = self._find()
             if found is None:
                 return False
             self._connection.close()
@@ -198,121 +181,6 @@ class _Relay:
             if self._is_over:
                 self._hang_up()
         return True
-
-
-def _reach(place: str, root: str, hello: bytes, again: bool) -> socket | None:
-    """Return a connection to the process that serves a vault, started if there is none.
-
-    None where it has to be done without. A newer or older one is taken only to go on (`again`).
-    """
-    end = monotonic() + _START
-    started: Popen[bytes] | None = None
-    while monotonic() < end:
-        connection = _connect(place)
-        if connection is not None:
-            told = _greet(connection, hello)
-            if told and not told["refused"]:
-                if again or told["version"] == vaultmem.__version__:
-                    return connection
-                if told["passing"] and not told["clients"]:
-                    connection.close()
-                    os.kill(told["pid"], signal.SIGTERM)
-                    while os.path.exists(place) and monotonic() < end:
-                        sleep(0.01)
-                    continue
-            connection.close()
-            if told or (told is None and started is None):
-                return None
-        elif started is None:
-            started = _start(place, root)
-            if started is None:
-                return None
-        elif started.poll() and not _is_watched(place):
-            return None
-        sleep(0.01)
-    return None
-
-
-def _connect(place: str) -> socket | None:
-    from _socket import AF_UNIX, SOCK_STREAM, socket
-
-    connection = socket(AF_UNIX, SOCK_STREAM)
-    try:
-        with short_path(place) as short:
-            connection.connect(short)
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
-def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
-    """Say who this is; return what the process says of itself.
-
-    That is nothing if it is just ending, and None if it does not say it in time.
-    """
-    try:
-        connection.settimeout(_PATIENCE)
-        connection.sendall(hello)
-        data = b""
-        while not data.endswith(b"\n"):  # It says nothing more before it is asked.
-            part = connection.recv(65_536)
-            if not part:
-                return {}
-            data += part
-        connection.settimeout(None)
-        return json.loads(data)  # type: ignore[no-any-return]
-    except TimeoutError:
-        return None
-    except (OSError, ValueError):
-        return {}
-
-
-def _start(place: str, root: str) -> Popen[bytes] | None:
-    """Start the process that serves a vault; it belongs to nobody."""
-    from importlib.util import find_spec
-
-    if not os.path.isdir(root) or find_spec("mcp") is None:
-        return None
-    import subprocess
-
-    folder = os.path.dirname(place)
-    os.makedirs(folder, 0o700, exist_ok=True)
-    idle = os.environ.get("VAULTMEM_IDLE", IDLE)
-    words = ["watch", "--json", "--idle", idle, "--vault", root]
-    own = {k: v for k, v in os.environ.items() if not k.startswith("VAULTMEM_") and k not in SENT}
-    log = os.open(os.path.join(folder, "watch.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "vaultmem", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",  # No folder is kept busy by it.
-            env=own,
-            start_new_session=True,
-        )
-    except OSError:
-        return None
-    finally:
-        os.close(log)
-
-
-def _is_watched(place: str) -> bool:
-    """Tell whether a process holds the vault's watch, or is about to."""
-    import fcntl
-
-    try:
-        held = os.open(os.path.join(os.path.dirname(place), "watch.lock"), os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(held)
-    return False
 
 
 def _find_folder() -> str:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SOCKET_NAME = "watch.sock"
 MCP_SOCKET_NAME = "mcp.sock"
 
+#: The last line of one that ends as it should: what an agent has no answer to has not begun.
+GOODBYE = b'{"vaultmem":"goodbye"}\n'
+
 #: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
 SENT = (
     *("NO_COLOR", "COLUMNS", "TERM_SESSION_ID"),
@@ -135,31 +138,55 @@ class short_path:  # noqa: N801 - used like a function.
             os.close(self._folder)
 
 
-def listen(path: str, waiting: int) -> sockets.socket:
-    """Return a new socket at a path, which is its owner's alone; what stood there is replaced.
+class Listener:
+    """A socket at a path, which is its owner's alone; what stood there is replaced."""
 
-    Raises:
-        OSError: there can be none.
-    """
-    import contextlib
-    import socket
+    def __init__(self, path: str, waiting: int) -> None:
+        """Listen, with so many who may wait.
 
-    if os.name != "posix":
-        raise OSError("this system has no such sockets")
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        with short_path(path) as short:
-            found.bind(short)
-        found.listen(waiting)
-    except OSError:
-        found.close()
-        raise
-    finally:
-        os.umask(before)
-    return found
+        Raises:
+            OSError: there can be no socket.
+        """
+        import contextlib
+        import socket
+
+        if os.name != "posix":
+            raise OSError("this system has no such sockets")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        self._path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            with short_path(path) as short:
+                self._socket.bind(short)
+            self._socket.listen(waiting)
+            self._inode = os.stat(path).st_ino
+        except OSError:
+            self._socket.close()
+            raise
+        finally:
+            os.umask(before)
+
+    def accept(self) -> sockets.socket:
+        """Wait for who comes next.
+
+        Raises:
+            OSError: it was closed.
+        """
+        return self._socket.accept()[0]
+
+    def close(self) -> None:
+        """Let nobody in any more; another one's socket at the path stays."""
+        import contextlib
+        import socket
+
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
 
 
 def _receive(part: bytes) -> bytes:
