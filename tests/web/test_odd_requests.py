@@ -53,6 +53,10 @@ PLACES = [
     "/notes",
     "/search",
     "/pack",
+    "/time",
+    "/receipts",
+    "/history/MEMORY.md",
+    "/bisect",
     "/review",
     "/sessions",
     "/health",
@@ -90,7 +94,8 @@ def test_no_value_of_a_parameter_breaks_a_page(place: str, served: Served) -> No
     for value in VALUES:
         said = quote(value, errors="surrogatepass")
         for given in (f"at={said}", "&".join(f"{name}={said}" for name in OTHERS)):
-            status = browser.get(f"{place}?q=refunds&{given}").status_code
+            asked = f"q=refunds&good=HEAD&finds=MEMORY&{given}"
+            status = browser.get(f"{place}?{asked}").status_code
             if status not in {200, 400, 404, 409, 422}:
                 broken[given[:80]] = status
     assert not broken, broken

@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -26,6 +27,9 @@ _LOG = logging.getLogger("vaultmem.web")
 
 #: Digits of a number that nobody means; reading thousands of them is refused by Python.
 _LONG = 20
+
+#: Pages of a list at most.
+_PAGES = 10_000
 
 Value = TypeVar("Value")
 Route = Callable[[Request], Awaitable[Response]]
@@ -100,6 +104,11 @@ def read_count(text: str, most: int) -> int | None:
     if not (text.isascii() and text.isdecimal()):
         return None
     return min(int(text), most) if len(text) < _LONG else most
+
+
+def read_page(given: QueryParams) -> int:
+    """Return which page of a list is asked for, from 0."""
+    return read_count(given.get("page", ""), _PAGES) or 0
 
 
 async def read_form(request: Request) -> dict[str, str]:

@@ -17,8 +17,9 @@ from vaultmem.services.finding.judge import JudgedCommit
 from vaultmem.services.history.diff import ShownCommit
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, read, read_count
 from vaultmem.web.changes import ShownChange, show_changes
+from vaultmem.web.pages.pack import MAX_BUDGET
 from vaultmem.web.rendering import render_page
 
 #: Seconds after which a slice ends with the step that it is at; a page asks for the next one.
@@ -90,13 +91,12 @@ def read_search(given: QueryParams) -> Search | None:
     good = given.get("good", "").strip()[:250]
     if not good or not (finds or says):
         return None
-    budget = given.get("budget", "")
     expected = Expectation(
         given.get("q", "")[:1_000],
         (finds,) if finds else (),
         (says,) if says else (),
         "negated" in given,
-        min(int(budget), 200_000) if budget.isascii() and budget.isdecimal() else 0,
+        read_count(given.get("budget", ""), MAX_BUDGET) or 0,
     )
     return Search(expected, good, given.get("bad", "").strip()[:250] or "HEAD")
 

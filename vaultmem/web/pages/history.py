@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from vaultmem.services.history.trace import Version
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, go_back, read, read_form, read_path, write
+from vaultmem.web.asking import answers, go_back, read, read_form, read_page, read_path, write
 from vaultmem.web.changes import ShownChange, show_changes
 from vaultmem.web.rendering import link_note, render_page
 
@@ -52,8 +52,7 @@ def _restore(path: str, commit: str, vault: Vault) -> tuple[str, str]:
 async def show_history(request: Request) -> Response:
     """Show the versions of a note."""
     path, given = read_path(request, "/history/"), request.query_params
-    number = given.get("page", "")
-    page = min(int(number), 10_000) if number.isascii() and number.isdecimal() else 0
+    page = read_page(given)
     frame, found = await read(request, partial(gather_history, path, page, "all" in given))
     return render_page(request, "history.html", vault=frame, found=found, page=page)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read, read_count
+from vaultmem.web.asking import answers, read, read_page
 from vaultmem.web.rendering import render_page
 
 #: Notes on a page, and values of a property that are offered.
@@ -80,7 +80,7 @@ async def show_notes(request: Request) -> Response:
     """Show a page of notes."""
     given = request.query_params
     wanted = Wanted(**{name: given.get(name, "")[:500].strip("#/ ") for name in Wanted._fields})
-    page = read_count(given.get("page", ""), 10_000) or 0
+    page = read_page(given)
     frame, listed = await read(request, partial(gather_notes, wanted, page))
     template = "note_rows.html" if "part" in given else "notes.html"
     return render_page(

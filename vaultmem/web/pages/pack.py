@@ -32,7 +32,7 @@ from vaultmem.web.reasons import Reason, find_asked, tell_reasons
 from vaultmem.web.rendering import render_page
 
 #: Tokens of a budget at most.
-_MOST = 200_000
+MAX_BUDGET = 200_000
 
 
 class Piece(NamedTuple):
@@ -108,7 +108,7 @@ def read_asked(given: QueryParams) -> AskPack:
     labels = given.get("labels", "")
     return AskPack(
         question=given.get("q", "")[:1_000],
-        budget=read_count(given.get("budget", ""), _MOST),
+        budget=read_count(given.get("budget", ""), MAX_BUDGET),
         style=PackStyle.TEXT if given.get("style") == PackStyle.TEXT else PackStyle.MARKDOWN,
         labels=PackLabels(labels) if labels in set(PackLabels) else None,
         expand_links="links" in given,

@@ -21,7 +21,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.receipts import Replay
 from vaultmem.vault import Vault
 from vaultmem.web.around import look_around
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, read, read_page
 from vaultmem.web.pages.pack import Group, Piece, Share, describe_items, divide, share_out
 from vaultmem.web.rendering import render_page
 
@@ -145,8 +145,7 @@ async def show_receipts(request: Request) -> Response:
     """Show a page of receipts."""
     given = request.query_params
     agent, session = given.get("agent", "")[:200], given.get("session", "")[:200]
-    number = given.get("page", "")
-    page = min(int(number), 10_000) if number.isascii() and number.isdecimal() else 0
+    page = read_page(given)
     frame, found = await read(request, partial(gather_receipts, agent, session, page))
     wanted = " in ".join(filter(None, (agent, session)))
     return render_page(request, "receipts.html", vault=frame, found=found, page=page, wanted=wanted)

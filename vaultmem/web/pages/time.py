@@ -14,7 +14,7 @@ from starlette.responses import Response
 from vaultmem.services.history.commits import CommitFilter
 from vaultmem.storage.git.log import Commit
 from vaultmem.vault import Vault
-from vaultmem.web.asking import answers, read
+from vaultmem.web.asking import answers, read, read_page
 from vaultmem.web.rendering import render_page, tell_day
 
 #: Commits on a page, and how many of the newest are asked for names to choose from.
@@ -143,7 +143,6 @@ async def show_time(request: Request) -> Response:
     """Show a page of the vault's commits."""
     given = request.query_params
     wanted = Wanted(**{name: given.get(name, "")[:200].strip() for name in Wanted._fields})
-    number = given.get("page", "")
-    page = min(int(number), 10_000) if number.isascii() and number.isdecimal() else 0
+    page = read_page(given)
     frame, found = await read(request, partial(gather_time, wanted, page))
     return render_page(request, "time.html", vault=frame, wanted=wanted, found=found, page=page)
