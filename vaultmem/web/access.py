@@ -81,7 +81,7 @@ class Gate:
             return
         try:
             await self._app(scope, _limit(receive), send_guarded)
-        except Exception:
+        except Exception:  # A server outlives whatever one request runs into.
             _LOG.exception("%s %s failed", request.method, request.url.path)
             if has_begun:
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
@@ -22,8 +21,6 @@ from vaultmem.web.site import Site
 from vaultmem.web.visits import Visitor
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
-
-_LOG = logging.getLogger("vaultmem.web")
 
 #: Digits of a number that nobody means; reading thousands of them is refused by Python.
 _LONG = 20
@@ -74,7 +71,10 @@ def make_caller(request: Request) -> Caller:
 
 
 def answers(route: Route) -> Route:
-    """Let a route's expected failures be answered as pages, or as problem details."""
+    """Let a route's expected failures be answered as pages, or as problem details.
+
+    The gate answers what nobody expected.
+    """
 
     @wraps(route)
     async def answer(request: Request) -> Response:
@@ -84,10 +84,6 @@ def answers(route: Route) -> Route:
             return refuse(request, error.status_code, error.detail)
         except (VaultError, OSError) as error:
             return refuse_failure(request, name_failure(error))
-        except Exception:  # noqa: BLE001  A server outlives whatever one request runs into.
-            _LOG.exception("%s failed", request.url.path)
-            told = "An error inside vaultmem; `vaultmem doctor` may say why."
-            return refuse(request, 500, told)
 
     return answer
 
