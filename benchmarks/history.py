@@ -24,7 +24,7 @@ def measure_history(bench: Bench, commits: int) -> list[Row]:
     """Add commits that each change three notes, and ask about old ones, as whole processes."""
     _add_commits(bench.vault, commits)
     command = [*find_command(), "--vault", bench.vault]
-    run_command([*command, "sync"])
+    run_command([*command, "index"])
     query = bench.queries[0].split()
     places = iter(range(commits // 3, commits, max(1, commits // 40)))
     place = [0]

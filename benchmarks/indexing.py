@@ -62,7 +62,7 @@ def measure_index(bench: Bench) -> list[Row]:
     return [
         _median_row("full index", "notes/s", speed, "SQLite FTS5"),
         _median_row("full index", "notes/s", speed, *whoosh),
-        _median_row("vaultmem sync, from nothing", "s", seconds, script),
+        _median_row("vaultmem index, from nothing", "s", seconds, script),
         *(in_memory if can_read_trees() else []),
         _median_row("full index, disk", "x notes", disk, "SQLite FTS5"),
         _median_row("full index, disk", "x notes", disk, *whoosh),
@@ -90,9 +90,9 @@ def measure_syncs(bench: Bench, vault: Vault) -> list[Row]:
     sync()
     actions = {"vaultmem": sync, "git status (process)": find_status}
     return [
-        compare("sync, nothing changed", actions, bench.effort.sync, unit="ms"),
+        compare("index, nothing changed", actions, bench.effort.sync, unit="ms"),
         compare(
-            "sync, one note changed",
+            "index, one note changed",
             {"vaultmem": sync},
             bench.effort.sync,
             unit="ms",
@@ -119,7 +119,7 @@ def _index_once(bench: Bench) -> dict[str, dict[str, float]]:
     disk = _measure_disk(bench)
     _remove_indexes(bench)
     commands = {
-        "vaultmem": [*find_command(), "sync", "--vault", bench.vault],
+        "vaultmem": [*find_command(), "index", "--vault", bench.vault],
         "SQLite FTS5 in a script": worker_command("fts5", bench.vault, bench.database),
     }
     sampled = {name: run_sampled(command) for name, command in commands.items()}

@@ -78,7 +78,7 @@ def main() -> None:
         vault = scratch / "vault"
         generate_vault(vault, given.notes)
         init_repository(vault)
-        run_command([*find_command(), "sync", "--vault", vault])
+        run_command([*find_command(), "index", "--vault", vault])
         servers: dict[str, Command] = {
             OURS: [*find_command(), "mcp", "--vault", vault],
             EMPTY: write_empty_server(scratch),

@@ -65,7 +65,7 @@ def main() -> None:
         write_source(source, vault)
         print(describe_source(source, list_notes(vault)), f"{given.commits} commits", sep=", ")
         grow_history(vault, given.commits)
-        run_command([*find_command(), "sync", "--vault", vault])
+        run_command([*find_command(), "index", "--vault", vault])
         rows = _measure(vault, scratch, effort)
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end\n")
         print(format_table(rows), flush=True)

@@ -72,7 +72,7 @@ def main() -> None:
         generate_sessions(vault, given.sessions)
         subprocess.run(["git", "add", "-A"], cwd=vault, check=True)
         subprocess.run(["git", "commit", "-qm", "sessions"], cwd=vault, check=True)
-        run_command([*ours, "sync", "--vault", vault])
+        run_command([*ours, "index", "--vault", vault])
         _print_table(_measure([*ours], vault, given), given)
 
 

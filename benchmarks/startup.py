@@ -172,7 +172,7 @@ def main() -> None:
         if source is None:
             generate_vault(vault, given.notes)
             init_repository(vault)
-        run_command([*find_command(), "sync", "--vault", vault])
+        run_command([*find_command(), "index", "--vault", vault])
         tricks = list_tricks(make_queries(vault, 1, SEED)[0])
         tricks = [each for each in tricks if given.only in each.what]
         cold = [each for each in tricks if not each.watched]

@@ -153,7 +153,7 @@ def main() -> None:
         table = Fts5(bench.database)
         table.build(folder)
         table.close()
-        run_command([*find_command(), "sync", "--vault", folder])
+        run_command([*find_command(), "index", "--vault", folder])
         print(format_table(measure_watching(bench, given.saves, given.idle)))
 
 

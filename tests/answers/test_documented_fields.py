@@ -37,7 +37,7 @@ FILES = {
 #: Commands, in order; a number is the exit code, and `> TEXT` is what a person then writes.
 STORY = """
 init .
-sync
+index
 1 doctor
 context
 remember "The ferry leaves at eight, from the pier."

@@ -332,8 +332,8 @@ def test_a_promoted_policy_instructs_until_its_text_changes(run_cli: Run, root: 
 def test_sync_names_every_note_that_was_not_read(run_cli: Run, root: Path) -> None:
     write_notes(root, {"notes/bad.md": b"\xff", "notes/tab.md": "---\n\tx: 1\n---\nbody\n"})
 
-    done = run_cli("sync", "--json", cwd=root)
-    shown = run_cli("sync", cwd=root)
+    done = run_cli("index", "--json", cwd=root)
+    shown = run_cli("index", cwd=root)
 
     problems = done.json["problems"]
     assert "notes/bad.md" in json.dumps(problems)

@@ -190,7 +190,7 @@ def test_row_26_ctrl_c_leaves_the_vault_whole(run_cli: Run, make_vault: Make, ho
     root = make_vault({f"notes/n{n}.md": f"gangway {n}\n" for n in range(300)})
     before = hash_tree(root, skip=(".git",))
     process = subprocess.Popen(
-        [sys.executable, "-m", "vaultmem", "sync", "--vault", str(root)],
+        [sys.executable, "-m", "vaultmem", "index", "--vault", str(root)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -203,7 +203,7 @@ def test_row_26_ctrl_c_leaves_the_vault_whole(run_cli: Run, make_vault: Make, ho
 
     assert process.returncode in {0, 130, -2, 1}
     assert hash_tree(root, skip=(".git",)) == before
-    assert run_cli("sync", "--json", cwd=root).json["notes"] == 302
+    assert run_cli("index", "--json", cwd=root).json["notes"] == 302
 
 
 def test_row_27_a_note_in_a_folder_like_build_is_listed(run_cli: Run, make_vault: Make) -> None:

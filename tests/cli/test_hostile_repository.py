@@ -128,7 +128,7 @@ ATTRIBUTES = "*.md filter=evil diff=evil merge=evil\n*.txt filter=evil-process d
 #: Each command of `vaultmem --help`, and how it is run; `{marks}` is a folder outside the vault.
 COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
-    "sync": [["sync"]],
+    "index": [["index"]],
     "trust": [["trust"]],
     "remember": [
         ["remember", "Gangways are steep."],
@@ -445,7 +445,7 @@ def test_no_command_runs_anything_of_a_hostile_repository(
     assert sprung(marks) == set()
 
 
-_SOME = ("sync", "checkpoint", "merge", "edit")
+_SOME = ("index", "checkpoint", "merge", "edit")
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_no_process_imports_or_runs_anything_of_the_folder_it_is_started_in(
     root: Path, marks: Path, name: str
 ) -> None:
     prepare(root, name)
-    if name == "sync":  # So many that helper processes read them.
+    if name == "index":  # So many that helper processes read them.
         write_notes(root, {f"notes/many/{n}.md": f"{n}\n" for n in range(3000)})
 
     run_all(root, name, run_script)

@@ -19,7 +19,7 @@ NOTES = {
 
 def test_what_is_known_near_and_contradicted_is_said(make_vault: Make) -> None:
     root = make_vault({OLD: NOTES[OLD]})
-    run_here("sync", cwd=root)
+    run_here("index", cwd=root)
 
     known = run_here("remember", "session *tokens* expire after 15 min", cwd=root)
     other = run_here("remember", "Session tokens expire after 30 minutes.", cwd=root)
@@ -48,7 +48,7 @@ def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
 ) -> None:
     root = make_vault({OLD: NOTES[OLD]})
     head = git(root, "rev-parse", "HEAD")
-    run_here("sync", cwd=root)
+    run_here("index", cwd=root)
     said = "Session tokens expire after 15 minutes!"
     run_here("remember", said, "--agent", "codex", cwd=root)
     kept = (root / OLD).read_text()

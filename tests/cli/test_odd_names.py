@@ -91,7 +91,7 @@ def odd(home: Path, tmp_path: Path, template: Path) -> Path:
 
 
 READING: tuple[tuple[str | bytes, ...], ...] = (
-    *(("init",), ("sync",), ("status",), ("doctor",), ("list",), ("pinned",), ("tags",)),
+    *(("init",), ("index",), ("status",), ("doctor",), ("list",), ("pinned",), ("tags",)),
     *(("recall", "gangway"), ("pack", "gangway"), ("get", "a"), ("links", "a")),
     *(("log",), ("log", "--all"), ("log", "--path", "notes"), ("show", "HEAD~1")),
     *(("show", "HEAD~2"), ("diff", "HEAD~2", "HEAD"), ("diff",), ("blame", "a")),
@@ -273,7 +273,7 @@ TEXTS = st.one_of(
 LINES = st.binary(max_size=20).map(lambda line: line.translate(None, b"\0\n<>"))
 
 STEPS: tuple[tuple[str, ...], ...] = (
-    *(("init",), ("sync",), ("recall", "gangway", "--json"), ("pack", "gangway"), ("status",)),
+    *(("init",), ("index",), ("recall", "gangway", "--json"), ("pack", "gangway"), ("status",)),
     *(("checkpoint", "one"), ("log", "--all", "--json"), ("show", "--json"), ("diff", "HEAD")),
     *(("recall", "gangway", "--at=HEAD", "--json"), ("doctor", "--json"), ("list", "--json")),
     *(("status", "--json"), ("branch", "side"), ("switch", "side"), ("checkpoint", "two")),

@@ -86,7 +86,7 @@ main()
         ("recall quay", "vaultmem.cli.app"),
         ("recall quay", "typer"),
         ("recall quay", "numpy"),
-        ("sync", "vaultmem.services.reading.sync"),
+        ("index", "vaultmem.services.reading.sync"),
         ("hook prompt", "vaultmem.cli.hook"),
     ],
 )

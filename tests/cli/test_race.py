@@ -21,7 +21,7 @@ SESSION = ("--agent", "claude", "--session", "s-1", "session")
 
 #: Commands as one writes them; `{a}` and `{b}` are notes that are there, or were just now.
 COMMANDS = [
-    *("recall things", "recall --at HEAD~1 things", "pack things", "list", "status", "sync"),
+    *("recall things", "recall --at HEAD~1 things", "pack things", "list", "status", "index"),
     *("get {a}", "links {a}", "backlinks {a}", "orphans", "similar {a}", "why things", "receipts"),
     *("history {a}", "blame {a}", "log", "diff", "stats", "pinned", "branches", "context"),
     *("pin {a}", "unpin {a}", "tag {a} new", "promote {a}", "forget {a} --yes", "dedup", "curate"),

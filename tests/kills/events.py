@@ -149,7 +149,7 @@ EVENTS: dict[str, Event] = {
     "dedup": Event(["dedup", "--apply"], prepare_dedup, agent=""),
     "task add": Event(["task", "add", "Paint the bollards"]),
     "task set": Event(["task", "set", "paint-the-bollards", "--next", "Buy paint"], prepare_task),
-    "sync": Event(["sync"], forget_index, agent=""),
+    "index": Event(["index"], forget_index, agent=""),
     "context": Event(["context"], some),
     "init": Event(["init"], prepare_empty, agent="", tidy=True, first=[["init"]]),
     "watch a save": Event(

@@ -90,7 +90,7 @@ def test_a_quarantined_note_stays_so_whatever_becomes_of_its_properties(
     make_vault: MakeVault, home: Path, how: str
 ) -> None:
     root = make_vault({NOTE: write("quarantined"), OTHER: "# Other\n\nThe ferry.\n"})
-    run(root, "sync")
+    run(root, "index")
     write_notes(root, {NOTE: BROKEN[how]})
     for moment in ("as it was", "committed", "indexed anew"):
         if moment == "committed":
@@ -139,7 +139,7 @@ def test_other_states_are_kept_too(make_vault: MakeVault, state: str) -> None:
 def test_what_only_the_manifest_knew_counts(make_vault: MakeVault) -> None:
     root = make_vault({})
     write_notes(root, {NOTE: write("quarantined")})
-    run(root, "sync")
+    run(root, "index")
     write_notes(root, {NOTE: write("active", "Note: about refunds")})
     assert recall(root) == []
     assert "it is quarantined" in run(root, "status")

@@ -372,7 +372,7 @@ class TestCommands:
         self, make_vault: MakeVault, run_cli: RunCli
     ) -> None:
         root = make_vault(NOTES)
-        run_cli("--vault", root, "sync")
+        run_cli("--vault", root, "index")
         found = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "vaultmem", "--vault", root, "recall", "a"],
             capture_output=True,

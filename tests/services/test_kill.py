@@ -70,13 +70,13 @@ class Campaign:
         options = ["--json", "--vault", str(self.root)]
         return {
             "remember": ["remember", f"{token} is whole\n\nend of {token}", *options],
-            "sync": ["sync", *options],
+            "index": ["index", *options],
             "checkpoint": ["checkpoint", f"round {self.rounds}", *options],
         }[name]
 
     def measure(self) -> None:
         """Run each command once to its end, to learn how long it takes."""
-        for name in ("sync", "remember", "checkpoint"):
+        for name in ("index", "remember", "checkpoint"):
             self.rounds += 1
             self.change_notes()
             started = time.monotonic()
@@ -86,7 +86,7 @@ class Campaign:
 
     def kill_once(self) -> None:
         """Start a command, kill it somewhere, and look at what it left."""
-        name = self.random.choice(["remember", "sync", "checkpoint"])
+        name = self.random.choice(["remember", "index", "checkpoint"])
         group = self.random.random() < 0.5
         # Half of each command is Python's start; the square root moves kills to what comes after.
         usual = self.durations[name] * (1.3 if name == "remember" else 1.0)

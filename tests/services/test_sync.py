@@ -214,7 +214,7 @@ def test_two_processes_that_sync_at_once_leave_one_right_index(
     root = make_vault()
     for number in range(4):
         write_notes(root, {f"notes/n{n}.md": f"gangway {number} {n}\n" for n in range(120)})
-        command = [sys.executable, "-m", "vaultmem", "sync", "--vault", str(root)]
+        command = [sys.executable, "-m", "vaultmem", "index", "--vault", str(root)]
         running = [
             subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
             for _ in range(2)

@@ -34,7 +34,7 @@ TOUCHES = ("stat", "lstat", "open", "rename", "replace", "link", "unlink", "read
 
 #: Commands that the short suite disturbs as well, and those that the long one alone does.
 COMMANDS = [
-    *(("sync",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
+    *(("index",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
     *(("recall", "editor"), ("pack", "editor"), ("context",), ("get", NOTE), ("switch", "side")),
     *(("pin", NOTE), ("tag", NOTE, "new"), ("promote", NOTE), ("forget", NOTE)),
     *(("state", NOTE, "archived"), ("quarantine", NOTE, "--reason", "no")),

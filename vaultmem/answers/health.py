@@ -35,7 +35,7 @@ def created_json(created: Created) -> dict[str, Any]:
     }
 
 
-def synced_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
+def indexed_json(vault: Vault, report: SyncReport) -> dict[str, Any]:
     """Return what a vault holds, and what was new in it."""
     notes, tokens = vault.view.totals()
     return {

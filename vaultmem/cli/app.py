@@ -17,7 +17,7 @@ from vaultmem.cli.quick_typer import PlainGroup
 
 #: Module of this package: its commands, or its group of commands.
 HOMES: dict[str, tuple[str, ...]] = {
-    "vaults": ("init", "sync", "trust"),
+    "vaults": ("init", "index", "trust"),
     "notes": ("remember", "get", "list", "edit"),
     "changing": ("forget", "pin", "unpin", "tag"),
     "finding": ("recall", "pack"),

@@ -201,7 +201,7 @@ def _say_notes(found: VaultStatus) -> None:
     sync = found.sync
     taken = [(sync.added, "new"), (sync.changed, "changed"), (sync.removed, "gone")]
     since = ", ".join(f"{count:,} {name}" for count, name in taken if count)
-    state = "in sync" if found.is_in_sync else "behind; run `vaultmem sync`"
+    state = "in sync" if found.is_in_sync else "behind; run `vaultmem index`"
     _say_fact("index", f"{state}{f' ({since} since the last look)' if since else ''}")
 
 

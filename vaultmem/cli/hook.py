@@ -78,7 +78,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
         context += f"\n\nBehind: {opened.lag}"
     answer = render_answer(known, shape, context)
     if opened.postpones_index:
-        _sync_later(opened)
+        _index_later(opened)
     return answer
 
 
@@ -91,12 +91,12 @@ def _detach(event: HookEvent, payload: HookPayload, vault: str, agent: str) -> N
     _run_apart(words, write_payload(payload), folder)
 
 
-def _sync_later(vault: Vault) -> None:
+def _index_later(vault: Vault) -> None:
     """Let another process index what was written here; every command would, but has to wait."""
     from vaultmem.services.reading.indexing import is_index_behind
 
     if is_index_behind(vault):
-        _run_apart(["sync", "--vault", str(vault.root)])
+        _run_apart(["index", "--vault", str(vault.root)])
 
 
 def _run_apart(words: list[str], given: bytes = b"", folder: str | None = None) -> None:

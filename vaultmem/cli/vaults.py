@@ -1,4 +1,4 @@
-"""Commands about a vault as a whole: init, sync, trust."""
+"""Commands about a vault as a whole: init, index, trust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.answers.health import created_json, synced_json
+from vaultmem.answers.health import created_json, indexed_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
@@ -16,7 +16,7 @@ from vaultmem.cli.quick_typer import add_commands
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, init, sync, trust)
+    add_commands(app, init, index, trust)
 
 
 def init(
@@ -55,7 +55,7 @@ def init(
     _say_problems(created.vault.manifest.problems())
 
 
-def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Bring the index up to what is on disk, and name every note that could not be read fully.
 
     Other commands do this by themselves.
@@ -65,7 +65,7 @@ def sync(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     opened = open_here(vault)
     report = sync_vault(opened, ProgressLine("reading notes"))
     if as_json:
-        emit_json(synced_json(opened, report))
+        emit_json(indexed_json(opened, report))
         return
     notes, _ = opened.view.totals()
     say(

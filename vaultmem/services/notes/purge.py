@@ -120,5 +120,5 @@ def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
         )
     yield PurgeStep(
         "vaultmem's own index is made from the notes and made again without them.",
-        (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem sync"),
+        (f"rm -r {shlex.quote(str(vault.state_folder))}", "vaultmem index"),
     )
