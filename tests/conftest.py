@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -22,6 +22,9 @@ from vault_copies import VaultCopies
 from vaultmem.environment import read_settings
 from vaultmem.storage.watch_socket import SENT
 from vaultmem.vault import Vault, open_vault
+
+if TYPE_CHECKING:
+    from machines import Machines, MakeMachines
 
 PERSON = ("Maren Person", "maren@example.org")
 
@@ -205,6 +208,29 @@ def make_vault(home: Path, tmp_path: Path, vault_copies: VaultCopies) -> MakeVau
 @pytest.fixture(scope="session")
 def vault_copies(tmp_path_factory: pytest.TempPathFactory) -> VaultCopies:
     return VaultCopies(tmp_path_factory.mktemp("vaults"))
+
+
+@pytest.fixture
+def make_machines(make_vault: MakeVault, tmp_path: Path) -> Iterator[MakeMachines]:
+    """Return a function that makes a bare remote and clones, each on a machine of its own.
+
+    `count` are how many; each has the driver that merges notes, unless `with_driver` is unset.
+    """
+    from machines import lay_machines
+
+    made: list[Machines] = []
+
+    def make(
+        notes: Mapping[str, str | bytes] | None = None, count: int = 2, with_driver: bool = True
+    ) -> Machines:
+        seed = make_vault(notes, f"seed{len(made)}")
+        folder = tmp_path / f"machines{len(made)}"
+        made.append(lay_machines(seed, folder, count, with_driver))
+        return made[-1]
+
+    yield make
+    for machine in (each for group in made for each in group.all):
+        end_residents(machine.home / "state")
 
 
 @pytest.fixture
