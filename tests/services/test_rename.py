@@ -120,6 +120,11 @@ def test_note_that_is_not_there_is_not_found(vault: Vault) -> None:
         rename_note(vault, "nowhere", "x")
 
 
+def test_a_section_is_no_note_to_rename(vault: Vault) -> None:
+    with pytest.raises(RefusedError, match="old#Old: a section; name the whole note"):
+        rename_note(vault, "old#Old", "x")
+
+
 def test_case_alone_can_change_and_links_stay_as_they_are(vault: Vault) -> None:
     done = rename_note(vault, "old", "notes/a/Old.md")
     assert done.edits == {}

@@ -29,7 +29,6 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.links import FoundLink
-    from vaultmem.vault import Vault
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +47,7 @@ def links(
 ) -> None:
     """List what a note links to; what leads nowhere is marked."""
     from vaultmem.services.finding.links import list_broken, list_links
+    from vaultmem.services.reading.read_notes import resolve_whole
 
     opened = open_view(vault, ref, at, reads=True)
     if not path:
@@ -59,7 +59,7 @@ def links(
             say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
         say(f"{len(broken):,} broken links")
         return
-    name = _resolve(opened, path)
+    name = str(resolve_whole(opened, path))
     found = list_links(opened, name)
     if as_json:
         emit_json(links_json(name, found))
@@ -82,9 +82,10 @@ def backlinks(
 ) -> None:
     """List the notes that link to a note."""
     from vaultmem.services.finding.links import list_backlinks
+    from vaultmem.services.reading.read_notes import resolve_whole
 
     opened = open_view(vault, ref, at, reads=True)
-    name = _resolve(opened, path)
+    name = str(resolve_whole(opened, path))
     found = list_backlinks(opened, name)
     if as_json:
         emit_json(backlinks_json(name, found))
@@ -145,16 +146,6 @@ def mv(
         warn(
             f"{name}: its text or path is another one now, so it may not instruct; promote it again"
         )
-
-
-def _resolve(opened: Vault, address: str) -> str:
-    from vaultmem.errors import RefusedError
-    from vaultmem.services.reading.read_notes import resolve_address
-
-    path, heading = resolve_address(opened, address)
-    if heading:
-        raise RefusedError(f"{address}: a section; name the whole note")
-    return str(path)
 
 
 def _as_written(found: FoundLink) -> str:

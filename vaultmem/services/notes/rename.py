@@ -23,7 +23,7 @@ from vaultmem.services.reading.read_notes import (
     names_in,
     read_bytes,
     read_note,
-    resolve_address,
+    resolve_whole,
 )
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.change import Change, refuse_foreign
@@ -51,9 +51,7 @@ def plan_rename(vault: Vault, address: str, new: str) -> Rename:
         RefusedError: the new name is unsafe, or a link could not hold it.
         ConflictError: a note of that name exists.
     """
-    old, heading = resolve_address(vault, address)
-    if heading:
-        raise RefusedError(f"{address}: a section; name the whole note")
+    old = resolve_whole(vault, address)
     target = _read_target(vault, old, new)
     graph = LinkGraph(vault)
     if str(old) not in graph.documents:

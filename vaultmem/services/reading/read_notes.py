@@ -202,6 +202,19 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
     )
 
 
+def resolve_whole(vault: Vault, address: str) -> PurePosixPath:
+    """Return the path of the note that an address means.
+
+    Raises:
+        NoteNotFoundError: several notes have that bare name, or none.
+        RefusedError: the path is unsafe, or names a section.
+    """
+    path, heading = resolve_address(vault, address)
+    if heading:
+        raise RefusedError(f"{address}: a section; name the whole note")
+    return path
+
+
 def _is_file(vault: Vault, address: str) -> bool:
     path = parse_note_path(address)
     file = vault.root / path

@@ -8,7 +8,7 @@ from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
 from vaultmem.answers.notes import counts_json, note_json, records_json
 from vaultmem.answers.schemas import flag, record, rows
-from vaultmem.errors import RefusedError
+from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
 from vaultmem.web.api.operation import Given, Moment, Operation, Tag
@@ -48,14 +48,14 @@ def _pinned(vault: Vault, _: Given) -> Any:
 def _links(vault: Vault, given: Given) -> Any:
     from vaultmem.services.finding.links import list_links
 
-    path = _resolve(vault, given["path"])
+    path = str(resolve_whole(vault, given["path"]))
     return links_json(path, list_links(vault, path))
 
 
 def _backlinks(vault: Vault, given: Given) -> Any:
     from vaultmem.services.finding.links import list_backlinks
 
-    path = _resolve(vault, given["path"])
+    path = str(resolve_whole(vault, given["path"]))
     return backlinks_json(path, list_backlinks(vault, path))
 
 
@@ -69,15 +69,6 @@ def _orphans(vault: Vault, _: Given) -> Any:
     from vaultmem.services.finding.links import list_orphans
 
     return orphans_json(list_orphans(vault))
-
-
-def _resolve(vault: Vault, address: str) -> str:
-    from vaultmem.services.reading.read_notes import resolve_address
-
-    path, heading = resolve_address(vault, address)
-    if heading:
-        raise RefusedError(f"{address}: a section; name the whole note")
-    return str(path)
 
 
 _RECORDS = rows(

@@ -15,6 +15,7 @@ from vaultmem.answers.notes import (
 from vaultmem.answers.schemas import Schema, choice, flag, record, rows, share, text, texts
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
+from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.operation import Given, Moment, Operation
 
@@ -42,7 +43,7 @@ def _remember(vault: Vault, given: Given) -> Any:
 def _rewrite(vault: Vault, given: Given) -> Changed:
     from vaultmem.services.notes.update import Update, update_note
 
-    path = _resolve(vault, given)
+    path = resolve_whole(vault, given["path"])
     return edited_json(path, update_note(vault, path, Update(text=given["text"]))), path
 
 
@@ -52,7 +53,7 @@ def _update(vault: Vault, given: Given) -> Changed:
     properties, old, new = given.get("properties", {}), given.get("old_text"), given.get("new_text")
     if (old is None) != (new is None) or not (properties or old):
         raise RefusedError("give properties, or old_text and new_text, or all of them")
-    path = _resolve(vault, given)
+    path = resolve_whole(vault, given["path"])
     return edited_json(
         path, update_note(vault, path, Update(properties, None, old or "", new))
     ), path
@@ -79,7 +80,7 @@ def _rename(vault: Vault, given: Given) -> Changed:
 def _move(vault: Vault, given: Given) -> Changed:
     from vaultmem.services.lifecycle.transition import change_state
 
-    path = _resolve(vault, given)
+    path = resolve_whole(vault, given["path"])
     state, reason = State(given["state"]), given.get("reason", "")
     return moved_json(change_state(vault, [str(path)], state, reason)), path
 
@@ -87,14 +88,14 @@ def _move(vault: Vault, given: Given) -> Changed:
 def _promote(vault: Vault, given: Given) -> Changed:
     from vaultmem.services.lifecycle.promote import promote_notes
 
-    path = _resolve(vault, given)
+    path = resolve_whole(vault, given["path"])
     return promoted_json(promote_notes(vault, [str(path)])), path
 
 
 def _supersede(vault: Vault, given: Given) -> Changed:
     from vaultmem.services.lifecycle.supersede import supersede_note
 
-    path = _resolve(vault, given)
+    path = resolve_whole(vault, given["path"])
     done = supersede_note(vault, str(path), given["by"], given.get("reason", ""))
     return superseded_json(done), path
 
@@ -104,15 +105,6 @@ def _restore(vault: Vault, given: Given) -> Changed:
 
     done = restore_note(vault, given["path"], given["at"])
     return restored_json(done), PurePosixPath(done.path)
-
-
-def _resolve(vault: Vault, given: Given) -> PurePosixPath:
-    from vaultmem.services.reading.read_notes import resolve_address
-
-    path, heading = resolve_address(vault, given["path"])
-    if heading:
-        raise RefusedError(f"{given['path']}: a section; name the whole note")
-    return path
 
 
 _STATES = [each.value for each in State if each is not State.UNREADABLE]
