@@ -10,6 +10,8 @@ Schema = dict[str, Any]
 
 MOMENT = "As it was then: a branch, tag, commit or date such as 2026-10-01."
 
+STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
+
 NOTE = "The note: its path in the vault, path#Heading, or its bare name."
 
 

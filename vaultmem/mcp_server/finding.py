@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.finding import hit_json, pack_json
 from vaultmem.answers.schemas import (
     MOMENT,
+    STRINGS,
     answer,
     arguments,
     choice,
@@ -178,7 +179,7 @@ CONTEXT_PACK = Tool(
         items=rows(
             handle="string", path="string", heading="string?", blob="string", group="string"
         ),
-        unshown={"type": "array", "items": {"type": "string"}},
+        unshown=STRINGS,
         unnamed="integer",
         tokens="object",
         receipt="string",

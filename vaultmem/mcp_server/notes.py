@@ -8,6 +8,7 @@ from vaultmem.answers.notes import edited_json, note_json
 from vaultmem.answers.schemas import (
     MOMENT,
     NOTE,
+    STRINGS,
     answer,
     arguments,
     choice,
@@ -236,7 +237,7 @@ UPDATE_NOTE = Tool(
             "description": "Its new value; null removes the property.",
             "anyOf": [
                 {"type": ["string", "number", "boolean", "null"]},
-                {"type": "array", "items": {"type": "string"}, "maxItems": 100},
+                {**STRINGS, "maxItems": 100},
             ],
         },
         old_text=text("The text to replace; it must be there exactly once.", 100_000),
@@ -256,7 +257,7 @@ FORGET = Tool(
     "Remove one note. What was committed stays in git's history; with a reason, the removal is "
     "committed at once. Pinned notes are kept.",
     arguments(["path"], path=text(NOTE, 1_000, 1), reason=text("Why, for the record.", 1_000)),
-    answer(forgotten={"type": "array", "items": {"type": "string"}}, commit="string?"),
+    answer(forgotten=STRINGS, commit="string?"),
     forget_tool,
     writes=True,
     destroys=True,

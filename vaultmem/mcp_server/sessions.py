@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import answer, arguments, choice, rows, text, texts, whole
+from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text, texts, whole
 from vaultmem.answers.sessions import standing_json
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
@@ -213,7 +213,6 @@ def _describe(report: CommitReport) -> list[str]:
 
 
 _COMMITS = rows(commit="string", subject="string")
-_PATHS = {"type": "array", "items": {"type": "string"}}
 
 PROMOTE = Tool(
     "promote",
@@ -222,9 +221,9 @@ PROMOTE = Tool(
     "afterwards is the owner's decision, not this tool's.",
     arguments(
         ["paths"],
-        paths={**_PATHS, "minItems": 1, "maxItems": 100, "description": "The notes to promote."},
+        paths={**STRINGS, "minItems": 1, "maxItems": 100, "description": "The notes to promote."},
     ),
-    answer(promoted=_PATHS, trusted=_PATHS, commit="string?", commits=_COMMITS, skipped="object"),
+    answer(promoted=STRINGS, trusted=STRINGS, commit="string?", commits=_COMMITS, skipped="object"),
     promote_tool,
     writes=True,
 )
@@ -235,7 +234,7 @@ CHECKPOINT = Tool(
     "Commit everything that changed in the vault, each author's changes under their own name. "
     "Do this after a piece of work whose memories belong together.",
     arguments(["note"], note=text("What was done, in a few words.", 500, 1)),
-    answer(commit="string?", commits=_COMMITS, paths=_PATHS, skipped="object"),
+    answer(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
     checkpoint_tool,
     writes=True,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from vaultmem.answers.branches import merge_json
 from vaultmem.answers.notes import report_json, undone_json
-from vaultmem.answers.schemas import Schema, choice, record, rows, text
+from vaultmem.answers.schemas import STRINGS, choice, record, rows, text
 from vaultmem.answers.upkeep import decided_json
 from vaultmem.core.upkeep.choices import Choice
 from vaultmem.vault import Vault
@@ -39,7 +39,6 @@ def _decide(vault: Vault, given: Given) -> Any:
     return decided_json([decide(vault, proposal, Choice(given["choice"]), given.get("reason", ""))])
 
 
-_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _COMMITS = rows(commit="string", subject="string")
 
 DECIDING = (
@@ -51,7 +50,7 @@ DECIDING = (
         _checkpoint,
         body={"note": text("What it stands for.", 500, 1)},
         required=("note",),
-        gives=record(commit="string?", commits=_COMMITS, paths=_STRINGS, skipped="object"),
+        gives=record(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
         moment=Moment.BRANCH,
         writes=True,
     ),
@@ -63,7 +62,7 @@ DECIDING = (
         _merge,
         body={"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
-        gives=record(merged="boolean", commit="string?", into="string", paths=_STRINGS),
+        gives=record(merged="boolean", commit="string?", into="string", paths=STRINGS),
         moment=Moment.BRANCH,
         writes=True,
     ),
@@ -75,7 +74,7 @@ DECIDING = (
         _undo,
         body={"commit": text("The commit.", 200, 1)},
         required=("commit",),
-        gives=record(undone="string", paths=_STRINGS, commit="string?"),
+        gives=record(undone="string", paths=STRINGS, commit="string?"),
         writes=True,
     ),
     Operation(

@@ -13,14 +13,12 @@ from vaultmem.answers.finding import (
     receipts_json,
     replayed_json,
 )
-from vaultmem.answers.schemas import Schema, choice, flag, record, rows, text, texts, whole
+from vaultmem.answers.schemas import STRINGS, choice, flag, record, rows, text, texts, whole
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.paths import parse_note_path
 from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
 from vaultmem.web.api.operation import Given, Moment, Operation
-
-_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def _recall(vault: Vault, given: Given) -> Any:
@@ -140,7 +138,7 @@ _EXPECTED = {
 
 _ANSWER = record(
     query="string",
-    terms=_STRINGS,
+    terms=STRINGS,
     searched_instead="object",
     sureness="string",
     elsewhere="string?",
@@ -176,7 +174,7 @@ PACK_ANSWER = record(
         text="string",
     ),
     left_out=rows(path="string", heading="string?", reason="string", instead="string?"),
-    unshown=_STRINGS,
+    unshown=STRINGS,
     unnamed="integer",
     tokens=record(sent="integer", budget="integer", flat="integer", ratio="number"),
     receipt="string?",
@@ -273,7 +271,7 @@ FINDING = (
         _assert,
         _EXPECTED,
         required=("query",),
-        gives=record(as_expected="boolean", reasons=_STRINGS),
+        gives=record(as_expected="boolean", reasons=STRINGS),
         moment=Moment.SEEN,
     ),
     Operation(

@@ -13,7 +13,7 @@ from vaultmem.answers.history import (
     shown_json,
     trace_json,
 )
-from vaultmem.answers.schemas import Schema, flag, record, rows, text, texts, whole
+from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.vault import Vault
 from vaultmem.web.api.operation import Given, Moment, Operation
@@ -81,7 +81,6 @@ def _branches(vault: Vault, _: Given) -> Any:
     return branches_json(list_branches(vault))
 
 
-_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _BELOW = text("Only what changed this note or folder.", 1_000)
 _COMMIT = {
     "commit": "string",
@@ -187,7 +186,7 @@ HISTORY = (
         _plan_merge,
         {"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
-        gives=record(would_merge="boolean", into="string", paths=_STRINGS, conflicts=rows()),
+        gives=record(would_merge="boolean", into="string", paths=STRINGS, conflicts=rows()),
         moment=Moment.BRANCH,
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from vaultmem.answers.economics import pinned_json
 from vaultmem.answers.links import backlinks_json, broken_json, links_json, orphans_json
 from vaultmem.answers.notes import counts_json, note_json, records_json
-from vaultmem.answers.schemas import flag, record, rows
+from vaultmem.answers.schemas import STRINGS, flag, record, rows
 from vaultmem.services.reading.read_notes import resolve_whole
 from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
@@ -79,7 +79,7 @@ _RECORDS = rows(
     state="string",
     pinned="boolean",
     context="string",
-    tags={"type": "array", "items": {"type": "string"}},
+    tags=STRINGS,
     tokens="integer",
 )
 NOTE_ANSWER = record(
@@ -89,7 +89,7 @@ NOTE_ANSWER = record(
     kind="string",
     state="string",
     pinned="boolean",
-    tags={"type": "array", "items": {"type": "string"}},
+    tags=STRINGS,
     properties="object",
     heading="string?",
     text="string",

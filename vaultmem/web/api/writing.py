@@ -12,7 +12,7 @@ from vaultmem.answers.notes import (
     forgotten_json,
     restored_json,
 )
-from vaultmem.answers.schemas import Schema, choice, flag, record, rows, share, text, texts
+from vaultmem.answers.schemas import STRINGS, Schema, choice, flag, record, rows, share, text, texts
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.read_notes import resolve_whole
@@ -108,7 +108,6 @@ def _restore(vault: Vault, given: Given) -> Changed:
 
 
 _STATES = [each.value for each in State if each is not State.UNREADABLE]
-_STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _REASON = text("Why, for the record.", 1_000)
 _TEXT = text("Its whole text in markdown, properties too.", 1_000_000)
 _EDITED = record(path="string", blob="string")
@@ -119,7 +118,7 @@ _PROPERTIES: Schema = {
     "additionalProperties": {
         "anyOf": [
             {"type": ["string", "number", "boolean", "null"]},
-            {"type": "array", "items": {"type": "string"}, "maxItems": 100},
+            {**STRINGS, "maxItems": 100},
         ]
     },
 }
@@ -193,7 +192,7 @@ WRITING = (
         "Remove a note; git still has what was committed.",
         _forget,
         {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
-        gives=record(forgotten=_STRINGS, kept_pinned=_STRINGS),
+        gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
         moment=Moment.BRANCH,
         writes=True,
         changes=True,
@@ -230,7 +229,7 @@ WRITING = (
         "/promote/{path}",
         "Make a candidate active, and commit that; whether it may instruct is its owner's word.",
         _promote,
-        gives=record(promoted=rows(path="string"), trusted=_STRINGS, commits=_COMMITS),
+        gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
         moment=Moment.BRANCH,
         writes=True,
         changes=True,
