@@ -66,6 +66,8 @@ class Config(NamedTuple):
     dream_consolidation: float = 0.1
     memory_lines: int = 150
     compact_every: str = "never"
+    share_evidence: bool = True
+    share_turns: bool = False
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""

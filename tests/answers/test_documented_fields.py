@@ -152,6 +152,7 @@ RARE = {
     "pack": {"reason", "instead"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},
+    "stats": {"machine", "name"},
     "status": {"pid", "version", "since"},
     "watch": {"time", "what", "text", "log"},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -13,9 +13,11 @@ from vaultmem.core.packs.pack_item import PackItem, PackStyle, parse_labels
 from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.errors import BusyError
+from vaultmem.services.evidence.usage import list_machines, read_usage
 from vaultmem.services.finding.pack import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
+from vaultmem.storage.machines import CallSums
 from vaultmem.storage.signals import Account, Call, Showing, SignalStore, Surfaced
 from vaultmem.vault import Vault
 
@@ -78,8 +80,19 @@ class SessionSums(NamedTuple):
     last: float
 
 
+class MachineSums(NamedTuple):
+    """Another machine's packs and recalls, tokens sent, and when the last was (0 for never)."""
+
+    id: str
+    name: str
+    packs: int
+    recalls: int
+    sent: int
+    last: float
+
+
 class Stats(NamedTuple):
-    """The account of a vault.
+    """The account of a vault; `machines` are others, what surfaced there counts in `most`.
 
     `failed` are questions that found nothing with how often, the latest first; `most` the notes
     that surfaced most often; `never` those that no recall or pack ever brought up.
@@ -93,6 +106,7 @@ class Stats(NamedTuple):
     failed: tuple[tuple[str, int], ...]
     most: tuple[Surfaced, ...]
     never: tuple[str, ...]
+    machines: tuple[MachineSums, ...] = ()
 
 
 def read_stats(vault: Vault, session: str = "") -> Stats:
@@ -106,7 +120,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         store.fold(flat, vault.patience)
     accounts = [each for each in store.accounts() if session in {"", each.session}]
     calls = [each for each in store.calls() if session in {"", each.session}]
-    surfaced = store.surfaced()
+    surfaced = read_usage(vault)
     paths = {
         record.path
         for record in vault.view.records("d.pinned = 0")
@@ -122,7 +136,16 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _failed(calls),
         tuple(each for each in most if each.path in paths)[:_LISTED],
         tuple(sorted(paths - surfaced.keys())),
+        () if session else tuple(_by_machine(vault)),
     )
+
+
+def _by_machine(vault: Vault) -> Iterator[MachineSums]:
+    for each in list_machines(vault):
+        calls = each.calls.values()
+        packs, recalls = (each.calls.get(kind, CallSums()).calls for kind in ("pack", "recall"))
+        last = max((sums.last for sums in calls), default=0.0)
+        yield MachineSums(each.id, each.name, packs, recalls, sum(s.sent for s in calls), last)
 
 
 class Shown(NamedTuple):

@@ -1,4 +1,4 @@
-"""When each note was last of use, and whether a person's hand was in it: signals and git tell."""
+"""When each note was last of use on any machine, and whether a person's hand was in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.values import read_timestamp
+from vaultmem.services.evidence.usage import read_usage
 from vaultmem.storage.git.log import walk_changes
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
@@ -44,9 +45,8 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
 
     What an upkeep of vaultmem's own did to a note (curate, compact, ...) does not count.
     """
-    store = SignalStore(vault.state, vault.state_folder)
-    store.fold(vault.view.totals()[1])
-    surfaced = store.surfaced()
+    SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1])
+    surfaced = read_usage(vault)
     changed, by_person = _read_history(vault)
     uses = {}
     for record in records:

@@ -1,0 +1,230 @@
+"""What one machine knows of a vault's use counts on the others, once, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clocks import Clock, ask, tell
+from support import git, write_notes
+
+from vaultmem.services.economics import read_stats
+from vaultmem.services.evidence.publish import (
+    begin_anew,
+    drop_replaced,
+    evidence_refspecs,
+    publish,
+)
+from vaultmem.services.evidence.usage import read_usage
+from vaultmem.services.notes.remember import Memory
+from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.upkeep.compact import compact, plan_compaction
+from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.storage.git.machine_refs import REFS
+from vaultmem.vault import Vault
+
+Open = Callable[..., Vault]
+Make = Callable[..., Path]
+
+SAILS = "\n".join(
+    f"The sail loft mends sail {n} on its day, and writes it down." for n in range(60)
+)
+NOTES = {
+    "notes/sails.md": f"---\nagent: claude\ncreated: 2026-01-05\n---\n# Sails\n\n{SAILS}",
+    "notes/oars.md": "# Oars\n\nOars are brown.\n",
+}
+
+
+class Machines:
+    """Two clones over a bare remote, and how evidence gets from one to the other."""
+
+    def __init__(self, make: Make, opened: Open, tmp_path: Path) -> None:
+        self.clock = Clock(time.time())
+        self._opened = opened
+        first = make(NOTES)
+        self.remote = tmp_path / "remote.git"
+        git(tmp_path, "clone", "-q", "--bare", str(first), str(self.remote))
+        self._folder = tmp_path
+        self.a = self.clone("a")
+        self.b = self.clone("b")
+
+    def clone(self, name: str) -> Vault:
+        root = self._folder / name
+        git(self._folder, "clone", "-q", str(self.remote), str(root))
+        return self.open(root)
+
+    def open(self, root: Path) -> Vault:
+        vault = self._opened(root, agent="claude", now=self.clock)
+        sync_vault(vault)
+        return vault
+
+    def carry(self, *vaults: Vault) -> None:
+        """Sync these, one after the other: notes by plain git, evidence by its own refs."""
+        for vault in vaults:
+            git(vault.root, "pull", "-q", "--no-edit", "origin", "main")
+            git(vault.root, "push", "-q", "origin", "HEAD:main")
+            git(vault.root, "fetch", "-q", "origin", *evidence_refspecs(vault))
+            drop_replaced(vault)
+            sync_vault(vault)
+            ref = publish(vault)
+            if ref is not None:
+                git(vault.root, "push", "-q", "origin", f"{ref}:{ref}")
+
+
+@pytest.fixture
+def two(make_vault: Make, opened: Open, tmp_path: Path) -> Machines:
+    return Machines(make_vault, opened, tmp_path)
+
+
+def times(vault: Vault) -> dict[str, int]:
+    return {path: each.times for path, each in read_usage(vault).items()}
+
+
+def test_compact_leaves_alone_what_another_machine_uses(two: Machines) -> None:
+    (path,) = tell(two.a, Memory(SAILS, title="Sails of the loft"))
+    two.carry(two.a, two.b)
+    two.clock.pass_days(90)
+    assert [step.path for step in plan_compaction(two.b).steps] == [path]
+
+    ask(two.a, "sail loft")
+    two.carry(two.a, two.b)
+
+    assert not plan_compaction(two.b).steps
+    assert not compact(two.b).steps
+
+
+def test_counts_add_up_once_however_often_they_are_carried(two: Machines) -> None:
+    for vault in (two.a, two.a, two.b):
+        ask(vault, "sail loft")
+    for _ in range(3):
+        two.carry(two.a, two.b)
+    two.carry(two.a)
+
+    assert times(two.a) == times(two.b) == {"notes/sails.md": 3}
+    ask(two.b, "oars brown")
+    two.carry(two.b, two.a)
+    assert times(two.a) == times(two.b) == {"notes/sails.md": 3, "notes/oars.md": 1}
+
+
+def test_nothing_is_written_where_nothing_changed(two: Machines) -> None:
+    ask(two.a, "sail loft")
+    ref = publish(two.a)
+    commit = git(two.a.root, "rev-parse", str(ref))
+    two.clock.pass_days(1)
+
+    assert publish(two.a) == ref
+    assert git(two.a.root, "rev-parse", str(ref)) == commit
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_counts_follow_a_rename_on_either_machine(two: Machines, by_hand: bool) -> None:
+    for vault in (two.a, two.b):
+        ask(vault, "sail loft")
+    two.carry(two.a, two.b, two.a)
+    if by_hand:
+        (two.a.root / "notes/sails.md").rename(two.a.root / "notes/loft.md")
+    else:
+        rename_note(two.a, "notes/sails.md", "notes/loft.md")
+    save_checkpoint(two.a, "renamed")
+    sync_vault(two.a)
+    assert times(two.a) == {"notes/loft.md": 2}
+    two.carry(two.a, two.b, two.a, two.b)
+
+    assert times(two.a) == times(two.b) == {"notes/loft.md": 2}
+
+
+def test_a_state_folder_that_is_deleted_costs_no_counts_and_doubles_none(
+    two: Machines, opened: Open
+) -> None:
+    ask(two.a, "sail loft")
+    two.carry(two.a)
+    two.a.close()
+    for file in two.a.state_folder.glob("state*"):
+        file.unlink()
+    again = two.open(two.a.root)
+    ask(again, "sail loft")
+    two.carry(again, two.b)
+
+    assert times(again) == times(two.b) == {"notes/sails.md": 2}
+
+
+def test_a_copied_state_counts_once_under_another_id(two: Machines) -> None:
+    ask(two.a, "sail loft")
+    two.carry(two.a, two.b)
+    two.b.state.put("machine", two.a.state.get("machine"))
+    ask(two.b, "sail loft")
+    begin_anew(two.b)
+    ask(two.b, "sail loft")
+    two.carry(two.b, two.a)
+
+    assert times(two.a) == times(two.b) == {"notes/sails.md": 2}
+
+
+def test_stats_say_what_each_machine_did(two: Machines) -> None:
+    ask(two.a, "sail loft")
+    two.carry(two.a, two.b)
+
+    stats = read_stats(two.b)
+    assert stats.recalls.calls == 0
+    assert [(each.recalls, each.packs) for each in stats.machines] == [(1, 0)]
+    assert stats.machines[0].id == two.a.state.get("machine")
+    assert [each.path for each in stats.most] == ["notes/sails.md"]
+    assert "notes/sails.md" not in stats.never
+
+
+def test_nothing_leaves_where_sharing_is_off(two: Machines) -> None:
+    write_notes(two.a.root, {"vaultmem.yaml": "share_evidence: false\n"})
+    vault = two.open(two.a.root)
+    ask(vault, "sail loft")
+
+    assert publish(vault) is None
+    assert evidence_refspecs(vault) == ()
+    assert not git(vault.root, "for-each-ref", REFS)
+
+
+def test_what_others_wrote_counts_only_as_it_is_meant(two: Machines) -> None:
+    """A machine's files may hold anything: too much, other types, numbers that are none."""
+    shards = {
+        "machine.json": json.dumps({"vault": "", "host": "evil\x1b[31m\nhost"}),
+        "usage/00.json": '{"notes/oars.md": [4, 1e400, 1]}',
+        "usage/01.json": '{"notes/oars.md": [NaN, 1, 1], "notes/sails.md": ["9", 1, 1]}',
+        "usage/02.json": "[" * 100_000,
+        "usage/03.json": '{"notes/oars.md": [-4, 1, 1], "notes/x.md": 4, "notes/y.md": {}}',
+        "usage/04.json": '{"notes/oars.md": [2, 9999999999, 0.5]}',
+        "usage/05.json": '{"notes/oars.md": [7, 1, 1]}' + " " * 2_000_000,
+        "calls.json": "null",
+        "sessions.json": "\xff",
+    }
+    tree = two.remote.parent / "tree"
+    write_notes(tree, shards)
+    git(tree, "init", "-q")
+    git(tree, "add", "--all")
+    git(tree, "commit", "-q", "-m", "x")
+    git(tree, "push", "-q", str(two.remote), f"HEAD:{REFS}{'0' * 16}.1")
+    git(tree, "push", "-q", str(two.remote), f"HEAD:{REFS}not-one")
+    two.carry(two.a)
+
+    usage = read_usage(two.a)
+    assert {path: each.times for path, each in usage.items()} == {"notes/oars.md": 2}
+    assert usage["notes/oars.md"].last <= two.clock()
+    (machine,) = read_stats(two.a).machines
+    assert machine.name == "evil\\x1b[31m\\nhost"
+
+
+def test_a_ref_that_was_replaced_is_dropped(two: Machines) -> None:
+    ask(two.a, "sail loft")
+    ref = str(publish(two.a))
+    git(two.a.root, "push", "-q", "origin", f"{ref}:{ref}")
+    two.carry(two.b)
+    newer = ref.removesuffix("1") + "2"
+    git(two.a.root, "push", "-q", "origin", f"{ref}:{newer}", f":{ref}")
+    two.carry(two.b)
+
+    held = git(two.b.root, "for-each-ref", "--format=%(refname)", REFS).split()
+    assert ref not in held
+    assert newer in held
+    assert times(two.b) == {"notes/sails.md": 1}

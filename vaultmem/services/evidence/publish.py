@@ -1,0 +1,111 @@
+"""Write what this machine knows of the vault's use to its own ref, for `sync` to push."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Iterator
+
+from vaultmem.core.blob import blob_id
+from vaultmem.core.safe_text import escape_bytes
+from vaultmem.errors import BusyError
+from vaultmem.services.evidence.usage import add_up, read_own_usage
+from vaultmem.storage.git.commit_draft import Identity
+from vaultmem.storage.git.machine_refs import (
+    REFS,
+    MachineRef,
+    drop_ref,
+    list_files,
+    list_refs,
+    write_files,
+)
+from vaultmem.storage.machines import (
+    CALLS,
+    MACHINE,
+    CallSums,
+    find_own,
+    format_calls,
+    format_machine,
+    format_usage,
+    rename_own,
+)
+from vaultmem.storage.signals import SignalStore
+from vaultmem.vault import Vault
+
+
+def publish(vault: Vault) -> str | None:
+    """Write this machine's evidence to its ref, if it changed; return the ref's full name.
+
+    The vault must be in sync. Nothing is written, and None returned, where `share_evidence` is
+    off or the vault is in no git.
+    """
+    if not vault.config.share_evidence or vault.head() is None:
+        return None
+    history = vault.history
+    with contextlib.suppress(BusyError):  # What was noted down last is published the next time.
+        SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.patience)
+    own = find_own(history, vault.state)
+    known = list_files(history, own.commit)
+    files = dict(_gather(vault))
+    changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
+    for path, data in files.items():
+        if blob_id(data) != known.get(path):
+            changes[path] = data
+    if changes:
+        host = Identity(escape_bytes(platform.node()), "vaultmem@localhost")
+        own = write_files(history, own, changes, host, int(vault.now()))
+    return own.name
+
+
+def evidence_refspecs(vault: Vault) -> tuple[str, ...]:
+    """Return what a fetch brings of other machines' evidence; nothing where it is not shared.
+
+    A ref of theirs is what its machine last made of it, and none here is ever lost by that.
+    """
+    if not vault.config.share_evidence:
+        return ()
+    own = find_own(vault.history, vault.state).machine
+    return (f"+{REFS}*:{REFS}*", f"^{REFS}{own}.*")
+
+
+def begin_anew(vault: Vault) -> None:
+    """Give this machine another id, because another one writes under its own.
+
+    That is so where the user's folders were copied to a second machine, or put back from a backup.
+    What was counted so far is in what the other one pushed.
+    """
+    own = find_own(vault.history, vault.state)
+    rename_own(vault.state)
+    store = SignalStore(vault.state, vault.state_folder)
+    store.fold(vault.view.totals()[1])
+    store.forget_sums()
+    if own.commit:
+        drop_ref(vault.history, own)
+
+
+def drop_replaced(vault: Vault) -> None:
+    """Remove refs here that their machine has replaced by one with a higher number."""
+    newest: dict[str, MachineRef] = {}
+    for ref in list_refs(vault.history):
+        if ref.machine in newest:
+            drop_ref(vault.history, newest[ref.machine])
+        newest[ref.machine] = ref
+
+
+def _gather(vault: Vault) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of this machine's evidence."""
+    yield MACHINE, format_machine(vault.history)
+    here = set(vault.manifest.paths())
+    usage = add_up(vault, read_own_usage(vault)).values()
+    yield from format_usage(each for each in usage if each.path in here).items()
+    yield CALLS, format_calls(sum_calls(vault))
+
+
+def sum_calls(vault: Vault) -> dict[str, CallSums]:
+    """Return the sums of this machine's calls by kind."""
+    sums: dict[str, CallSums] = {}
+    for each in SignalStore(vault.state, vault.state_folder).accounts():
+        known = sums.get(each.kind, CallSums())
+        last = max(known.last, each.last)
+        sums[each.kind] = CallSums(known.calls + each.calls, known.sent + each.sent, last)
+    return sums

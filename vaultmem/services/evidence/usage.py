@@ -1,0 +1,79 @@
+"""How often each note surfaced, on this machine and on all others, through renames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Set
+
+from vaultmem.errors import VaultError
+from vaultmem.storage.git.log import walk_renames
+from vaultmem.storage.machines import Machine, read_machines
+from vaultmem.storage.signals import SignalStore, Surfaced
+from vaultmem.vault import Vault
+
+#: Where a database has the renames of history up to a commit.
+_KEY = "renames"
+
+
+def list_machines(vault: Vault) -> list[Machine]:
+    """Return what other machines wrote of this vault, none outside of git."""
+    return [] if vault.head() is None else read_machines(vault.history, vault.state)
+
+
+def read_usage(vault: Vault) -> dict[str, Surfaced]:
+    """Return all notes that ever surfaced on any machine, by path; some may be gone."""
+    rows = [each for machine in list_machines(vault) for each in machine.usage.values()]
+    now = vault.now()
+    theirs = [each._replace(last=min(each.last, now)) for each in rows]
+    return add_up(vault, [*read_own_usage(vault), *theirs])
+
+
+def read_own_usage(vault: Vault) -> Iterable[Surfaced]:
+    """Return all notes that ever surfaced on this machine."""
+    return SignalStore(vault.state, vault.state_folder).surfaced().values()
+
+
+def add_up(vault: Vault, rows: Iterable[Surfaced]) -> dict[str, Surfaced]:
+    """Return the sums by the paths that notes have now."""
+    listed = list(rows)
+    here = set(vault.manifest.paths())
+    moved = _read_renames(vault) if any(each.path not in here for each in listed) else {}
+    found: dict[str, Surfaced] = {}
+    for each in listed:
+        path = _follow(each.path, here, moved)
+        known = found.get(path, Surfaced(path, 0, 0.0, 0.0))
+        best = max(each.best, known.best)
+        found[path] = Surfaced(path, each.times + known.times, max(each.last, known.last), best)
+    return found
+
+
+def _follow(path: str, here: Set[str], moved: Mapping[str, str]) -> str:
+    """Return what a path is called now, itself where nobody knows."""
+    seen, now = {path}, path
+    while now not in here and now in moved and moved[now] not in seen:
+        now = moved[now]
+        seen.add(now)
+    return now if now in here else path
+
+
+def _read_renames(vault: Vault) -> dict[str, str]:
+    """Return the new path of each note that a commit renamed; only new commits are read."""
+    head = vault.head()
+    if head is None or not head.commit:
+        return {}
+    known = json.loads(vault.state.get(_KEY) or '{"commit": "", "moved": {}}')
+    moved: dict[str, str] = known["moved"]
+    if known["commit"] == head.commit:
+        return moved
+    history = vault.history
+    if known["commit"] and history.refs.is_ancestor(known["commit"], head.commit):
+        span = f"{known['commit']}..{head.commit}"
+    else:
+        span, moved = head.commit, {}
+    try:
+        renames = list(walk_renames(history, span))
+    except VaultError:  # A clone may lack what it takes to compare two versions.
+        return moved
+    moved |= dict(reversed(renames))
+    vault.state.keep(_KEY, json.dumps({"commit": head.commit, "moved": moved}))
+    return moved

@@ -1,0 +1,98 @@
+"""Refs of ours, one for each machine: commits whose files only that machine writes.
+
+So a push of one is a fast-forward, and nothing in them is ever merged. A ref is named after the
+machine's id and a number: a new number begins a history without a past.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.storage.git.commit_draft import Identity, TreeEntry, format_commit
+from vaultmem.storage.git.objects import ObjectPack
+from vaultmem.storage.git.tree_builder import TreeBuilder
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.vault_history import History
+
+REFS = "refs/vaultmem/machines/"
+
+_REF = re.compile(rf"([0-9a-f]{{40}}) {REFS}([0-9a-f]{{16}})\.([1-9][0-9]{{0,5}})")
+
+#: Others write these files: what is larger, or more, is not read.
+_MAX_BYTES = 1024 * 1024
+_MAX_FILES = 4_000
+
+
+class MachineRef(NamedTuple):
+    """A machine's ref: its id, its number, and its commit ("" if it has none yet)."""
+
+    machine: str
+    number: int
+    commit: str
+
+    @property
+    def name(self) -> str:
+        """The full name of the ref."""
+        return f"{REFS}{self.machine}.{self.number}"
+
+
+def list_refs(history: History) -> list[MachineRef]:
+    """Return all refs of machines, for each machine the newest last."""
+    out = history.git.run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
+    matches = (_REF.fullmatch(line) for line in out.split("\n"))
+    return sorted(MachineRef(m[2], int(m[3]), m[1]) for m in matches if m)
+
+
+def list_files(history: History, commit: str) -> dict[str, str]:
+    """Return the blob id of each file of a machine's commit that may be read."""
+    if not commit:
+        return {}
+    out = history.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit)
+    found: dict[str, str] = {}
+    for line in out.split("\0")[:_MAX_FILES]:
+        meta, _, path = line.partition("\t")
+        words = meta.split()
+        if len(words) == 4 and words[3].isdigit() and int(words[3]) <= _MAX_BYTES:
+            found[path] = words[2]
+    return found
+
+
+def read_files(history: History, commit: str, wanted: Callable[[str], bool]) -> dict[str, bytes]:
+    """Return those files of a machine's commit whose path is wanted."""
+    blobs = {path: blob for path, blob in list_files(history, commit).items() if wanted(path)}
+    texts = history.objects.read_all(blobs.values())
+    return {path: data for path, (_, data) in zip(blobs, texts, strict=True)}
+
+
+def write_files(
+    history: History,
+    ref: MachineRef,
+    files: Mapping[str, bytes | None],
+    author: Identity,
+    at: int,
+) -> MachineRef:
+    """Commit files upon what a ref has, None for those that go, and move it there.
+
+    Raises:
+        VaultError: somebody else moved it first, or git cannot write.
+    """
+    pack = ObjectPack()
+    trees = TreeBuilder(history.objects, pack)
+    entries = {
+        path: None if data is None else TreeEntry("100644", pack.add("blob", data))
+        for path, data in files.items()
+    }
+    tree = trees.change(trees.root(ref.commit), entries)
+    parents = [ref.commit] if ref.commit else []
+    made = pack.add("commit", format_commit(tree, parents, author, at, "vaultmem: evidence\n"))
+    pack.write(history.git)
+    history.git.run("update-ref", ref.name, made, ref.commit or "0" * 40)
+    return ref._replace(commit=made)
+
+
+def drop_ref(history: History, ref: MachineRef) -> None:
+    """Remove a ref that still is where it was."""
+    history.git.run("update-ref", "-d", ref.name, ref.commit)

@@ -1,0 +1,192 @@
+"""What each machine has written of a vault's use into its ref: values, and the files they are in.
+
+Others write these files, so whatever is not as we write it counts for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vaultmem.core.safe_text import escape_bytes, one_line
+from vaultmem.storage.git.machine_refs import MachineRef, list_refs, read_files
+from vaultmem.storage.signals import Surfaced
+
+if TYPE_CHECKING:
+    from vaultmem.storage.git.vault_history import History
+    from vaultmem.storage.state import StateDatabase
+
+MACHINE = "machine.json"
+CALLS = "calls.json"
+SESSIONS = "sessions.json"
+USAGE = "usage"
+RECEIPTS = "receipts"
+TURNS = "turns"
+
+#: Where a database has its machine's id: another database, which begins to count at nothing, is
+#: another machine. So nothing is counted twice, and what was published is not lost with it.
+_KEY = "machine"
+
+_MOST = 10**9
+
+
+class CallSums(NamedTuple):
+    """Calls of a kind on one machine: how many, tokens sent, and when the last was."""
+
+    calls: int = 0
+    sent: int = 0
+    last: float = 0.0
+
+
+class SessionSign(NamedTuple):
+    """The last sign of a session on its machine (seconds), and whether it is open there."""
+
+    at: float
+    is_open: bool
+
+
+class Machine(NamedTuple):
+    """A clone of the vault on one device, as it was when its evidence was written.
+
+    `name` is its host's; `calls` are by kind, `usage` by note, `sessions` by id.
+    """
+
+    id: str
+    name: str
+    commit: str
+    calls: Mapping[str, CallSums]
+    usage: Mapping[str, Surfaced]
+    sessions: Mapping[str, SessionSign]
+
+
+def find_own(history: History, state: StateDatabase) -> MachineRef:
+    """Return this machine's ref; it is given an id with the first question for it."""
+    if not state.get(_KEY):
+        rename_own(state)
+    own = state.get(_KEY)
+    known = [ref for ref in list_refs(history) if ref.machine == own]
+    return known[-1] if known else MachineRef(own, 1, "")
+
+
+def rename_own(state: StateDatabase) -> None:
+    """Give this machine another id."""
+    state.put(_KEY, os.urandom(8).hex())
+
+
+def find_others(history: History, state: StateDatabase) -> list[MachineRef]:
+    """Return the newest ref of each other machine."""
+    newest = {ref.machine: ref for ref in list_refs(history)}
+    newest.pop(state.get(_KEY), None)
+    return list(newest.values())
+
+
+def read_machines(history: History, state: StateDatabase) -> list[Machine]:
+    """Return all other machines that have this very vault, by name."""
+    read = (_read(history, ref) for ref in find_others(history, state))
+    found = [machine for machine in read if machine is not None]
+    return sorted(found, key=lambda machine: (machine.name, machine.id))
+
+
+def _read(history: History, ref: MachineRef) -> Machine | None:
+    wanted = (MACHINE, CALLS, SESSIONS)
+    files = read_files(
+        history, ref.commit, lambda path: path in wanted or path.startswith(f"{USAGE}/")
+    )
+    told = _read_json(files.get(MACHINE, b""))
+    if told.get("vault") != escape_bytes(history.prefix):
+        return None  # Another vault of the same repository has its own.
+    shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
+    return Machine(
+        ref.machine,
+        _name(told.get("host"), ref.machine),
+        ref.commit,
+        dict(_read_calls(_read_json(files.get(CALLS, b"")))),
+        {each.path: each for shard in shards for each in _read_usage(_read_json(shard))},
+        dict(_read_sessions(_read_json(files.get(SESSIONS, b"")))),
+    )
+
+
+def _name(host: object, machine: str) -> str:
+    """Return how a machine is called: like its host, told apart from another on the same one."""
+    named = one_line(host)[:60].strip() if isinstance(host, str) else ""
+    return f"{named} ({machine[:6]})" if named in {"", platform.node()} else named
+
+
+def format_machine(history: History) -> bytes:
+    """Return the file that says which machine this is, and which vault of its repository."""
+    host = escape_bytes(platform.node())
+    return _format({"format": 1, "host": host, "vault": escape_bytes(history.prefix)})
+
+
+def format_usage(usage: Iterable[Surfaced]) -> dict[str, bytes]:
+    """Return usage as files, many small ones: a recall changes a few."""
+    shards: dict[str, dict[str, list[float]]] = {}
+    for each in usage:
+        digest = hashlib.sha256(each.path.encode("utf-8", "surrogateescape")).hexdigest()
+        shard = shards.setdefault(f"{USAGE}/{digest[:2]}.json", {})
+        shard[each.path] = [each.times, int(each.last), round(each.best, 4)]
+    return {path: _format(shard) for path, shard in shards.items()}
+
+
+def format_calls(calls: Mapping[str, CallSums]) -> bytes:
+    """Return sums of calls by kind as a file."""
+    return _format({kind: [*sums] for kind, sums in calls.items()})
+
+
+def format_sessions(sessions: Mapping[str, SessionSign]) -> bytes:
+    """Return the signs of sessions by id as a file."""
+    return _format({name: [int(sign.at), sign.is_open] for name, sign in sessions.items()})
+
+
+def _format(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=0, sort_keys=True).encode() + b"\n"
+
+
+def _read_json(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_usage(shard: dict[str, Any]) -> Iterator[Surfaced]:
+    for path, row in shard.items():
+        match _numbers(row):
+            case [times, last, best]:
+                yield Surfaced(path, int(times), last, best)
+
+
+def _read_calls(calls: dict[str, Any]) -> Iterator[tuple[str, CallSums]]:
+    for kind, row in calls.items():
+        match _numbers(row):
+            case [number, sent, last]:
+                yield kind, CallSums(int(number), int(sent), last)
+
+
+def _read_sessions(sessions: dict[str, Any]) -> Iterator[tuple[str, SessionSign]]:
+    for name, row in sessions.items():
+        match _numbers(row):
+            case [at, is_open]:
+                yield name, SessionSign(at, bool(is_open))
+
+
+def _numbers(row: object) -> list[float]:
+    """Return a row of numbers that can be counted with, else nothing."""
+    if not isinstance(row, list) or not all(isinstance(each, int | float) for each in row):
+        return []
+    return row if all(math.isfinite(each) and 0 <= each <= 10 * _MOST for each in row) else []
+
+
+_ID = re.compile(r"[0-9A-Za-z._-]{1,100}")
+
+
+def is_name(text: str) -> bool:
+    """Tell whether an id of a receipt or session can be a file's name among the evidence."""
+    return bool(_ID.fullmatch(text)) and not text.startswith(".")
