@@ -87,17 +87,21 @@ def _print_pairs(pairs: list[dict[str, Any]], remembered: list[bool], shows: boo
 
 def _is_told(old: str, new: str) -> bool:
     from vaultmem.core.similarity.compare import KnownText, compare_texts
+
+    return compare_texts(new, KnownText(old)).is_contradiction or _is_update(old, new)
+
+
+def _is_update(old: str, new: str) -> bool:
+    from vaultmem.core.similarity.facts import read_facts
     from vaultmem.core.similarity.updates import find_update
 
-    return compare_texts(new, KnownText(old)).is_contradiction or bool(find_update(old, new))
+    return find_update(read_facts(old), read_facts(new)) is not None
 
 
 def _print_others(pairs: list[dict[str, Any]], shows: bool) -> None:
-    from vaultmem.core.similarity.updates import find_update
-
     for same in (True, False):
         chosen = [pair for pair in pairs if pair["same"] is same]
-        found = [pair for pair in chosen if find_update(pair["a"], pair["b"])]
+        found = [pair for pair in chosen if _is_update(pair["a"], pair["b"])]
         print(f"others, same={same}: {len(found)} of {len(chosen)} taken for an update")
         for pair in found if shows else ():
             print(f"  {pair['a']} | {pair['b']}")

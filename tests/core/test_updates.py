@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from vaultmem.core.similarity.compare import KnownText, compare_texts
-from vaultmem.core.similarity.updates import find_update
+from vaultmem.core.similarity.facts import read_facts
+from vaultmem.core.similarity.updates import Update, find_update
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "update_pairs.jsonl"
 PAIRS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def see_update(old: str, new: str) -> Update | None:
+    """Return how a text updates an older one, if it does."""
+    return find_update(read_facts(old), read_facts(new))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +27,7 @@ PAIRS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitline
 def test_most_updates_are_seen_and_neighbours_are_not(part: str, share: float) -> None:
     def count(kind: str) -> tuple[int, int]:
         chosen = [p for p in PAIRS if p["part"] == part and p["kind"] == kind]
-        return sum(find_update(p["old"], p["new"]) is not None for p in chosen), len(chosen)
+        return sum(see_update(p["old"], p["new"]) is not None for p in chosen), len(chosen)
 
     seen, updates = count("update")
     wrong, neighbours = count("neutral")
@@ -53,7 +59,7 @@ def test_most_updates_are_seen_and_neighbours_are_not(part: str, share: float) -
 def test_an_update_names_both_values(
     old: str, new: str, kind: str, before: str, after: str
 ) -> None:
-    found = find_update(old, new)
+    found = see_update(old, new)
 
     assert found is not None
     assert found[2:] == (kind, before, after)
@@ -69,7 +75,7 @@ def test_an_update_names_both_values(
 )
 def test_what_happened_on_another_day_contradicts_nothing(one: str, other: str) -> None:
     assert not compare_texts(one, KnownText(other)).is_contradiction
-    assert find_update(one, other) is None
+    assert see_update(one, other) is None
 
 
 def test_another_date_of_one_thing_is_a_contradiction_still() -> None:
@@ -82,4 +88,4 @@ def test_another_date_of_one_thing_is_a_contradiction_still() -> None:
     "line", ["x " * 40_000, "Tom moved to " * 5_000, "a" * 90_000, "," * 90_000]
 )
 def test_a_hostile_text_is_read_quickly(line: str) -> None:
-    assert find_update("Tom lives in Boston.", line) is None
+    assert see_update("Tom lives in Boston.", line) is None

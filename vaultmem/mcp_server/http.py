@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 if TYPE_CHECKING:
     from vaultmem.mcp_server.resources import Subscribers
 from vaultmem.mcp_server.loading import load_server
-from vaultmem.workers.caller import Caller
+from vaultmem.workers.caller import Caller, shows_token
 from vaultmem.workers.workers import Workers
 
 
@@ -28,7 +27,7 @@ class McpApp:
         self._workers = workers
         self._caller = caller
         self._hosts = list(hosts)
-        self._wanted = b"Bearer " + token.encode("ascii")
+        self._token = token
         self._lock = asyncio.Lock()
         self._app: ASGIApp | None = None
         self._subscribers: Subscribers | None = None
@@ -40,7 +39,7 @@ class McpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 401."""
-        if not self._admits(scope):
+        if not shows_token(scope["headers"], self._token):
             told = {"error": "no token, or not the right one"}
             headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
             await JSONResponse(told, 401, headers)(scope, receive, send)
@@ -54,10 +53,6 @@ class McpApp:
                         {"error": "MCP needs more; run `pip install 'vaultmem[mcp]'`"}, 503
                     )
         await self._app(scope, receive, send)
-
-    def _admits(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
 
     async def _begin(self) -> ASGIApp:
         await asyncio.to_thread(load_server)

@@ -8,7 +8,6 @@ anything else is looked at.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from http.cookies import CookieError, SimpleCookie
@@ -22,6 +21,7 @@ from vaultmem.web.asking import read_count
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import MAX_BODY, Site
 from vaultmem.web.visits import Visitor, Visits, follows_link
+from vaultmem.workers.caller import shows_token
 
 _LOG = logging.getLogger("vaultmem.web")
 
@@ -55,7 +55,6 @@ class Gate:
         self._app = app
         self._site = site
         self._visits = visits
-        self._token = site.token.encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -115,12 +114,11 @@ class Gate:
         return "authorization" in request.headers
 
     def _identify(self, headers: Headers, request: Request) -> Visitor | None:
-        given = headers.getlist("authorization")
-        if given:
-            wanted = b"Bearer " + self._token
-            is_it = len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), wanted)
+        if "authorization" in headers:
+            if not shows_token(headers.raw, self._site.token):
+                return None
             agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
-            return Visitor(False, self._site.programs_write, agent) if is_it else None
+            return Visitor(False, self._site.programs_write, agent)
         visit = self._visits.find(_read_cookie(headers, self._site.cookie))
         if visit is None:
             return None

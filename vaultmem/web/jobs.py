@@ -38,9 +38,7 @@ class Jobs:
         self._begun: dict[str, Future[Any]] = {}
         self._shares: dict[str, float] = {}
 
-    def start(
-        self, name: str, request: Request, work: Callable[[TellProgress, Vault], Any]
-    ) -> None:
+    def start(self, name: str, request: Request, work: LongWork) -> None:
         """Have work done that reads, unless that of this name is under way already."""
         before = self._begun.get(name)
         if before is not None and not before.done():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -36,3 +37,9 @@ class Caller(NamedTuple):
         settings["here"] = self.folder
         settings["pid"] = self.pid or os.getpid()
         return settings
+
+
+def shows_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
+    """Tell whether the headers of a request, as they came, name the token, once and alone."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + token.encode("ascii"))

@@ -6,7 +6,7 @@ words but one, each says another value; or the new one says itself what is no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from functools import cache
 from typing import NamedTuple
 
@@ -30,17 +30,10 @@ class Update(NamedTuple):
     after: str
 
 
-def find_update(old: str, new: str) -> Update | None:
-    """Return how a text updates an older one, if it does."""
-    return next(list_updates(read_facts(old), read_facts(new)), None)
-
-
-def list_updates(olds: tuple[Fact, ...], news: tuple[Fact, ...]) -> Iterator[Update]:
-    """Yield what facts of a text say otherwise than those of an older one."""
-    for new in news:
-        for old in olds:
-            if (found := compare_facts(old, new)) is not None:
-                yield found
+def find_update(olds: Collection[Fact], news: Collection[Fact]) -> Update | None:
+    """Return the first thing that facts of a text say otherwise than those of an older one."""
+    pairs = ((old, new) for new in news for old in olds)
+    return next((found for old, new in pairs if (found := compare_facts(old, new))), None)
 
 
 def compare_facts(old: Fact, new: Fact) -> Update | None:

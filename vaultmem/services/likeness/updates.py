@@ -15,7 +15,7 @@ from vaultmem.core.similarity.differences import Difference
 from vaultmem.core.similarity.facts import Fact, read_facts
 from vaultmem.core.similarity.relations import list_keys, list_related
 from vaultmem.core.similarity.statement import split_sentences
-from vaultmem.core.similarity.updates import Update, compare_facts
+from vaultmem.core.similarity.updates import Update, compare_facts, find_update
 from vaultmem.services.likeness.similar import Asked, SimilarNote
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.storage.index.sharing import find_with_all
@@ -63,7 +63,7 @@ def list_unsaid(old: Note, new: KnownText) -> list[str]:
     def is_left(sentence: str) -> bool:
         found = compare_texts(sentence, new, context=old.title)
         said = read_facts(sentence)
-        is_other = found.is_contradiction or _find_update(said, facts) or _find_update(facts, said)
+        is_other = found.is_contradiction or find_update(said, facts) or find_update(facts, said)
         return not (is_other or found.is_said(_SAID))
 
     sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
@@ -89,7 +89,7 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
         note = known[path].note if path in known else find_note(vault, record.path)
         if note is None or path == asked.path or not _counts(record, note):
             continue
-        update = _find_update(read_facts(note.visible_body), facts)
+        update = find_update(read_facts(note.visible_body), facts)
         if update is not None:
             updated[path] = _as_similar(record, note, asked, update)
     return [*updated.values(), *(each for each in found if each.path not in updated)]
@@ -140,11 +140,6 @@ def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
     yield ("by", *(word.key for word in fact.words[:2]))
     values = list_keys(w for w in fact.value or fact.words[1:] if w.is_proper)
     yield from (("value", key) for key in values | fact.gone)
-
-
-def _find_update(olds: Iterable[Fact], news: Iterable[Fact]) -> Update | None:
-    pairs = ((old, new) for new in news for old in olds)
-    return next((each for old, new in pairs if (each := compare_facts(old, new))), None)
 
 
 def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:

@@ -14,7 +14,7 @@ from vaultmem.core.delta.words import Mark, diff_words
 from vaultmem.core.upkeep.choices import CHOICES, Choice
 from vaultmem.core.upkeep.proposal import Proposal
 from vaultmem.errors import RefusedError
-from vaultmem.services.history.undo import Undone, undo_commit
+from vaultmem.services.history.undo import undo_commit
 from vaultmem.services.upkeep.decide import Decided, decide
 from vaultmem.services.upkeep.review import (
     COMPARED_AT_ONCE,
@@ -111,10 +111,6 @@ def _decide(name: str, choice: Choice, reason: str, vault: Vault) -> Decided:
     return decide(vault, find_item(vault, name), choice, reason)
 
 
-def _undo(commit: str, vault: Vault) -> Undone:
-    return undo_commit(vault, commit)
-
-
 @answers
 async def show_review(request: Request) -> Response:
     """Show what waits for a decision, or that it is being looked for."""
@@ -156,5 +152,5 @@ async def decide_item(request: Request) -> Response:
 async def undo(request: Request) -> Response:
     """Take back what a commit did."""
     form = await read_form(request)
-    done = await write(request, partial(_undo, form.get("commit", "")))
+    done = await write(request, lambda vault: undo_commit(vault, form.get("commit", "")))
     return go_back(request, "/review", f"Taken back: {done.commit.subject}", done.report.commit)
