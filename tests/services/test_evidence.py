@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from clocks import Clock, ask, tell
 from support import git, write_notes
 
+from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.economics import read_stats
 from vaultmem.services.evidence.publish import (
     begin_anew,
@@ -19,12 +21,21 @@ from vaultmem.services.evidence.publish import (
     publish,
 )
 from vaultmem.services.evidence.usage import read_usage
+from vaultmem.services.finding.pack import make_pack
+from vaultmem.services.finding.receipts import (
+    find_receipt,
+    keep_receipt,
+    list_receipts,
+    replay_receipt,
+)
+from vaultmem.services.notes.purge import plan_purge
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.compact import compact, plan_compaction
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.machine_refs import REFS
+from vaultmem.storage.receipts import ReceiptStore
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -228,3 +239,114 @@ def test_a_ref_that_was_replaced_is_dropped(two: Machines) -> None:
     assert ref not in held
     assert newer in held
     assert times(two.b) == {"notes/sails.md": 1}
+
+
+def keep(vault: Vault, query: str) -> tuple[str, str]:
+    """Make a pack as an agent gets it; return its receipt's id and its text."""
+    pack = make_pack(vault, query)
+    return keep_receipt(vault, pack, query).id, pack.text
+
+
+def separate_folders(vault: Vault) -> None:
+    """Let a vault keep its receipts where no other clone of this test finds them."""
+    vault.receipts = ReceiptStore(vault.state_folder / "receipts")
+
+
+def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Machines) -> None:
+    for vault in (two.a, two.b):
+        separate_folders(vault)
+    name, text = keep(two.a, "sail loft")
+    own, _ = keep(two.b, "oars")
+    two.carry(two.a, two.b)
+
+    listed = {each.id: each.machine for each in list_receipts(two.b)}
+    assert listed.keys() == {name, own}
+    assert listed[own] == ""
+    assert listed[name]
+    assert find_receipt(two.b, name).vault == "a"
+    assert replay_receipt(two.b, name[:-3]).text == text
+    assert find_receipt(two.b, "2").id == own  # Both begin so.
+    with pytest.raises(NoteNotFoundError):
+        find_receipt(two.b, "3")
+    assert {each.id for each in list_receipts(two.a)} == {name}
+
+
+def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Machines) -> None:
+    for vault in (two.a, two.b):
+        separate_folders(vault)
+    write_notes(two.a.root, {"notes/draft.md": "# Draft\n\nThe oars are to be sold, secretly.\n"})
+    sync_vault(two.a)
+    name, text = keep(two.a, "oars")
+    assert "secretly" in text
+    keep(two.a, "oars for AKIAQYLPMN5HFIQR7XYA")
+    ref = str(publish(two.a))
+    assert "secretly" not in git(two.a.root, "log", "-p", ref)
+    assert "AKIAQYLPMN5HFIQR7XYA" not in git(two.a.root, "log", "-p", ref)
+    two.carry(two.b)
+    git(two.a.root, "push", "-q", "origin", f"{ref}:{ref}")
+    two.carry(two.b)
+
+    replayed = replay_receipt(two.b, name)
+    assert [each.path for each in replayed.gone] == ["notes/draft.md"]
+    assert "Oars are brown" in replayed.text
+
+
+def test_a_receipt_is_published_once_and_only_the_newest_are(
+    two: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vaultmem.services.evidence.publish.MAX_RECEIPTS", 2)
+    names = []
+    for _ in range(3):
+        names.append(keep(two.a, "sail loft")[0])
+        two.clock.at += 2
+        ref = str(publish(two.a))
+    held = git(two.a.root, "ls-tree", "-r", "--name-only", ref, "receipts/").split()
+    assert held == [f"receipts/{name}.json" for name in names[1:]]
+
+
+def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Machines) -> None:
+    separate_folders(two.a)
+    separate_folders(two.b)
+    name, _ = keep(two.a, "sail loft")
+    made = json.loads(two.a.receipts.read(name))
+    odd: list[object] = [None, -1, 1e300, "x", [], {}, [[]], True, "\x1b[31m"]
+    files, number = {}, 0
+    for key in made:
+        for value in odd:
+            number += 1
+            known = f"{name[:-8]}{number:08x}"
+            files[f"receipts/{known}.json"] = json.dumps({**made, "id": known, key: value})
+    for key in made["shown"][0]:
+        for value in odd:
+            number += 1
+            known = f"{name[:-8]}{number:08x}"
+            shown = [{**made["shown"][0], key: value}]
+            files[f"receipts/{known}.json"] = json.dumps({**made, "id": known, "shown": shown})
+    files["machine.json"] = json.dumps({"vault": "", "host": "odd"})
+    tree = two.remote.parent / "tree"
+    write_notes(tree, files)
+    git(tree, "init", "-q")
+    git(tree, "add", "--all")
+    git(tree, "commit", "-q", "-m", "x")
+    git(tree, "push", "-q", str(two.remote), f"HEAD:{REFS}{'0' * 16}.1")
+    two.carry(two.b)
+
+    found = list(list_receipts(two.b))
+    assert 0 < len(found) < len(files)
+    for receipt in found:
+        assert receipt.machine == "odd"
+        with contextlib.suppress(VaultError):
+            replay_receipt(two.b, receipt.id)
+
+
+def test_a_purge_says_how_evidence_is_removed(two: Machines) -> None:
+    for vault in (two.a, two.b):
+        separate_folders(vault)
+    keep(two.a, "sail loft")
+    two.carry(two.a, two.b)
+    own = str(publish(two.b))
+
+    told = str(plan_purge(two.b, ["notes/sails.md"]).steps)
+    assert f"git update-ref -d {own}" in told
+    assert f"git push origin :{own}" in told
+    assert "on each: " in told

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from vaultmem.core.safe_text import escape_bytes
 
@@ -32,3 +33,22 @@ def as_plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     return escape_bytes(str(value))
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Tell whether a value, with all that it holds, is of the type that an annotation names."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind in {Union, UnionType}:
+        return any(fits(value, each) for each in inner)
+    if kind is float:
+        return isinstance(value, int | float)
+    if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+        return False
+    if hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        return all(fits(getattr(value, name), hints[name]) for name in kind._fields)
+    if kind is dict:
+        return all(fits(k, inner[0]) and fits(each, inner[1]) for k, each in value.items())
+    if kind is tuple and inner[-1:] == (...,):
+        return all(fits(each, inner[0]) for each in value)
+    return kind is not tuple or (len(value) == len(inner) and all(map(fits, value, inner)))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaultmem.core.safe_text import escape_bytes, one_line
-from vaultmem.storage.git.machine_refs import MachineRef, list_refs, read_files
+from vaultmem.storage.git.machine_refs import MachineRef, list_files, list_refs, read_files
 from vaultmem.storage.signals import Surfaced
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ TURNS = "turns"
 _KEY = "machine"
 
 _MOST = 10**9
+
+_RECEIPT = re.compile(rf"{RECEIPTS}/([0-9A-Za-z-]{{1,64}})\.json")
 
 
 class CallSums(NamedTuple):
@@ -91,6 +93,27 @@ def read_machines(history: History, state: StateDatabase) -> list[Machine]:
     read = (_read(history, ref) for ref in find_others(history, state))
     found = [machine for machine in read if machine is not None]
     return sorted(found, key=lambda machine: (machine.name, machine.id))
+
+
+class KeptReceipt(NamedTuple):
+    """A receipt that another machine wrote: the machine's name, and the blob that it is."""
+
+    machine: str
+    blob: str
+
+
+def find_receipts(history: History, state: StateDatabase) -> dict[str, KeptReceipt]:
+    """Return the receipts that other machines wrote of this very vault, by id."""
+    found: dict[str, KeptReceipt] = {}
+    for ref in find_others(history, state):
+        files = list_files(history, ref.commit)
+        told = _read_json(history.objects.read(files[MACHINE])[1]) if MACHINE in files else {}
+        if told.get("vault") == escape_bytes(history.prefix):
+            named = _name(told.get("host"), ref.machine)
+            for path, blob in files.items():
+                if match := _RECEIPT.fullmatch(path):
+                    found.setdefault(match[1], KeptReceipt(named, blob))
+    return found
 
 
 def _read(history: History, ref: MachineRef) -> Machine | None:

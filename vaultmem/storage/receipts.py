@@ -57,7 +57,8 @@ class ReceiptStore:
     def files(self) -> Iterator[Path]:
         """Yield the file of each receipt, the newest first: an id begins with its time."""
         found = find_files(self._folder, self._names, "[!.]*.json")
-        yield from sorted(found, key=lambda file: file.name, reverse=True)
+        named = {file.name: file for file in reversed(found)}  # A copy is the same receipt.
+        yield from (named[name] for name in sorted(named, reverse=True))
 
     def _find(self, name: str, in_files: bool) -> Path:
         if in_files and (os.sep in name or name.endswith(".json")):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import islice
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.packs.receipt import parse_receipt, write_shared
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import BusyError
+from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.evidence.usage import add_up, read_own_usage
 from vaultmem.storage.git.commit_draft import Identity
 from vaultmem.storage.git.machine_refs import (
@@ -22,6 +24,7 @@ from vaultmem.storage.git.machine_refs import (
 from vaultmem.storage.machines import (
     CALLS,
     MACHINE,
+    RECEIPTS,
     CallSums,
     find_own,
     format_calls,
@@ -31,6 +34,9 @@ from vaultmem.storage.machines import (
 )
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
+
+#: Receipts that are published; older ones stay where they are.
+MAX_RECEIPTS = 200
 
 
 def publish(vault: Vault) -> str | None:
@@ -46,10 +52,10 @@ def publish(vault: Vault) -> str | None:
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.patience)
     own = find_own(history, vault.state)
     known = list_files(history, own.commit)
-    files = dict(_gather(vault))
+    files = {**dict(_gather(vault)), **_gather_receipts(vault, known)}
     changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
     for path, data in files.items():
-        if blob_id(data) != known.get(path):
+        if data is not None and blob_id(data) != known.get(path):
             changes[path] = data
     if changes:
         host = Identity(escape_bytes(platform.node()), "vaultmem@localhost")
@@ -99,6 +105,21 @@ def _gather(vault: Vault) -> Iterator[tuple[str, bytes]]:
     usage = add_up(vault, read_own_usage(vault)).values()
     yield from format_usage(each for each in usage if each.path in here).items()
     yield CALLS, format_calls(sum_calls(vault))
+
+
+def _gather_receipts(vault: Vault, known: Container[str]) -> dict[str, bytes | None]:
+    """Return the newest receipts, None for each that is known and never changes."""
+    files: dict[str, bytes | None] = {}
+    for file in islice(vault.receipts.files(), MAX_RECEIPTS):
+        path = f"{RECEIPTS}/{file.name}"
+        if path in known:
+            files[path] = None
+            continue
+        with contextlib.suppress(VaultError):  # Whoever looks for it here is told.
+            text = write_shared(parse_receipt(vault.receipts.read(str(file))))
+            if text is not None:
+                files[path] = text.encode()
+    return files
 
 
 def sum_calls(vault: Vault) -> dict[str, CallSums]:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.finding.questions import Question, add_question, list_questions
-from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.receipts import find_receipt
 from vaultmem.services.finding.wanted import WantedNotes
 from vaultmem.storage.files import create_file, replace_file
 from vaultmem.vault import Vault
@@ -52,7 +52,7 @@ def add_from_receipt(
             asked.
         ConflictError: somebody saved the file at the same moment.
     """
-    kept = parse_receipt(vault.receipts.read(receipt))
+    kept = find_receipt(vault, receipt, in_files=True)
     asked = " ".join(kept.query.split())
     if not asked:
         raise RefusedError(f"{kept.id}: its pack was made without a question; take another")
