@@ -108,6 +108,7 @@ def test_moments_that_are_none_have_no_seconds() -> None:
         ("```\r\n#no\r\n```\r\n#yes", ("yes",)),
         ("```inline``` #yes", ("yes",)),
         ("# Heading\n#größe", ("größe",)),
+        ("[see](#anchor), ![](#b), [a] (#yes) and [x](y) (#also)", ("yes", "also")),
     ],
 )
 def test_inline_tags_count_outside_of_code(body: str, tags: tuple[str, ...]) -> None:

@@ -30,7 +30,7 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Changes whenever the terms of a text change, so that an index built before is rebuilt.
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6
 
 #: What marks a section that is links to other notes alone, and, behind a name, one that somebody
 #: said. No word has such a sign.

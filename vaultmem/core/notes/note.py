@@ -61,8 +61,9 @@ _MAX_STATE = 80
 #: From how alike (0 to 1) a word may be a state that somebody mistyped.
 _NEARLY = 0.8
 
-#: A tag behind a blank or bracket; the look-behind stands second, so that `#` is what is sought.
-INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)([\w/-]*[^\W\d][\w/-]*)")
+#: A tag behind a blank or bracket, but that of a link's target; the look-behinds stand second, so
+#: that `#` is what is sought.
+INLINE_TAG = re.compile(r"#(?<![^\s(,;]#)(?<!\]\(#)([\w/-]*[^\W\d][\w/-]*)")
 #: What could be one where code is left out.
 _NEARLY_TAG = re.compile(r"#(?<![^\s(,;`]#)[\w/-]*[^\W\d]")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
