@@ -13,20 +13,21 @@ from support import git, write_notes
 from vaultmem.services.notes.create import create_vault
 from vaultmem.vault import open_vault
 
-#: The settings under which a vault is made as any other.
-_USUAL = frozenset({"VAULTMEM_RECEIPTS", "GIT_CONFIG_NOSYSTEM"})
-
 
 class VaultCopies:
-    """A folder of committed vaults by their notes, each with its state and its owner's trust."""
+    """A folder of committed vaults by their notes, each with its state and its owner's trust.
+
+    A vault that is made under the settings that there are now is as any other.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._asked: set[str] = set()
+        self._usual = (_name_settings(), _git_settings())
 
     def make(self, root: Path, notes: Mapping[str, str | bytes]) -> Path:
         """Make a vault with these notes, all committed; `root` may be there already."""
-        usual = not root.exists() and _is_usual()
+        usual = not root.exists() and self.is_usual()
         key = _digest_notes(notes)
         if usual and self._lay(key, root):
             return root
@@ -43,6 +44,11 @@ class VaultCopies:
         self._asked.add(key)
         return root
 
+    def is_usual(self) -> bool:
+        """Tell whether no settings but the usual ones are there."""
+        names, of_git = self._usual
+        return _name_settings() <= names and _git_settings() == of_git
+
     def _keep(self, key: str, root: Path) -> None:
         for name, place in _places(root).items():
             _copy(place, self._folder / key / name)
@@ -57,11 +63,8 @@ class VaultCopies:
         return True
 
 
-def _is_usual() -> bool:
-    named = {name for name in os.environ if name.startswith(("VAULTMEM_", "GIT_"))}
-    return named <= _USUAL and _git_settings() == _git_settings.__dict__.setdefault(
-        "usual", _git_settings()
-    )
+def _name_settings() -> set[str]:
+    return {name for name in os.environ if name.startswith(("VAULTMEM_", "GIT_"))}
 
 
 def _git_settings() -> bytes:

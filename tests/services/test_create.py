@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,11 @@ def test_a_vault_that_somebody_else_made_is_not_trusted_by_a_second_init(
     created = create_vault(root)
 
     assert not created.vault.trust.is_trusted()
+
+
+def test_tests_copy_a_vault_that_was_made_before(
+    make_vault: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_vault(name="first")
+    monkeypatch.delattr("vault_copies.create_vault")
+    assert git(make_vault(name="second"), "log", "--format=%s") == "init: new vault"
