@@ -74,8 +74,9 @@ class Vault:
     something takes, and whether a file has settled since it was saved, is measured and not dated:
     that is for `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as
     `open_vault` has them. With `postpones_index`, what is written is left for the next sync to
-    index. `written` are the paths that were written to; `behind` says which faults kept a cache
-    from that, so that the next command has to catch up. `expected` are notes, by path, that are
+    index. `written` are the paths that were written to, `landed` the branches, not checked out, on
+    which that is; `behind` says which faults kept a cache from it, so that the next command has to
+    catch up. `expected` are notes, by path, that are
     changed only where they have one of these blob ids. `patience` is for how many seconds other
     writers are waited for. `lag` says why what is read is not in sync, where that is so: somebody
     else writes all the while.
@@ -106,6 +107,7 @@ class Vault:
         self.pid = pid
         self.postpones_index = False
         self.written: list[str] = []
+        self.landed: list[str] = []
         self.behind: list[str] = []
         self.expected: dict[str, frozenset[str]] = {}
         self.patience = WRITER

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.cli.arguments import MAX_INPUT, read_words
 from vaultmem.cli.opening import open_here, open_synced, run
-from vaultmem.cli.output import say
+from vaultmem.cli.output import follow_writes, say
 from vaultmem.core.hook_payload import (
     HookEvent,
     HookFormat,
@@ -50,6 +50,7 @@ def answer_hook(
     except Exception as error:  # noqa: BLE001  No trouble of ours may become the agent's.
         _keep(vault, event, error)
         return
+    follow_writes([])  # An agent takes every word for its context.
     if answer:
         say(answer)
 

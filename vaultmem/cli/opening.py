@@ -9,7 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from vaultmem.cli.output import ProgressLine, end_line, say_behind, warn
+from vaultmem.cli.output import (
+    ProgressLine,
+    end_line,
+    follow_writes,
+    say_behind,
+    say_landed,
+    warn,
+)
 from vaultmem.errors import FaultError, VaultError, name_failure
 
 if TYPE_CHECKING:
@@ -58,6 +65,7 @@ def open_here(
         ref=ref or _given.get("ref", ""),
         config=config,
     )
+    follow_writes(opened.landed)
     if reads:
         opened.wait_briefly()
     if _warm is None:
@@ -157,6 +165,8 @@ def _tell_behind() -> None:
 def _flush(code: int) -> int:
     """Print what is left to be printed; return the exit code, 1 if it could not be."""
     try:
+        if not code:
+            say_landed()
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stderr.close()

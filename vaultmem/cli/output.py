@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from vaultmem.core.json_values import as_plain
-from vaultmem.core.safe_text import clean_text, one_line
+from vaultmem.core.safe_text import clean_text, escape_bytes, one_line
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
@@ -46,9 +46,29 @@ def say_behind(why: str) -> None:
         warn(why)
 
 
+#: The branches, not checked out, that the command under way has written to.
+_landed: list[str] = []
+
+
+def follow_writes(landed: list[str]) -> None:
+    """Tell of the branches that will be in this list: JSON as `ref`, else `say_landed`."""
+    global _landed
+    _landed = landed
+
+
+def say_landed() -> None:
+    """Print on which branch it is that was written, where that is not what is checked out."""
+    for branch in dict.fromkeys(_landed):
+        say_painted("on  ", "green", f"{escape_bytes(branch)}, which is not checked out")
+    follow_writes([])
+
+
 def emit_json(value: Any) -> None:
     """Print a value as JSON: two spaces of indent on a terminal, one line otherwise."""
     plain = as_plain(value)
+    if _landed and isinstance(plain, dict):
+        plain = {**plain, "ref": escape_bytes(_landed[-1])}
+        follow_writes([])
     if _behind and isinstance(plain, dict):
         plain = {**plain, "behind": _behind}
     indent = 2 if sys.stdout.isatty() else None

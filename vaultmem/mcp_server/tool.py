@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vaultmem.answers.schemas import Schema
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError
 
@@ -105,12 +106,21 @@ def run_tool(
     Where the answer is older than the notes, both say so.
     """
     answer = run(vault, given)
+    if vault.landed:
+        answer = _name_branch(answer, escape_bytes(vault.landed[-1]))
     late = [f"The index is behind: {fault}; the next call catches up." for fault in vault.behind]
     text, data = "\n".join([answer.text, *late[:1]]), as_plain(answer.as_data())
     if vault.lag:
         told = tell_behind(vault, data["told"])
         return tell_behind(vault, text), {**data, "told": told, "behind": vault.lag}
     return text, data
+
+
+def _name_branch(answer: Answer, branch: str) -> Answer:
+    """Return an answer that says on which branch it is that was written."""
+    told = f"On {branch}, which is not checked out."
+    both = "\n".join([answer.as_data()["told"], told])
+    return Answer(f"{answer.text}\n{told}", {**answer.data, "ref": branch}, both)
 
 
 def tell_behind(vault: Vault, text: str) -> str:

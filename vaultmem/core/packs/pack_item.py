@@ -23,11 +23,13 @@ class PackSource(NamedTuple):
     """Where a pack comes from: branch, commit ("" before the first) and its time in seconds.
 
     Without a commit, the time is that of the newest note that was considered, 0 if there is none.
+    `others` are refs that were looked at together with it, each a name and a commit.
     """
 
     branch: str
     commit: str
     at: int
+    others: tuple[tuple[str, str], ...] = ()
 
 
 class PackStyle(StrEnum):

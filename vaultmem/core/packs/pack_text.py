@@ -151,12 +151,15 @@ _MAX_BRANCH = 24
 
 def _describe_source(source: PackSource) -> str:
     branch = plain_label(source.branch)[:_MAX_BRANCH]
+    others = "".join(
+        f", {plain_label(name)[:_MAX_BRANCH]}@{commit[:7]}" for name, commit in source.others
+    )
     moment = datetime.fromtimestamp(source.at, UTC)
     if not source.commit:
         newest = f", newest note {moment.date().isoformat()}" if source.at else ""
-        return f"vault {branch or 'without git'}, no commit yet{newest}"
+        return f"vault {branch or 'without git'}, no commit yet{others}{newest}"
     at = moment.strftime("%Y-%m-%dT%H:%MZ")
-    return f"vault {branch or 'detached'}@{source.commit[:7]}, {at}"
+    return f"vault {branch or 'detached'}@{source.commit[:7]}{others}, {at}"
 
 
 def _describe_account(account: PackAccount) -> str:

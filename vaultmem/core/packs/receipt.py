@@ -169,7 +169,8 @@ def parse_receipt(text: str) -> Receipt:
             raise VaultError("this receipt is of another format; use the vaultmem that made it")
         for name in ("shown", "unshown"):
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
-        content["source"] = PackSource(**content["source"])
+        others = tuple(map(tuple, content["source"].pop("others", ())))
+        content["source"] = PackSource(**content["source"], others=others)
         content["account"] = PackAccount(**content["account"])
         content["told"] = tuple(content.get("told", ()))
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))

@@ -207,10 +207,10 @@ def make_pack(
 def pack_source(vault: Vault) -> PackSource:
     """Return branch, commit and commit time that a pack names."""
     if vault.view.sources:
-        source = vault.view.sources[0]
-        names = ", ".join(each.name for each in vault.view.sources)
-        several = len(vault.view.sources) > 1
-        return PackSource(names if several else source.branch, source.commit, source.at)
+        source, *others = vault.view.sources
+        named = tuple((each.name, each.commit) for each in others)
+        name = source.name if others else source.branch
+        return PackSource(name, source.commit, source.at, named)
     head = vault.head()
     if head is None:
         return PackSource("", "", 0)

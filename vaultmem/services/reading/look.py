@@ -49,6 +49,9 @@ def look_at(
         BusyError: somebody writes for longer.
     """
     targets = [_find_target(vault, at), *(vault.history.refs.resolve(name) for name in include)]
+    if targets[0] is None:  # The folder has all of its branch, and what is not committed.
+        here = vault.history.head().branch
+        targets = [None, *(t for t in targets[1:] if t is None or t.branch != (here or None))]
     distinct = [t for n, t in enumerate(targets) if t not in targets[:n]]
     if distinct == [None]:
         return vault

@@ -54,6 +54,7 @@ def write(vault: Vault, plan: Callable[[Change], T]) -> Written[T]:
     with naming_faults("nothing was written"):
         if branch := find_branch(vault):
             done = write_to_branch(vault, branch, checked)
+            vault.landed.extend([branch] if done.report.commit else ())
         else:
             done = write_to_folder(vault, checked)
     vault.written.extend(done.report.paths)

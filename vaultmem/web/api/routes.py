@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ChangedError, RefusedError, VaultError
 from vaultmem.vault import Vault
 from vaultmem.web.api.document import write_document
@@ -116,13 +117,18 @@ def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
 def _change(operation: Operation, given: Given, wanted: frozenset[str], vault: Vault) -> Answered:
     """Return what an operation did."""
     if not operation.changes:
-        plain = as_plain(operation.run(vault, given))
+        plain = _name_branch(vault, as_plain(operation.run(vault, given)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
         return Answered(_dump(plain), tag, plain["path"] if is_new else "")
     expect(operation, given, wanted, vault)
     done, path = operation.run(vault, given)
-    return Answered(_dump(as_plain(done)), tag_written(vault, path))
+    return Answered(_dump(_name_branch(vault, as_plain(done))), tag_written(vault, path))
+
+
+def _name_branch(vault: Vault, plain: Any) -> Any:
+    """Return an answer with the branch that was written to, where that is not checked out."""
+    return {**plain, "ref": escape_bytes(vault.landed[-1])} if vault.landed else plain
 
 
 def _read_now(given: Given, vault: Vault) -> Any:
