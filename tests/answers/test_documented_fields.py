@@ -114,6 +114,8 @@ session which
 session close s1 --learn "Red lasts longer"
 checkpoint before
 branch side
+branch gone
+branch --reset gone HEAD~1
 branches
 > The quay is of sand.
 checkpoint sand

@@ -161,7 +161,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "why": [["why", "tokens"]],
     "restore": [["restore", "a", "--at", "HEAD~2"]],
     "undo": [["undo", "HEAD"]],
-    "branch": [["branch", "new"], ["branch", "side", "--delete", "--force"]],
+    "branch": [
+        ["branch", "new"],
+        ["branch", "side", "--delete", "--force"],
+        ["branch", "--reset", "torn", "main"],
+    ],
     "branches": [["branches"]],
     "switch": [["switch", "side"], ["switch", "--create", "topic"]],
     "merge": [["merge", "side"], ["merge", "torn"], ["merge", "side", "--ref", "torn"]],

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from vaultmem.services.branching.branches import ListedBranch
     from vaultmem.services.branching.clash import Conflict
     from vaultmem.services.branching.merge import MergePlan, MergeReport
+    from vaultmem.services.branching.reset import ResetReport
 
 
 def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
@@ -24,6 +25,11 @@ def branches_json(found: Iterable[ListedBranch]) -> dict[str, Any]:
 def branch_json(name: str, commit: str, *, is_removed: bool) -> dict[str, Any]:
     """Return a branch that was made or removed, and the commit that it was at."""
     return {"branch": name, "commit": commit, "removed": is_removed}
+
+
+def reset_json(done: ResetReport) -> dict[str, Any]:
+    """Return a branch that was moved, and the ref that keeps what it was at."""
+    return {**done._asdict(), "backup": done.backup or None}
 
 
 def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -13,6 +14,7 @@ from vaultmem.answers.branches import (
     branches_json,
     merge_json,
     planned_json,
+    reset_json,
     switched_json,
     unmerged_json,
 )
@@ -33,6 +35,7 @@ from vaultmem.errors import MergeConflictError
 if TYPE_CHECKING:
     from vaultmem.services.branching.clash import Conflict
     from vaultmem.services.branching.merge import MergePlan
+    from vaultmem.vault import Vault
 
 
 def end_with_conflicts(
@@ -77,6 +80,9 @@ def register(app: typer.Typer) -> None:
 
 def branch(
     name: NameArgument,
+    to: Annotated[
+        str, typer.Argument(metavar="[TO]", help="With --reset: a branch, tag, commit or date.")
+    ] = "",
     start: Annotated[
         str, typer.Option("--from", metavar="REF", help="A ref or date; else what is checked out.")
     ] = "",
@@ -84,13 +90,21 @@ def branch(
     force: Annotated[
         bool, typer.Option("--force", help="Remove it even if its commits are on no other branch.")
     ] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Move the branch to TO; where it was is kept as a ref.")
+    ] = False,
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a branch, and check nothing out; or remove one."""
+    """Make a branch, and check nothing out; or remove one, or move one to another commit."""
     from vaultmem.services.branching.branches import make_branch, remove_branch
 
+    if (reset and (delete or start)) or (to and not reset):
+        raise typer.BadParameter("give one of --from REF, --delete, or --reset with TO")
     opened = open_here(vault)
+    if reset:
+        _reset(opened, name, to, as_json)
+        return
     commit = (
         remove_branch(opened, name, force) if delete else make_branch(opened, name, start).commit
     )
@@ -98,6 +112,21 @@ def branch(
         emit_json(branch_json(name, commit, is_removed=delete))
     else:
         say_painted("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
+
+
+def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
+    from vaultmem.services.branching.reset import reset_branch
+
+    done = reset_branch(opened, name, to)
+    if as_json:
+        emit_json(reset_json(done))
+    elif not done.backup:
+        say(f"{name} is at {done.commit[:7]} already; nothing was changed.")
+    else:
+        count = f", {done.files:,} files changed" if done.files else ""
+        where = f"{name}  to {done.commit[:7]}, from {done.before[:7]}{count}"
+        say_painted("reset  ", "green", where)
+        say(f"`vaultmem branch --reset {shlex.quote(name)} {shlex.quote(done.backup)}` undoes it.")
 
 
 def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:

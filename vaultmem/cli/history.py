@@ -36,6 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 def log(
+    span: Annotated[
+        str, typer.Argument(metavar="[A..B]", help="Only what B has, and A has not.")
+    ] = "",
     limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Commits at most.")] = 20,
     event: Annotated[
         list[str], typer.Option("--event", metavar="EVENT", help="Only this event (repeatable).")
@@ -69,7 +72,9 @@ def log(
         parse_timestamp(until, end_of_day=True) if until else None,
         everything,
     )
-    found = list_commits(open_here(vault, ref=ref, reads=True), wanted, limit, path)
+    if span and ".." not in span:
+        raise typer.BadParameter(f'"{span}" is no A..B; --ref shows one branch, --path one note')
+    found = list_commits(open_here(vault, ref=ref, reads=True), wanted, limit, path, span)
     if as_json:
         emit_json(log_json(found))
         return
@@ -78,7 +83,7 @@ def log(
         say_painted(commit.commit[:7], "yellow", rest)
     if found.is_cut:
         say(_CUT)
-    elif not found.commits and wanted == CommitFilter(everything=everything) and not path:
+    elif not (found.commits or path or span) and wanted == CommitFilter(everything=everything):
         say("No events yet; `vaultmem checkpoint NOTE` makes the first.")
     elif not found.commits:
         say("No event is like that.")
@@ -113,7 +118,10 @@ def show(
 
 def diff(
     old: Annotated[
-        str, typer.Argument(metavar="[A]", help="A commit, branch, tag or date; else HEAD.")
+        str,
+        typer.Argument(
+            metavar="[A]", help="A commit, branch, tag or date, A..B or A...B; else HEAD."
+        ),
     ] = "",
     new: Annotated[
         str, typer.Argument(metavar="[B]", help="What to compare with; else the folder as it is.")
@@ -124,7 +132,10 @@ def diff(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed in the notes between A and B (or A..B), properties as properties."""
+    """Show what changed in the notes between A and B (or A..B), properties as properties.
+
+    A...B is what B has since the two parted.
+    """
     from vaultmem.services.history.diff import diff_vault
 
     opened = open_here(vault, ref=ref, reads=True)

@@ -46,6 +46,12 @@ def resolve_commit(vault: Vault, name: str) -> str:
         ) from None
 
 
+def split_range(text: str) -> tuple[str, str]:
+    """Return both sides of `A..B` or `A...B`; what is left out is HEAD."""
+    old, _, new = text.partition("..." if "..." in text else "..")
+    return old or "HEAD", new or "HEAD"
+
+
 def locate_note(vault: Vault, commit: str, address: str) -> tuple[str, str, TreeEntry]:
     """Return path, heading and entry of what an address means in a commit.
 
@@ -126,15 +132,18 @@ def list_commits(
 ) -> Log:
     """Return the newest commits that are wanted, from `commit` back.
 
-    Else from what the vault's ref names, or from HEAD. `path` is a note or folder of the vault,
-    existing or not.
+    Else from what the vault's ref names, or from HEAD. `commit` may be `A..B`: what B has and A has
+    not. `path` is a note or folder of the vault, existing or not.
 
     Raises:
-        RefusedError: the limit is under 1, or the path unsafe.
+        NoteNotFoundError: there is no such commit.
+        RefusedError: the limit is under 1, or the path or a name unsafe.
     """
     if limit < 1:
         raise RefusedError(f"{limit} commits cannot be shown; ask for 1 or more")
     inside = str(parse_note_path(path)) if path else ""
+    if ".." in commit:
+        commit = "..".join(resolve_commit(vault, each) for each in split_range(commit))
     start = commit or find_commit(vault) or vault.history.head().commit
     if not start:
         return Log((), False)

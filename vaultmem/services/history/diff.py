@@ -18,7 +18,7 @@ from vaultmem.core.delta.note_changes import (
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path
-from vaultmem.services.history.commits import find_commit, resolve_commit
+from vaultmem.services.history.commits import find_commit, resolve_commit, split_range
 from vaultmem.services.writing.pending import read_pending
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import TreeEntry
@@ -160,21 +160,23 @@ def diff_vault(vault: Vault, old: str = "", new: str = "", path: str = "") -> Va
     """Return what has to be done to `old` (else HEAD) to make `new` (else the work tree) of it.
 
     Where the vault's ref names a commit, that stands for both HEAD and the work tree. Both may be
-    branches, tags, commits or dates, `old` also `OLD..NEW`. `path` is a note or folder that it is
-    limited to.
+    branches, tags, commits or dates, `old` also `OLD..NEW`, or `A...B` for what B has since the two
+    parted. `path` is a note or folder that it is limited to.
 
     Raises:
         NoteNotFoundError: one of them does not exist.
         RefusedError: a name or the path is unsafe.
     """
+    has_parted = not new and "..." in old
     if not new and ".." in old:
-        old, _, new = old.partition("..")
-        old, new = old or "HEAD", new or "HEAD"
+        old, new = split_range(old)
     inside = str(parse_note_path(path)) if path else ""
     head = vault.history.head().commit
     seen = find_commit(vault)
     before = resolve_commit(vault, old) if old else seen or head
     after = resolve_commit(vault, new) if new else seen
+    if has_parted:
+        before = vault.history.refs.merge_base(before, after)
     contents: dict[str, bytes] = {}
     skipped: dict[str, str] = {}
     if after:

@@ -11,7 +11,7 @@ from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.paths import is_text
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.core.timestamps import is_timestamp, parse_timestamp
-from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
@@ -139,6 +139,23 @@ class Refs:
     def delete_branch(self, name: str, commit: str) -> None:
         """Remove a local branch that still is at a commit (full id)."""
         self._git.run("update-ref", "-d", f"refs/heads/{name}", commit)
+
+    def move_branch(self, name: str, commit: str, old: str, backup: str) -> None:
+        """Move a local branch that is at `old` to a commit (full ids), and keep `old` as a ref.
+
+        Raises:
+            PendingError: it has just got another commit; nothing was changed.
+        """
+        branch = f"refs/heads/{name}"
+        moves = f"create {backup} {old}\nupdate {branch} {commit} {old}\n"
+        try:
+            command = ("update-ref", "--create-reflog", "-m", "vaultmem: reset", "--stdin")
+            self._git.run(*command, stdin=moves.encode("utf-8", "surrogateescape"))
+        except VaultError:
+            if self._find_branch(name) == old:
+                raise
+            told = f"not reset: {name} has just got another commit; try again"
+            raise PendingError(told) from None
 
     def checkout(self, name: str) -> None:
         """Make HEAD a branch; nothing but HEAD changes."""
