@@ -97,7 +97,7 @@ class Vault:
     ) -> None:
         self.root = root
         self.config = config
-        key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+        key = _make_key(root)
         self.state_folder = claim_private_folder(folders.state / "vaults" / key)
         self.author = author
         self.ref = ref
@@ -115,7 +115,9 @@ class Vault:
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
         names = Names(self.name_repository, self.find_names)
-        self.trust = TrustStore(folders.config / "trust" / f"{key}.json", str(root), names)
+        self._records = folders.config / "trust"
+        file = self._records / f"{key}.json"
+        self.trust = TrustStore(file, str(root), names, self._list_records_beside)
         self.receipts = ReceiptStore(folders.data / "receipts" / key, names)
         self.artifacts = ArtifactStore(folders.data / "artifacts" / key, names)
 
@@ -237,6 +239,17 @@ class Vault:
                 self.state.keep("name", name)
         return name
 
+    def _list_records_beside(self) -> list[Path]:
+        """Return where it is said whether this vault is trusted in its other work trees."""
+        found = find_git_folder(self.root)
+        if found is None:
+            return []
+        from vaultmem.storage.git.work_trees import list_work_trees
+
+        inside = self.root.relative_to(found[0])
+        places = (tree / inside for tree in list_work_trees(*found))
+        return [self._records / f"{_make_key(each)}.json" for each in places]
+
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
 
@@ -260,6 +273,11 @@ class Vault:
         if "history" in self.__dict__:
             self.history.close()
         self.state.close()
+
+
+def _make_key(root: Path) -> str:
+    """Return the name of what the user's folders have of the vault at a path."""
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def open_vault(

@@ -70,7 +70,7 @@ def test_receipts_of_another_repository_are_not_among_them(make_vault: Make) -> 
     assert run_here("receipts", "--json", cwd=other).json["receipts"] == []
 
 
-@pytest.mark.parametrize("how", ["moved", "worktree", "clone"])
+@pytest.mark.parametrize("how", ["moved", "clone"])
 def test_trust_is_taken_over_knowingly_and_for_the_same_texts_alone(
     make_vault: Make, opened: Open, how: str
 ) -> None:
@@ -97,6 +97,56 @@ def test_trust_is_taken_over_knowingly_and_for_the_same_texts_alone(
     assert "for ever" not in instructions
     assert run_here("pack", "bell", cwd=place).err == ""
     assert run_here("status", "--json", cwd=place).json["trust_problem"] is None
+
+
+def test_another_work_tree_has_the_trust_for_the_same_texts_alone(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    trust_vault(opened(root))
+    place = _move(root, "worktree")
+
+    assert "## Instructions" in _ask(place)
+    assert run_here("pack", "bell", cwd=place).err == ""
+    assert "1 of 1" in run_here("doctor", cwd=place).out
+    write_notes(place, {"notes/bell.md": RULE.format(times="for ever")})
+    write_notes(place, {"notes/planted.md": RULE.format(times="at night")})
+    assert "## Instructions" not in _ask(place)
+
+    assert run_here("promote", "notes/bell.md", cwd=place).out.count("on record") == 1
+    there = _ask(place).partition("## Evidence")[0]
+    assert ("for ever" in there, "at night" in there) == (True, False)
+    assert "Ring the bell twice." in _ask(root).partition("## Evidence")[0]
+    write_notes(place, NOTES)
+    assert "Ring the bell twice." in _ask(place).partition("## Evidence")[0]
+
+
+def test_what_only_says_that_it_is_a_work_tree_gains_nothing(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    trust_vault(opened(root))
+    tree = _move(root, "worktree")
+    ours = root / ".git/worktrees"
+
+    copied = shutil.copytree(tree, root.with_name("copied"))
+    copied_main = shutil.copytree(root, root.with_name("copied main"))
+    names_it = shutil.copytree(tree, root.with_name("names it"))
+    (names_it / ".git").write_text(f"gitdir: {root}/.git\n")
+    names_a_folder = shutil.copytree(tree, root.with_name("names a folder"))
+    (ours / "bait").mkdir()
+    for name in ("HEAD", "commondir"):
+        shutil.copy(ours / "elsewhere" / name, ours / "bait")
+    (names_a_folder / ".git").write_text(f"gitdir: {ours}/bait\n")
+    shares = shutil.copytree(tree, root.with_name("shares"), ignore=shutil.ignore_patterns(".git"))
+    git(shares, "init", "-q")
+    (shares / ".git/commondir").write_text(f"{root}/.git\n")
+    linked = shutil.copytree(tree, root.with_name("linked"), ignore=shutil.ignore_patterns(".git"))
+    (linked / ".git").symlink_to(tree / ".git")
+
+    for bait in (copied, copied_main, names_it, names_a_folder, shares, linked):
+        assert "## Instructions" not in _ask(bait, "--no-receipt"), bait
+    assert "## Instructions" in _ask(tree, "--no-receipt")
 
 
 def test_a_root_commit_that_somebody_copied_gains_nothing(

@@ -7,7 +7,7 @@ a promotion vouches for is the note's text; when that changes, the trust is gone
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,21 +31,35 @@ class TrustStore:
     """One JSON file for each vault: `trusted`, and the digest of each promoted note's text.
 
     A record that names a repository holds for no other that comes to stand in the vault's place.
+    `beside` returns the files of the same vault in other work trees, whose word counts here too.
     """
 
-    def __init__(self, file: Path, vault: str = "", names: Names = NAMELESS) -> None:
+    def __init__(
+        self,
+        file: Path,
+        vault: str = "",
+        names: Names = NAMELESS,
+        beside: Callable[[], Sequence[Path]] = tuple,
+    ) -> None:
         self._file = file
         self._vault = vault
         self._names = names
+        self._beside = beside
 
     def is_trusted(self) -> bool:
         """Tell whether the owner has said that this vault may instruct at all."""
-        return self._find() is not None
+        return bool(self._find_all())
 
-    def notes(self) -> dict[str, str]:
-        """Return path and text digest of each note that was promoted by somebody trusted."""
-        found = self._find()
-        return found.notes if found else {}
+    def notes(self) -> dict[str, set[str]]:
+        """Return path and text digests of each note that was promoted by somebody trusted.
+
+        There is one digest of each, and others where other work trees vouch for other texts.
+        """
+        found: dict[str, set[str]] = {}
+        for record in self._find_all():
+            for path, digest in record.notes.items():
+                found.setdefault(path, set()).add(digest)
+        return found
 
     def record(self, notes: Mapping[str, str]) -> None:
         """Trust the vault, and these notes (path to text digest) besides those already trusted."""
@@ -62,11 +76,20 @@ class TrustStore:
         mine = _read_anyway(self._file)
         return same if mine is None or self.is_trusted() else [mine, *same]
 
+    def _find_all(self) -> list[TrustRecord]:
+        """Return the records that hold here: this place's own, and those of other work trees."""
+        found = [self._find(), *map(_read_anyway, self._beside())]
+        return [record for record in found if record and self._holds(record)]
+
     def _find(self) -> TrustRecord | None:
         record = _read(self._file)
-        if record is None or not record.names or self._names.one() in record.names:
-            return record
-        return record if set(record.names) & set(self._names.every()) else None
+        return record if record and self._holds(record) else None
+
+    def _holds(self, record: TrustRecord) -> bool:
+        """Tell whether a record is of the repository that is here."""
+        if not record.names or self._names.one() in record.names:
+            return True
+        return bool(set(record.names) & set(self._names.every()))
 
     def _write(self, record: TrustRecord) -> None:
         content = {"trusted": True, **record._asdict()}

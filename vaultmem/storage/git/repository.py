@@ -10,6 +10,7 @@ from pathlib import Path
 from vaultmem.errors import VaultError
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.runner import find_refusal
+from vaultmem.storage.git.work_trees import read_line
 
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]')
 _SETTING = re.compile(r"\s*([a-zA-Z][\w-]*)\s*(?:=\s*\"?([^\s\"#;]*))?")
@@ -60,21 +61,14 @@ def find_checkout(git_folder: Path, ref: str) -> str:
         return str(common.parent)
     for head in sorted(common.glob("worktrees/*/HEAD")):
         if _holds(head.parent, ref):
-            return str(Path(_read_line(head.parent / "gitdir")).parent)
+            return str(Path(read_line(head.parent / "gitdir")).parent)
     return ""
 
 
 def _holds(git_folder: Path, ref: str) -> bool:
     names = ("rebase-merge/head-name", "rebase-apply/head-name")
-    held = [_read_line(git_folder / name) for name in names]
-    return ref in held or _read_line(git_folder / "HEAD") == f"ref: {ref}"
-
-
-def _read_line(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
-        return ""
+    held = [read_line(git_folder / name) for name in names]
+    return ref in held or read_line(git_folder / "HEAD") == f"ref: {ref}"
 
 
 def _is_bare(git_folder: Path) -> bool:

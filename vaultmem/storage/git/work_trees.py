@@ -1,0 +1,62 @@
+"""The work trees of one repository, by git's own files, found without starting git."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vaultmem.storage.git.head import common_folder, find_git_folder
+
+
+def list_work_trees(work_tree: Path, git_folder: Path) -> list[Path]:
+    """Return the other work trees of a repository that git's files tie to this one, both ways.
+
+    What names this repository as its own, and is not named by it, is a copy or somebody's bait. All
+    of it belongs to the user, and no link leads there.
+    """
+    common = common_folder(git_folder)
+    heads = sorted(common.glob("worktrees/*/gitdir"))
+    if not heads or not _is_tied(work_tree, common):
+        return []
+    named = [common.parent, *(Path(read_line(head)).parent for head in heads)]
+    found = [place for place in map(_resolve, named) if place and place != work_tree]
+    return [place for place in dict.fromkeys(found) if _is_tied(place, common)]
+
+
+def _is_tied(work_tree: Path, common: Path) -> bool:
+    """Tell whether a work tree names a repository, and the repository names it."""
+    git = work_tree / ".git"
+    found = find_git_folder(work_tree)
+    if found is None or found[0] != work_tree or git.is_symlink():
+        return False
+    folder = found[1]
+    if common_folder(folder) != common or not _is_own(git, folder, common):
+        return False
+    if folder == git:  # The main work tree: its git folder is what all share.
+        return folder.resolve() == common.resolve()
+    is_listed = folder.parent.name == "worktrees" and folder.parent.parent == common.resolve()
+    return is_listed and _resolve(Path(read_line(folder / "gitdir"))) == git
+
+
+def _resolve(path: Path) -> Path | None:
+    """Return a path without links on the way, None if it leads nowhere."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_own(*paths: Path) -> bool:
+    """Tell whether all of these belong to the user."""
+    try:
+        return os.name != "posix" or all(p.lstat().st_uid == os.geteuid() for p in paths)
+    except OSError:
+        return False
+
+
+def read_line(file: Path) -> str:
+    """Return what a small file of git's says, "" where there is none."""
+    try:
+        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except OSError:
+        return ""
