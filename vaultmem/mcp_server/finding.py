@@ -40,6 +40,7 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         given.get("offset", 0),
         _filter(given),
         given.get("at", ""),
+        refs=tuple(given.get("include_refs", ())),
         suggests=True,
     )
     answer = ask(vault, asked, show_page)
@@ -66,7 +67,11 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 
     labels = PackLabels(given["labels"]) if "labels" in given else None
     asked = AskPack(
-        given.get("query", ""), given.get("budget"), labels=labels, at=given.get("at", "")
+        given.get("query", ""),
+        given.get("budget"),
+        labels=labels,
+        at=given.get("at", ""),
+        refs=tuple(given.get("include_refs", ())),
     )
     answer = ask_pack(vault, asked)
     data = leave_out_text(pack_json(answer.pack))
@@ -128,6 +133,8 @@ def _filter(given: dict[str, Any]) -> NoteFilter:
     )
 
 
+_BESIDES = texts("Branches to look at too.")
+
 _HIT = rows(
     path="string",
     heading="string?",
@@ -158,6 +165,7 @@ RECALL = Tool(
         context=text("Only notes of this context (folder).", 200),
         include_archived=flag("Also archived and deprecated notes."),
         at=text(MOMENT, 200),
+        include_refs=_BESIDES,
     ),
     answer(query="string", hits=_HIT, next_offset="integer?"),
     recall_tool,
@@ -174,6 +182,7 @@ CONTEXT_PACK = Tool(
         budget=whole("Tokens at most; the vault's own default if not given.", 100, 20_000),
         labels=choice("full: also path, state and session of each.", ["short", "full"]),
         at=text(MOMENT, 200),
+        include_refs=_BESIDES,
     ),
     answer(
         items=rows(

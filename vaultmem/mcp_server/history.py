@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vaultmem.answers.branches import branches_json
 from vaultmem.answers.finding import hit_json
 from vaultmem.answers.history import (
     commit_json,
@@ -40,7 +41,8 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
         until=parse_timestamp(until, end_of_day=True) if until else None,
         sessions=frozenset(filter(None, [given.get("session", "")])),
     )
-    found = list_commits(vault, wanted, given.get("limit", 20), _find_path(vault, given))
+    limit, path, span = given.get("limit", 20), _find_path(vault, given), given.get("commit", "")
+    found = list_commits(vault, wanted, limit, path, span if ".." in span else "")
     rows, cut = fit_rows(found.commits, lambda each: str(commit_json(each)))
     lines = [
         f"{each.commit[:7]}  {each.time[:16]}  {one_line(each.shown)}  {one_line(each.subject)}"
@@ -125,6 +127,21 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
 
 
+def _branches(vault: Vault, _: dict[str, Any]) -> Answer:
+    from vaultmem.services.branching.branches import list_branches
+
+    found = branches_json(list_branches(vault))["branches"]
+    rows, cut = fit_rows(found, str)
+    lines = [
+        one_line(
+            f"{'*' if row['is_current'] else ' '} {row['name']}  {row['commit'][:7]}  "
+            f"+{row['ahead']} -{row['behind']}  {row['subject']}"
+        )
+        for row in rows
+    ]
+    return _answer(lines, "branches", rows, cut, "No branch has a commit yet.")
+
+
 def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     """List what waits for a decision, but for what is quarantined."""
     from vaultmem.answers.upkeep import queue_json
@@ -188,6 +205,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "why": _why,
     "belief": _belief,
     "review": _review,
+    "branches": _branches,
 }
 
 _DECIDE = (
@@ -232,19 +250,21 @@ HISTORY = Tool(
     "Ask git what happened to this memory: log (events), show (one commit), diff (two moments), "
     "blame (who wrote each line of a note), why (which facts mention something, and on whose "
     "word), belief (what the memory would have said about a question on a date), review (what "
-    "waits to be decided: contradictions, updates, duplicates, candidates).",
+    "waits to be decided: contradictions, updates, duplicates, candidates), branches.",
     arguments(
         ["action"],
         action=choice("What to ask.", list(_ACTIONS)),
         path=text(f"For log, diff, blame: {NOTE[0].lower()}{NOTE[1:]}", 1_000),
         query=text("For why and belief: what it is about.", 1_000),
-        commit=text("For show: a commit, branch, tag or date; for diff: the later one.", 200),
+        commit=text(
+            "For show: a commit, branch, tag or date; for diff: the later one; for log: A..B.", 200
+        ),
         at=text(f"For blame, why and belief. {MOMENT}", 200),
         since=text("For log: only from this day or moment on.", 40),
         until=text("For log: only up to this day or moment.", 40),
         session=text("For log: only events of this session.", 200),
         limit=whole("For log, why, belief, review: how many at most.", 1, 100),
-        **{"from": text("For diff: the earlier one; else the last commit.", 200)},
+        **{"from": text("For diff: the earlier one, or A...B; else HEAD.", 200)},
     ),
     answer(action="string", rows=rows(), cut="boolean"),
     history_tool,

@@ -18,6 +18,7 @@ import vaultmem
 from vaultmem.answers.schemas import find_problem
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
+from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
@@ -29,13 +30,13 @@ from vaultmem.mcp_server.resources import (
     list_templates,
     read_resource,
 )
-from vaultmem.mcp_server.sessions import CHECKPOINT, PROMOTE, SESSION
+from vaultmem.mcp_server.sessions import SESSION
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import Work, settle
 from vaultmem.workers.workers import Workers
 
-TOOLS: tuple[Tool, ...] = (
+_ALONE: tuple[Tool, ...] = (
     RECALL,
     CONTEXT_PACK,
     REMEMBER,
@@ -46,6 +47,14 @@ TOOLS: tuple[Tool, ...] = (
     SESSION,
     CHECKPOINT,
     HISTORY,
+)
+
+#: What any tool can be given: the branch to work on, in place of the server's own.
+_REF = {"type": "string", "description": "Branch to use."}
+
+TOOLS = tuple(
+    tool._replace(takes={**tool.takes, "properties": {**tool.takes["properties"], "ref": _REF}})
+    for tool in _ALONE
 )
 
 
@@ -142,6 +151,8 @@ async def _call(
     """Run a tool; whatever goes wrong is reported to the caller, and the server goes on."""
     if given.get("session"):
         caller = caller._replace(session=str(given["session"]))
+    if given.get("ref") and not tool.names_branch(given):
+        caller = caller._replace(ref=str(given["ref"]))
     run = workers.write if tool.writes else workers.read
     try:
         text, data = await run(partial(run_tool, tool.run, given), caller)
@@ -158,7 +169,7 @@ def _describe(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.takes,
+        input_schema=_leave_out_sizes(tool.takes),
         output_schema=tool.gives,
         annotations=types.ToolAnnotations(
             title=tool.title,
@@ -168,6 +179,17 @@ def _describe(tool: Tool) -> types.Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _leave_out_sizes(schema: Any) -> Any:
+    """Return a schema without how long texts may be: that is told where one is too long.
+
+    Every session pays for this list, and no model counts characters.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: each for name, each in schema.items() if name not in {"maxLength", "maxItems"}}
+    return {name: _leave_out_sizes(each) for name, each in kept.items()}
 
 
 def _refuse(text: str) -> types.CallToolResult:

@@ -1,4 +1,4 @@
-"""The tools that commit an event: session, promote, checkpoint."""
+"""The tool that keeps the record of a piece of work: session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text, texts, whole
+from vaultmem.answers.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.answers.sessions import standing_json
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
@@ -14,7 +14,6 @@ from vaultmem.mcp_server.tool import Answer, Tool
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
     from vaultmem.services.sessions.begin import Begun
-    from vaultmem.services.writing.commit import CommitReport
     from vaultmem.vault import Vault
 
 
@@ -183,58 +182,4 @@ SESSION = Tool(
     session_tool,
     writes=True,
     repeatable=False,
-)
-
-
-def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
-    """Make candidates active, in one commit."""
-    from vaultmem.services.lifecycle.promote import promote_notes
-
-    done = promote_notes(vault, given["paths"])
-    paths = [path for path, _ in done.notes]
-    data = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
-    told = [f"Promoted {', '.join(paths)}.", *_describe(done.report)]
-    return Answer("\n".join(told), data)
-
-
-def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
-    """Commit everything that changed."""
-    from vaultmem.services.writing.checkpoint import save_checkpoint
-
-    report = save_checkpoint(vault, given["note"])
-    told = _describe(report) or ["Nothing has changed since the last commit."]
-    return Answer("\n".join(told), report_json(report))
-
-
-def _describe(report: CommitReport) -> list[str]:
-    return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
-        f"left out  {path}: {reason}" for path, reason in report.skipped.items()
-    ]
-
-
-_COMMITS = rows(commit="string", subject="string")
-
-PROMOTE = Tool(
-    "promote",
-    "Promote candidates",
-    "Make candidate notes active and commit them, and nothing else. Whether a policy may instruct "
-    "afterwards is the owner's decision, not this tool's.",
-    arguments(
-        ["paths"],
-        paths={**STRINGS, "minItems": 1, "maxItems": 100, "description": "The notes to promote."},
-    ),
-    answer(promoted=STRINGS, trusted=STRINGS, commit="string?", commits=_COMMITS, skipped="object"),
-    promote_tool,
-    writes=True,
-)
-
-CHECKPOINT = Tool(
-    "checkpoint",
-    "Checkpoint",
-    "Commit everything that changed in the vault, each author's changes under their own name. "
-    "Do this after a piece of work whose memories belong together.",
-    arguments(["note"], note=text("What was done, in a few words.", 500, 1)),
-    answer(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
-    checkpoint_tool,
-    writes=True,
 )

@@ -132,7 +132,8 @@ class Tool(NamedTuple):
     """One tool.
 
     `writes` keeps it from servers that only read; its answers then come one after the other.
-    `destroys` and `repeatable` are hints to clients before they call it.
+    `destroys` and `repeatable` are hints to clients before they call it. Where `names_branch` of
+    what is given, its `ref` is what the tool works at, not where it works.
     """
 
     name: str
@@ -144,3 +145,4 @@ class Tool(NamedTuple):
     writes: bool = False
     destroys: bool = False
     repeatable: bool = True
+    names_branch: Callable[[dict[str, Any]], bool] = lambda _: False

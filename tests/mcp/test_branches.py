@@ -1,0 +1,124 @@
+"""Branches in an agent's hands: a ref for each call, and branches made, moved and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mcp.client.client import Client
+from serving import call, play, refused, told
+from support import git, hash_tree
+
+Make = Callable[..., Path]
+
+NOTES = {
+    "notes/ferry.md": "# Ferry\n\nThe ferry leaves at noon.\n",
+    "notes/half.md": "---\nstate: candidate\n---\n# Half\n\nHalf fares end at ten.\n",
+}
+
+
+def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+    before, main = hash_tree(root, (".git",)), git(root, "rev-parse", "main")
+
+    async def scene(client: Client) -> None:
+        there = {"ref": "draft"}
+        made = await call(client, "remember", text="The ferry to Holm is full.", **there)
+        path = made["path"]
+        assert made["ref"] == "draft"
+        assert "On draft, which is not checked out." in made["told"]
+        note = await call(client, "read_note", path=path, **there)
+        new = {"old_text": "full", "new_text": "late", "blob": note["blob"]}
+        assert (await call(client, "update_note", path=path, **new, **there))["ref"] == "draft"
+        assert "no such note" in await refused(client, "read_note", path=path)
+        found = await call(client, "recall", query="Holm ferry late", **there)
+        assert found["hits"][0]["path"] == path
+        both = await call(client, "recall", query="ferry", include_refs=["draft", "main"])
+        refs = {each["path"]: each["refs"] for each in both["hits"]}
+        assert refs == {path: ["draft"], "notes/ferry.md": ["main", "draft"]}
+        pack = await call(client, "context_pack", query="ferry", include_refs=["draft"])
+        assert f"draft@{git(root, 'rev-parse', '--short=7', 'draft')}" in pack["told"]
+        assert "late" in (await call(client, "context_pack", query="Holm", **there))["told"]
+        [event, *_] = (await call(client, "history", action="log", **there))["rows"]
+        assert (event["event"], event["agent"]) == ("write", "claude")
+        asked = {"action": "diff", "from": "main...draft"}
+        parted = (await call(client, "history", **asked))["rows"]
+        assert [each["path"] for each in parted] == [path]
+        since = await call(client, "history", action="log", commit="main..draft")
+        assert len(since["rows"]) == 2
+        assert (await call(client, "promote", paths=["half"], **there))["ref"] == "draft"
+        assert (await call(client, "forget", path=path, **there))["forgotten"] == [path]
+        elsewhere = await call(client, "recall", query="Holm ferry late", ref="main")
+        assert path not in {each["path"] for each in elsewhere["hits"]}
+        assert "nowhere" in await refused(client, "recall", query="ferry", ref="nowhere")
+        tag = await refused(client, "remember", text="The ferry is green.", ref=main)
+        assert "not a branch" in tag
+
+    play(root, scene)
+    assert hash_tree(root, (".git",)) == before
+    assert git(root, "rev-parse", "main") == main
+
+
+def test_branches_are_made_compared_moved_merged_and_removed(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        made = await call(client, "checkpoint", action="branch", ref="draft")
+        assert made["commit"] == git(root, "rev-parse", "draft")
+        await call(client, "remember", text="Gulls nest on the crane.", ref="draft")
+        await call(client, "remember", text="The crane is of steel.", ref="draft")
+        rows = (await call(client, "history", action="branches"))["rows"]
+        assert [(each["name"], each["ahead"]) for each in rows] == [("draft", 2), ("main", 0)]
+        merge = {"action": "merge", "from": "draft"}
+        planned = await call(client, "checkpoint", **merge, dry_run=True)
+        assert (planned["would_merge"], len(planned["paths"])) == (True, 2)
+        assert git(root, "rev-parse", "main") == made["commit"]
+        back = await call(client, "checkpoint", action="reset", ref="draft", **{"from": "draft~1"})
+        assert git(root, "rev-parse", "draft~1") == made["commit"]
+        assert git(root, "rev-parse", back["backup"] + "~1") == git(root, "rev-parse", "draft")
+        merged = await call(client, "checkpoint", **merge)
+        assert (merged["into"], len(merged["paths"])) == ("main", 1)
+        assert "Gulls nest" in (root / merged["paths"][0]).read_text()
+        assert "checked out" in await refused(
+            client, "checkpoint", action="reset", ref="main", **{"from": "main~1"}
+        )
+        assert 'needs "from"' in await refused(client, "checkpoint", action="merge")
+        assert 'needs "note"' in await refused(client, "checkpoint")
+        into = {"action": "merge", "ref": "draft", "from": back["backup"]}
+        assert (await call(client, "checkpoint", **into))["into"] == "draft"
+        removed = await client.call_tool("checkpoint", {"action": "remove", "ref": "draft"})
+        assert "on no other branch" in told(removed)
+
+    play(root, scene)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_note_of_another_branch_is_promoted_here(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+
+    async def scene(client: Client) -> None:
+        path = (await call(client, "remember", text="Buoys are green.", ref="draft"))["path"]
+        done = await call(client, "promote", paths=[path], **{"from": "draft"})
+        subjects = [each["subject"] for each in done["commits"]]
+        assert subjects == [f"take: {path} from draft", "promote"]
+        assert "Buoys" in (root / path).read_text()
+
+    play(root, scene)
+
+
+def test_who_only_reads_looks_at_any_branch_and_writes_to_none(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+
+    async def scene(client: Client) -> None:
+        found = await call(client, "recall", query="ferry", ref="draft")
+        assert [each["path"] for each in found["hits"]] == ["notes/ferry.md"]
+        own = await call(client, "history", action="log", ref="main")
+        assert own["rows"] == (await call(client, "history", action="log"))["rows"]
+        asked = await refused(client, "checkpoint", action="branch", ref="other")
+        assert "no such tool" in asked
+
+    play(root, scene, ref="draft", may_write=False)
+    assert "other" not in git(root, "branch", "--list")

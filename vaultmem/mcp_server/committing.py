@@ -1,0 +1,156 @@
+"""The tools that commit what is there, and move branches: promote, checkpoint."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.answers.notes import report_json
+from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text
+from vaultmem.errors import RefusedError
+from vaultmem.mcp_server.tool import Answer, Tool
+
+if TYPE_CHECKING:
+    from vaultmem.services.writing.commit import CommitReport
+    from vaultmem.vault import Vault
+
+
+def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+    """Make candidates active, in one commit; those of another branch are taken over first."""
+    if source := given.get("from"):
+        from vaultmem.services.branching.take import promote_from
+
+        done = promote_from(vault, source, given["paths"])
+    else:
+        from vaultmem.services.lifecycle.promote import promote_notes
+
+        done = promote_notes(vault, given["paths"])
+    paths = [path for path, _ in done.notes]
+    data = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
+    told = [f"Promoted {', '.join(paths)}.", *_describe(done.report)]
+    return Answer("\n".join(told), data)
+
+
+def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
+    """Commit everything that changed, or do one thing with a branch."""
+    return _ACTIONS[given.get("action", _COMMIT)](vault, given)
+
+
+def _commit(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.writing.checkpoint import save_checkpoint
+
+    report = save_checkpoint(vault, _need(given, "note"))
+    told = _describe(report) or ["Nothing has changed since the last commit."]
+    return Answer("\n".join(told), report_json(report))
+
+
+def _make(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.branching.branches import make_branch
+
+    name = _need(given, "ref")
+    commit = make_branch(vault, name, given.get("from", "")).commit
+    return Answer(f"Made {name} at {commit[:7]}.", _moved(commit))
+
+
+def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.branching.branches import remove_branch
+
+    name = _need(given, "ref")
+    commit = remove_branch(vault, name)
+    return Answer(f"Removed {name}, which was at {commit[:7]}.", _moved(commit))
+
+
+def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.services.branching.reset import reset_branch
+
+    name = _need(given, "ref")
+    head = vault.head()
+    if head is not None and head.branch == name:
+        raise RefusedError(f"{name}: checked out; a person moves it, by `vaultmem branch --reset`")
+    done = reset_branch(vault, name, _need(given, "from"))
+    told = f"Reset {name} to {done.commit[:7]}; what it was at is kept as {done.backup}."
+    if not done.backup:
+        told = f"{name} is at {done.commit[:7]} already."
+    return Answer(told, {**_moved(done.commit), "backup": done.backup or None})
+
+
+def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.answers.branches import merge_json, planned_json
+    from vaultmem.services.branching.merge import merge_branch, plan_merge
+
+    into, source = copy.copy(vault), _need(given, "from")
+    into.ref = given.get("ref", vault.ref)
+    if given.get("dry_run"):
+        data = planned_json(plan_merge(into, source))
+        verb = "Would merge" if data["would_merge"] else "Would not merge"
+        data = {**_moved(""), **data}
+    else:
+        data = {**_moved(""), **merge_json(merge_branch(into, source))}
+        verb = "Merged" if data["merged"] else "Has all already, so did not merge"
+    lines = [f"{verb} {source} into {data['into']}.", *map(str, data["paths"])]
+    return Answer("\n".join(lines), data)
+
+
+def _moved(commit: str) -> dict[str, Any]:
+    return {"commit": commit or None, "commits": [], "paths": [], "skipped": {}}
+
+
+def _need(given: dict[str, Any], name: str) -> str:
+    if not given.get(name):
+        raise RefusedError(f'checkpoint {given.get("action", _COMMIT)} needs "{name}"')
+    return str(given[name])
+
+
+def _describe(report: CommitReport) -> list[str]:
+    return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
+        f"left out  {path}: {reason}" for path, reason in report.skipped.items()
+    ]
+
+
+_COMMIT = "commit"
+
+_ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
+    _COMMIT: _commit,
+    "branch": _make,
+    "remove": _remove,
+    "reset": _reset,
+    "merge": _merge,
+}
+
+_COMMITS = rows(commit="string", subject="string")
+
+
+PROMOTE = Tool(
+    "promote",
+    "Promote candidates",
+    "Make candidate notes active and commit them, and nothing else. Whether a policy may instruct "
+    "afterwards is the owner's decision, not this tool's.",
+    arguments(
+        ["paths"],
+        paths={**STRINGS, "minItems": 1, "maxItems": 100, "description": "The notes to promote."},
+        **{"from": text("A branch to take them over from.", 200)},
+    ),
+    answer(promoted=STRINGS, trusted=STRINGS, commit="string?", commits=_COMMITS, skipped="object"),
+    promote_tool,
+    writes=True,
+)
+
+CHECKPOINT = Tool(
+    "checkpoint",
+    "Checkpoint",
+    "Commit everything that changed in the vault, each author's changes under their own name. "
+    "Do this after a piece of work whose memories belong together. Or make, remove or reset the "
+    "branch `ref`, or merge `from` into it.",
+    arguments(
+        (),
+        note=text("What was done, in a few words.", 500),
+        action=choice("commit if not given.", list(_ACTIONS)),
+        dry_run={"type": "boolean", "description": "For merge."},
+        **{"from": text("For branch, reset, merge: a ref.", 200)},
+    ),
+    answer(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
+    checkpoint_tool,
+    writes=True,
+    names_branch=lambda given: given.get("action", _COMMIT) != _COMMIT,
+)
