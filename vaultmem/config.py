@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.settings import CHOICES, find_contradiction
+from vaultmem.core.settings import find_contradiction, find_misfit
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Config(NamedTuple):
     compact_every: str = "never"
     share_evidence: bool = True
     share_turns: bool = False
+    sync_remote: str = ""
+    sync_every: str = "never"
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""
@@ -261,11 +263,8 @@ def _read_value(prop: Property) -> object:
         raise VaultError(
             f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
         ) from None
-    if prop.name in CHOICES and value not in CHOICES[prop.name]:
-        raise VaultError(
-            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; '
-            f"it takes {', '.join(CHOICES[prop.name])}"
-        )
+    if taken := find_misfit(prop.name, value):
+        raise VaultError(f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}')
     return value
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conftest import RunCli
+from support import git
 
 import vaultmem
 
@@ -126,6 +127,8 @@ checkpoint clay
 > The quay is of sand.
 checkpoint "sand here too"
 merge main
+sync ../remote.git
+sync --dry-run
 task add "Paint the quay"
 task set --status doing
 task show
@@ -178,6 +181,7 @@ def test_each_command_prints_the_fields_that_are_documented(
     root = make_vault(NOTES)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "-q", "--bare", "remote.git")
     printed: dict[str, set[str]] = defaultdict(set)
     for line in STORY.strip().splitlines():
         words = shlex.split(line)

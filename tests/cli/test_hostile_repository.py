@@ -168,6 +168,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "branches": [["branches"]],
     "switch": [["switch", "side"], ["switch", "--create", "topic"]],
+    "sync": [["sync"], ["sync", "ext::true"]],
     "merge": [["merge", "side"], ["merge", "torn"], ["merge", "side", "--ref", "torn"]],
     "assert": [["assert", "tokens", "--says", "opaque"]],
     "bisect": [["bisect", "--good", "HEAD~3", "--", "tokens", "--says", "an week", "--not"]],
@@ -235,7 +236,7 @@ CLEAN_TREE = {"switch", "merge"}
 
 #: How they may end, where it is not 0: a merge conflict, or an answer that is no or not there.
 FINE = {"merge": {0, 8}, "doctor": {0, 1}, "watch": {0, 1}, "mcp": {0, 1}}
-FINE |= {"serve": {0, 1}}
+FINE |= {"serve": {0, 1}, "sync": {1, 4}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "unprime": {0, 4}, "import": {0, 1, 5}}
 
 
@@ -447,6 +448,31 @@ def test_no_command_runs_anything_of_a_hostile_repository(
     run_all(root, name, run_script if name == "mcp" else run_here)
 
     assert sprung(marks) == set()
+
+
+@pytest.mark.parametrize("address", ["{}", "ssh://localhost/x.git", "http://127.0.0.1:1/x.git"])
+def test_a_sync_goes_by_no_setting_of_a_hostile_repository(
+    root: Path, marks: Path, address: str
+) -> None:
+    remote = root.parent / "remote.git"
+    git(root.parent, "init", "-q", "--bare", str(remote))
+    write_notes(root, {"notes/hand.md": "by hand\n"})
+    trap = f"touch {marks}/pack; git"
+    with open(root / ".git/config", "a") as config:
+        config.write(f'[remote "origin"]\n\turl = {address.format(remote)}\n')
+        config.write(
+            f'\tuploadpack = "{trap} upload-pack"\n\treceivepack = "{trap} receive-pack"\n'
+        )
+        config.write("\tpromisor = true\n\tproxy = ext::true\n\tvcs = evil\n")
+
+    done = run_here("sync", cwd=root)
+
+    assert sprung(marks) == set()
+    if address == "{}":
+        assert done.code == 0, done
+        assert git(remote, "rev-parse", "main") == git(root, "rev-parse", "main")
+    else:
+        assert done.code in {0, 1}
 
 
 _SOME = ("index", "checkpoint", "merge", "edit")

@@ -35,6 +35,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "embedding": ("embed",),
     "sessions": ("session",),
     "tasks": ("task", "handoff", "family"),
+    "syncing": ("sync",),
     "branches": ("branch", "branches", "switch", "merge"),
     "judging": ("assert", "bisect", "receipts", "replay"),
     "health": ("context", "status", "doctor"),

@@ -47,14 +47,15 @@ def end_with_conflicts(
         typer.Exit: always.
     """
     if as_json is None:
-        _say_conflicts(error.conflicts)
+        say_conflicts(error.conflicts)
     else:
         emit_json(as_json(error.conflicts))
     warn(f"error: {error}")
     raise typer.Exit(error.exit_code) from None
 
 
-def _say_conflicts(conflicts: Sequence[Conflict]) -> None:
+def say_conflicts(conflicts: Sequence[Conflict]) -> None:
+    """Print what both sides changed, and who."""
     path = ""
     for each in conflicts:
         if each.path != path:
@@ -205,7 +206,7 @@ def _say_plan(plan: MergePlan, as_json: bool) -> None:
     elif not plan.needed:
         say(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
     elif plan.conflicts:
-        _say_conflicts(plan.conflicts)
+        say_conflicts(plan.conflicts)
         say(f"Nothing would be merged: both sides changed that. It stays as {plan.into} has it.")
     else:
         say_painted("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")

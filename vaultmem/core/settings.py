@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 _EVERY = ("never", "day", "week")
@@ -11,6 +12,15 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "labels": ("short", "full"),
     "dream_every": _EVERY,
     "compact_every": _EVERY,
+}
+
+#: What is written in other keys, and how that is said.
+SHAPES: Mapping[str, tuple[str, str]] = {
+    "sync_remote": (
+        r"[A-Za-z0-9][A-Za-z0-9._/-]*",
+        "the name of a remote of git's, such as origin",
+    ),
+    "sync_every": (r"never|[1-9][0-9]{0,3}[mh]", "never, or minutes or hours, such as 5m or 1h"),
 }
 
 #: Keys of which the first may not be past the second, and what would never happen then.
@@ -23,6 +33,8 @@ _ORDER = (
 
 def find_contradiction(values: Mapping[str, object]) -> str:
     """Return which settings contradict each other and what to do, "" if none do."""
+    if values["sync_every"] != "never" and not values["sync_remote"]:
+        return '"sync_every" is set and "sync_remote" is not, so nothing would be synced; set both'
     for first, second, so in _ORDER:
         least, most = values[first], values[second]
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
@@ -31,3 +43,20 @@ def find_contradiction(values: Mapping[str, object]) -> str:
                 f'set "{first}" to {most:g} or less, or "{second}" to {least:g} or more'
             )
     return ""
+
+
+def find_misfit(key: str, value: object) -> str:
+    """Return what a key takes if this value is nothing of it, else ""."""
+    if key in CHOICES and value not in CHOICES[key]:
+        return ", ".join(CHOICES[key])
+    if key in SHAPES and isinstance(value, str) and value:
+        pattern, told = SHAPES[key]
+        return "" if re.fullmatch(pattern, value) else told
+    return ""
+
+
+def read_interval(text: str) -> float:
+    """Return how many seconds "5m" or "1h" are, 0 for "never"."""
+    if text == "never":
+        return 0.0
+    return int(text[:-1]) * {"m": 60.0, "h": 3_600.0}[text[-1]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
@@ -17,12 +16,12 @@ from vaultmem.errors import (
 )
 from vaultmem.services.branching.branches import check_clean
 from vaultmem.services.branching.clash import Conflict, describe_conflicts, name_authors
+from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.leaks import find_leaks_since
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, Draft, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.intent import Moves
@@ -33,7 +32,6 @@ from vaultmem.storage.git.merge_tree import (
     merge_commits,
 )
 from vaultmem.storage.git.refs import Target
-from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
 
 _ATTEMPTS = 5
@@ -48,8 +46,10 @@ class MergeReport(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def merge_branch(vault: Vault, name: str) -> MergeReport:
+def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     """Merge a branch, tag or commit into the vault's branch, as one commit with two parents.
+
+    With `joins`, it may be one of a history that has no commit in common with the vault's.
 
     Raises:
         MergeConflictError: both sides changed the same thing; nothing was merged.
@@ -69,7 +69,7 @@ def merge_branch(vault: Vault, name: str) -> MergeReport:
             ours = _find_tip(vault, into)
             if refs.is_ancestor(source.commit, ours):
                 return MergeReport(source, into, "")
-            draft = _draft_merge(vault, ours, source, into)
+            draft = _draft_merge(vault, ours, source, into, joins)
             try:
                 if elsewhere:
                     ref = f"refs/heads/{into}"
@@ -121,14 +121,14 @@ def _find_tip(vault: Vault, branch: str) -> str:
     return vault.history.refs.branch_tip(branch)
 
 
-def _draft_merge(vault: Vault, ours: str, source: Target, into: str) -> Draft:
+def _draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool = False) -> Draft:
     """Return the merge's commit, to be made."""
-    merged = merge_commits(vault.history, ours, source.commit, vault.state_folder)
+    merged = merge_commits(vault.history, ours, source.commit, vault.state_folder, joins)
     files = _resolve(vault, merged, ours, source)
     body = (f"{source.name} at {source.commit}", *(f"merged {path}" for path in sorted(files)))
     event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
     draft = draft_event(vault, event, files, int(vault.now()))
-    _refuse_leaks(vault, ours, merged, files)
+    refuse_leaks(vault, ours, merged.tree, files)
     return draft._replace(base=merged.tree, extra_parents=(source.commit,))
 
 
@@ -155,21 +155,6 @@ def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str,
             if before.get(path) != entry:
                 moves[path] = (before.get(path), entry)
     return moves, contents
-
-
-def _refuse_leaks(vault: Vault, ours: str, merged: MergedTree, files: Mapping[str, File]) -> None:
-    """Take no note in that looks like a credential: not merged by us, not as theirs has it."""
-    changes = diff_commits(vault.history, ours, merged.tree)
-    incoming = [c for c in changes if c.blob and c.is_regular and c.path not in files]
-    read = vault.history.objects.read_all(change.blob for change in incoming)
-    found = dict(files)
-    found |= {c.path: (c.mode, data) for c, (_, data) in zip(incoming, read, strict=True)}
-    leaks = find_leaks_since(vault, found, ours)
-    if leaks:
-        places = "; ".join(place for each in leaks.values() for place in each[:3])
-        raise RefusedError(
-            f"not merged, this looks like a credential: {places}; remove it there first"
-        )
 
 
 def _resolve(vault: Vault, merged: MergedTree, ours: str, source: Target) -> dict[str, File]:

@@ -16,6 +16,7 @@ from vaultmem.services.writing.divide import (
     Event,
     Part,
     Plan,
+    divide_all,
     divide_event,
     divide_others,
     divide_said,
@@ -42,7 +43,10 @@ from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
-__all__ = ["UNCOMMITTED", "CommitReport", "Event", "commit_earlier", "commit_event", "commit_said"]
+__all__ = [
+    *("UNCOMMITTED", "CommitReport", "Event"),
+    *("commit_all", "commit_earlier", "commit_event", "commit_said"),
+]
 
 _ATTEMPTS = 10
 
@@ -102,6 +106,18 @@ def commit_said(vault: Vault) -> CommitReport:
         waited = _commit_waiting(vault)
         plan, made = _commit_plan(vault, lambda pending: divide_said(vault, pending))
         return CommitReport((*waited, *made), made[-1][0] if made else "", skipped=plan.skipped)
+
+
+def commit_all(vault: Vault) -> list[Made]:
+    """Commit all that no commit has, each author's part on its own, and no event besides.
+
+    Raises:
+        PendingError: git cannot take a commit now.
+        RefusedError: something looks like a credential; nothing was committed.
+    """
+    with naming_faults(UNCOMMITTED), vault.lock():
+        made = _commit_waiting(vault)
+        return [*made, *_commit_plan(vault, lambda pending: divide_all(vault, pending))[1]]
 
 
 def _commit_waiting(vault: Vault) -> list[Made]:

@@ -86,6 +86,16 @@ def divide_said(vault: Vault, pending: Pending) -> Plan:
     return Plan(parts, skipped={**pending.skipped, **said.held, **held})
 
 
+def divide_all(vault: Vault, pending: Pending) -> Plan:
+    """Divide all there is by who wrote it, and what it says by hand; there is no event of its own.
+
+    Raises:
+        RefusedError: something looks like a credential.
+    """
+    _refuse_leaks(find_leaks_since(vault, pending.files, pending.parent))
+    return Plan(divide_others(vault, pending, pending.files.keys()), skipped=pending.skipped)
+
+
 def name_leaks(vault: Vault, pending: Pending) -> tuple[str, ...]:
     """Return where something looks like a credential, which keeps all from being committed."""
     found = find_leaks_since(vault, pending.files, pending.parent)

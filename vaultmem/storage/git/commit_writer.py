@@ -78,6 +78,12 @@ class CommitWriter:
         subject = drafts[-1].message.partition("\n")[0]
         return CommitChain(parent, tuple(commits), old, tree, frozenset(paths), subject)
 
+    def chain_to(self, parent: str, commit: str) -> CommitChain:
+        """Return the chain that leads from one commit to one that there is already."""
+        old, new = self._trees.root(parent), self._trees.root(commit)
+        paths = frozenset(self._find_differing(old, new))
+        return CommitChain(parent, (commit,), old, new, paths, f"follow {commit}")
+
     def move_head(self, chain: CommitChain, settings: Settings) -> None:
         """Let the person's index follow, then the branch that is checked out.
 

@@ -97,10 +97,13 @@ class MergedTree(NamedTuple):
     unmerged: tuple[Unmerged, ...]
 
 
-def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> MergedTree:
+def merge_commits(
+    history: History, ours: str, theirs: str, scratch: Path, joins: bool = False
+) -> MergedTree:
     """Merge two commits (full ids) as git does, under the vault's lock.
 
-    `scratch` is the vault's state folder; paths in the result are from the repository's root.
+    `scratch` is the vault's state folder; paths in the result are from the repository's root. With
+    `joins`, the two need no common ancestor.
 
     Notes that both sides changed are left open, whatever the repository says of them. A note
     that was added to a folder that the other side renamed stays where it is.
@@ -110,7 +113,8 @@ def merge_commits(history: History, ours: str, theirs: str, scratch: Path) -> Me
     """
     with make_workplace(scratch / "merging", history, ours) as (git_folder, work_tree):
         options = ("-c", "merge.directoryRenames=false", "-c", "merge.renameLimit=20000")
-        command = ("merge-tree", "--write-tree", "-z", ours, theirs)
+        joined = ("--allow-unrelated-histories",) * joins
+        command = ("merge-tree", "--write-tree", *joined, "-z", ours, theirs)
         env = {
             "GIT_DIR": str(git_folder),
             "GIT_WORK_TREE": str(work_tree),

@@ -96,7 +96,7 @@ class GitRunner:
                 return str(out.decode("utf-8", "surrogateescape").removesuffix("\n"))
             locked = _LOCKED.search(os.fsdecode(err))
             if locked is None:
-                told = _find_complaint(err.decode(errors="replace"), process.returncode)
+                told = find_complaint(err.decode(errors="replace"), process.returncode)
                 raise FaultError(f"git {name} failed: {told}")
             lock = Path(locked[1] or f"{locked[2]}.lock")
             if not free_lock(lock, self.place):
@@ -104,15 +104,28 @@ class GitRunner:
         raise PendingError(describe_lock(lock))
 
     def start(
-        self, *arguments: str, stdin: Any = PIPE, env: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: Any = PIPE,
+        env: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> Any:
-        """Start git, with pipes to and from it; it ends with the last who holds the process."""
+        """Start git, with pipes to and from it; it ends with the last who holds the process.
+
+        One that is started `apart` leads a group of its own, without a terminal to ask at.
+        """
         git = self._git
         from git.exc import GitCommandNotFound
 
         try:
             with _clean_environment():
-                return git.execute(_command(arguments), istream=stdin, as_process=True, env=env)
+                return git.execute(
+                    _command(arguments),
+                    istream=stdin,
+                    as_process=True,
+                    env=env,
+                    start_new_session=apart,
+                )
         except GitCommandNotFound as error:
             raise _cannot_start() from error
 
@@ -160,7 +173,7 @@ def _try(folder: Path, *arguments: str) -> str:
             with_exceptions=False,
             env={"LC_ALL": "C"},
         )
-    return _find_complaint(str(err), status) if status else ""
+    return find_complaint(str(err), status) if status else ""
 
 
 def _import_git() -> type[Git]:
@@ -188,7 +201,7 @@ def _command(arguments: tuple[str, ...]) -> list[str]:
     return ["git", "--no-pager", "--literal-pathspecs", *options, *arguments]
 
 
-def _find_complaint(message: str, status: int) -> str:
+def find_complaint(message: str, status: int) -> str:
     """Return the line in which git says what is wrong, among hints; else how it ended."""
     ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
     lines = message.strip().splitlines()

@@ -77,12 +77,12 @@ class History:
         self.refs = Refs(self.git)
         self.objects = ObjectReader(self.git)
         self._scratch = scratch
-        self._environment = environment
+        self.environment = environment
 
     def seen_by(self, environment: Mapping[str, str]) -> History:
         """Return the same repository, as open, for a person of whom another environment tells."""
         other = copy.copy(self)
-        other._environment = environment
+        other.environment = environment
         return other
 
     def head(self) -> Head:
@@ -127,7 +127,7 @@ class History:
 
     def person(self, settings: Settings | None = None) -> Person:
         """Return who git takes the person for, by these settings, or asked anew."""
-        return find_person(self.git, self._environment, settings or self.settings())
+        return find_person(self.git, self.environment, settings or self.settings())
 
     def settings(self) -> Settings:
         """Return what git's settings say of its user and of filters, asked anew."""
@@ -227,6 +227,19 @@ class History:
             name = ref.removeprefix("refs/heads/")
             raise VaultError(f"{name}: checked out in {folder}; commit there, or switch it away")
         return self._write(drafts, parent, lambda writer, chain: writer.move_branch(chain, ref))
+
+    def follow(self, parent: str, commit: str, ref: str = "") -> None:
+        """Move what is checked out, else a branch that is not, on from one commit to another.
+
+        Raises:
+            RefMovedError, PendingError, VaultError: as for `write_commits`.
+        """
+        writer = self._writer()
+        chain = writer.chain_to(parent, commit)
+        if ref:
+            writer.move_branch(chain, ref)
+        else:
+            writer.move_head(chain, self.settings())
 
     def _write(
         self,

@@ -1,0 +1,285 @@
+"""Vaults carried between machines: what `sync` fetches, merges, pushes, and what it never does."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from branching import commit_on
+from conftest import MakeVault
+from in_process import run_here
+from machines import Machine, MakeMachines, assert_equal
+from support import git, wait_until
+
+from vaultmem.errors import BusyError
+from vaultmem.services.syncing.sync import Outcome, SyncReport, sync_remote
+from vaultmem.storage.git.remote import Pushed, push
+
+QUAY = {"notes/quay.md": "# Quay\n\nOf stone.\n"}
+
+
+def save(machine: Machine, name: str, text: str = "") -> None:
+    machine.write(f"notes/{name}.md", text or f"# {name.title()}\n\nAbout the {name}.\n")
+
+
+def synced(machine: Machine, *words: str) -> dict[str, object]:
+    done = machine.run("sync", *words, "--json")
+    assert done.code == 0, done
+    return dict(done.json)
+
+
+def test_two_machines_come_to_have_the_same(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(anna, "pier")
+    save(ben, "crane")
+    assert synced(anna)["pushed"] == 1
+    told = synced(ben)
+    assert (told["fetched"], told["pushed"], told["outcome"]) == (1, 2, "synced")
+    told = synced(anna)
+    assert (told["fetched"], told["pushed"], told["followed"]) == (2, 0, ["notes/crane.md"])
+    assert_equal(machines)
+    assert (anna.read("notes/crane.md"), ben.read("notes/pier.md")) == (
+        "# Crane\n\nAbout the crane.\n",
+        "# Pier\n\nAbout the pier.\n",
+    )
+    assert anna.run("recall", "crane", "--json").json["hits"]
+    told = synced(ben)
+    assert (told["fetched"], told["pushed"], told["checkpoint"]) == (0, 0, None)
+    assert anna.run("sync").out == "main and origin have the same.\n"
+
+
+def test_the_first_sync_with_an_address_adds_it(make_vault: MakeVault, tmp_path: Path) -> None:
+    root, remote = make_vault(QUAY), tmp_path / "far away.git"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
+    done = run_here("sync", str(remote), cwd=root)
+    assert (done.code, done.err) == (0, "")
+    assert git(root, "remote", "get-url", "origin") == str(remote)
+    assert git(root, "rev-parse", "HEAD", "@{upstream}", "--symbolic-full-name") is not None
+    assert git(remote, "rev-parse", "main") == git(root, "rev-parse", "HEAD")
+    assert run_here("sync", cwd=root).out == "main and origin have the same.\n"
+    other = tmp_path / "other.git"
+    git(tmp_path, "init", "-q", "--bare", str(other))
+    refused = run_here("sync", str(other), cwd=root)
+    assert refused.code == 5
+    assert "origin is" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "told"),
+    [
+        ("{}/nowhere.git", 1, "make an empty one there"),
+        ("nobody", 4, "no remote is called that; this vault has no remote yet"),
+        ("", 4, "run `vaultmem sync URL` once"),
+        ("--", 4, "no remote"),
+        ("ext::sh -c 'touch {}/pwned'", 1, "transport 'ext' not allowed"),
+        ("http://127.0.0.1:1/x.git", 0, ""),
+    ],
+)
+def test_an_address_that_is_none_is_not_added(
+    make_vault: MakeVault, tmp_path: Path, where: str, code: int, told: str
+) -> None:
+    root = make_vault(QUAY)
+    done = run_here("sync", *filter(None, [where.format(tmp_path)]), cwd=root)
+    assert done.code == code, done
+    assert told in done.err
+    assert git(root, "remote") == ""
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_offline_is_no_error_and_what_waits_goes_later(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    synced(anna)
+    save(anna, "pier")
+    machines.remote.rename(machines.remote.with_suffix(".away"))
+    done = anna.run("sync")
+    assert (done.code, done.err) == (0, "")
+    assert "offline: nothing fetched or pushed; 1 commit waits\n" in done.out
+    assert synced(anna)["outcome"] == "offline"
+    machines.remote.with_suffix(".away").rename(machines.remote)
+    assert synced(anna)["pushed"] == 1
+
+
+def test_a_rejected_push_is_merged_and_pushed_again(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    left = ["crane", "bollard", "rope"]
+
+    def push_late(*given: Any) -> Pushed:
+        if left:  # Ben is quicker.
+            save(ben, name := left.pop())
+            ben.git("add", "-A")
+            ben.git("commit", "-qm", name)
+            ben.git("pull", "-q", "--rebase")
+            ben.git("push", "-q")
+        return push(*given)
+
+    monkeypatch.setattr("vaultmem.services.syncing.sync.push", push_late)
+    save(anna, "pier")
+    told = synced(anna)
+    assert (told["outcome"], told["fetched"]) == ("synced", 3)
+    ben.git("pull", "-q")
+    assert_equal(machines)
+
+
+REFUSES_MAIN = 'while read -r old new ref; do [ "$ref" = refs/heads/main ] && exit 1; done; exit 0'
+
+
+def test_what_the_remote_refuses_goes_to_a_ref_of_its_own(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    save(anna, "pier")
+    before = machines.git("rev-parse", "main")
+    machines.refuse_pushes(f"echo main is protected >&2; {REFUSES_MAIN}")
+    done = anna.run("sync", "--json")
+    assert done.code == 5
+    told = done.json
+    assert (told["outcome"], told["waiting"]) == ("refused", 1)
+    assert "main is protected" in told["told"]
+    assert told["rescued"].startswith("refs/vaultmem/rescue/")
+    head = anna.git("rev-parse", "HEAD")
+    assert machines.git("rev-parse", told["rescued"]) == head
+    save(anna, "crane")
+    again = anna.run("sync", "--json").json
+    assert again["rescued"] == told["rescued"]  # It is moved on, so they do not add up.
+    assert machines.git("rev-parse", told["rescued"]) == anna.git("rev-parse", "HEAD")
+    assert machines.git("rev-parse", "main") == before
+    shown = anna.run("sync")
+    assert "2 commits wait; a copy is at origin as refs/vaultmem/rescue/" in shown.err
+    (machines.remote / "hooks/pre-receive").unlink()
+    assert synced(anna)["pushed"] == 2
+
+
+def test_what_the_remote_takes_nowhere_stays_here(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    save(anna, "pier")
+    machines.refuse_pushes()
+    done = anna.run("sync")
+    assert done.code == 5
+    assert "not today" in done.err
+    assert "1 commit waits on this machine alone" in done.err
+    assert machines.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_a_credential_that_comes_in_is_refused_and_ours_is_brought_to_safety(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    secret = f"# Key\n\naws_access_key_id = {'AKIA'}{'QYLPMN5HHHFPZAM2'}\n"
+    ben.write("notes/key.md", secret)
+    ben.git("add", "-A")
+    ben.git("commit", "-qm", "a key")
+    ben.git("push", "-q")
+    save(anna, "pier")
+    done = anna.run("sync", "--json")
+    assert (done.code, done.json["outcome"]) == (5, "refused")
+    assert "looks like a credential" in done.json["told"]
+    assert machines.git("rev-parse", done.json["rescued"]) == anna.git("rev-parse", "HEAD")
+    assert not (anna.root / "notes/key.md").exists()
+
+
+def test_a_slow_remote_is_given_up_and_holds_up_nobody(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    save(anna, "pier")
+    mark = machines.remote / "asked"
+    machines.refuse_pushes(f"touch {mark}; sleep 60")
+    monkeypatch.setattr("vaultmem.storage.git.remote.push.__defaults__", (1.5,))
+
+    def wait() -> SyncReport:
+        with closing(anna.open()) as vault:
+            return sync_remote(vault)
+
+    with ThreadPoolExecutor() as pool, closing(anna.open()) as other:
+        waits = pool.submit(wait)
+        wait_until(mark.exists)
+        with other.lock(0.0):  # The network is not waited for under it.
+            assert not waits.done()
+        with pytest.raises(BusyError):
+            sync_remote(other, patience=0.0)
+        report = waits.result(30)
+    assert (report.outcome, report.waiting) == (Outcome.OFFLINE, 1)
+    assert "no answer within 2 seconds" in report.told
+    (machines.remote / "hooks/pre-receive").unlink()
+    assert synced(anna)["pushed"] == 1
+
+
+def test_two_vaults_made_apart_are_joined_only_if_that_is_said(
+    make_vault: MakeVault, tmp_path: Path
+) -> None:
+    first, second = make_vault(QUAY, "first"), make_vault({"notes/crane.md": "# Crane\n"}, "second")
+    git(second, "checkout", "-q", "--orphan", "apart")
+    git(second, "commit", "-q", "-m", "another history")
+    git(second, "branch", "-q", "-M", "main")
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
+    assert run_here("sync", str(remote), cwd=first).code == 0
+    done = run_here("sync", str(remote), cwd=second)
+    assert done.code == 1
+    assert "`vaultmem sync --join`" in done.err
+    told = run_here("sync", "--join", "--json", cwd=second).json
+    assert (told["outcome"], told["conflicts"]) == ("synced", [])
+    assert run_here("sync", "--json", cwd=first).json["followed"] == ["notes/crane.md"]
+    assert git(first, "rev-parse", "HEAD") == git(second, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["checkout", "-q", "--detach"], "HEAD is detached"),
+        (["merge", "-q", "--no-commit", "--no-ff", "side"], "a merge is under way"),
+    ],
+)
+def test_what_a_person_does_in_git_is_left_to_them(
+    make_machines: MakeMachines, words: list[str], told: str
+) -> None:
+    anna = make_machines(QUAY).all[0]
+    commit_on(anna.root, "side", {"notes/side.md": "# Side\n"})
+    anna.git(*words)
+    done = anna.run("sync")
+    assert done.code == 7
+    assert told in done.err
+    assert anna.git("log", "-1", "--format=%s") == "notes"
+
+
+def test_a_shallow_clone_and_a_work_tree_sync_as_others(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    shutil.rmtree(ben.root)
+    git(ben.home, "clone", "-q", "--depth=1", f"file://{machines.remote}", str(ben.root))
+    tree = anna._replace(root=anna.root.parent / "tree")
+    anna.git("worktree", "add", "-q", "-b", "side", str(tree.root))
+    save(ben, "pier")
+    save(tree, "crane")
+    assert (synced(ben)["pushed"], synced(tree)["pushed"]) == (1, 1)
+    save(anna, "rope")
+    assert synced(anna)["fetched"] == 1
+    assert synced(ben)["fetched"] == 2
+    assert machines.git("rev-parse", "side") == tree.git("rev-parse", "HEAD")
+    assert anna.git("status", "--porcelain") == ""
+
+
+def test_a_plan_changes_nothing(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(ben, "crane")
+    synced(ben)
+    save(anna, "pier")
+    head = anna.git("rev-parse", "HEAD")
+    told = anna.run("sync", "--dry-run", "--json").json
+    assert (told["uncommitted"], told["fetched"], told["waiting"]) == (1, 1, 0)
+    shown = anna.run("sync", "--dry-run").out
+    assert "would fetch  1 commit from origin" in shown
+    assert anna.git("rev-parse", "HEAD") == head
+    assert not (anna.root / "notes/crane.md").exists()

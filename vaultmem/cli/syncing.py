@@ -1,0 +1,140 @@
+"""The command that carries a vault between machines: sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.answers.syncing import sync_json, sync_plan_json
+from vaultmem.cli.branches import say_conflicts
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.options import (
+    AgentOption,
+    DryRunOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
+from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.quick_typer import add_commands
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import MergeConflictError, RefusedError
+
+if TYPE_CHECKING:
+    from vaultmem.services.syncing.plan import SyncPlan
+    from vaultmem.services.syncing.sync import SyncReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_commands(app, sync)
+
+
+def sync(
+    remote: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REMOTE]", help="A remote's name; the first time, the address to sync with."
+        ),
+    ] = "",
+    dry_run: DryRunOption = False,
+    join: Annotated[
+        bool, typer.Option("--join", help="Make one vault of two that were made apart.")
+    ] = False,
+    unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    agent: AgentOption = "",
+    session: SessionOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Commit what there is, take in what other machines have pushed, and push.
+
+    Nothing is ever forced or asked for. A remote that cannot be reached is no error: what waits
+    goes with the next sync. Exit code 5: the remote, or what came, was refused; 8: both sides
+    changed the same thing. What could not go to the branch is then in a ref of its own.
+    """
+    from vaultmem.services.syncing.plan import plan_sync
+    from vaultmem.services.syncing.sync import sync_remote
+
+    opened = open_here(vault, agent, session, ref)
+    if dry_run:
+        plan = plan_sync(opened, remote)
+        emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)
+        return
+    if unasked:
+        from vaultmem.services.syncing.unasked import check_unasked
+
+        check_unasked(opened)
+    report = sync_remote(opened, remote, join, **({"patience": 0.0} if unasked else {}))
+    emit_json(sync_json(report)) if as_json else _say_report(report)
+    _end(report)
+
+
+def _end(report: SyncReport) -> None:
+    """End with the exit code of what did not come about.
+
+    Raises:
+        typer.Exit: something did not.
+    """
+    codes = {"refused": RefusedError.exit_code, "conflict": MergeConflictError.exit_code}
+    if report.outcome.value in codes:
+        raise typer.Exit(codes[report.outcome.value])
+
+
+def _say_report(report: SyncReport) -> None:
+    remote, offline = one_line(report.remote), report.outcome.value == "offline"
+    if report.checkpoint:
+        say_painted("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
+    if report.fetched:
+        files = len(report.merged.paths if report.merged else report.followed)
+        how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
+        came = f"{_commits(report.fetched)} from {remote}{how}, {files:,} files changed"
+        say_painted("fetched ", "green", came)
+    if report.pushed:
+        say_painted("pushed  ", "green", f"{_commits(report.pushed)} to {remote}")
+    if offline:
+        done = "nothing pushed" if report.fetched else "nothing fetched or pushed"
+        say(f"offline: {done}; {_commits(report.waiting)} {_wait(report.waiting)}")
+    elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
+        say(f"{one_line(report.branch)} and {remote} have the same.")
+    elif report.outcome.value != "synced":
+        say_conflicts(report.conflicts)  # type: ignore[arg-type]
+        warn(f"error: not pushed: {one_line(report.told)}")
+        _say_rescued(report)
+
+
+def _say_rescued(report: SyncReport) -> None:
+    what = f"{_commits(report.waiting)} {_wait(report.waiting)}"
+    if report.rescued:
+        warn(f"{what}; a copy is at {one_line(report.remote)} as {one_line(report.rescued)}")
+    else:
+        warn(f"{what} on this machine alone: the remote takes no copy of them, either")
+
+
+def _say_plan(plan: SyncPlan) -> None:
+    remote = one_line(plan.remote)
+    if plan.told:
+        say(f"offline: {one_line(plan.told)}")
+    if plan.uncommitted:
+        say_painted("would save   ", "yellow", f"{plan.uncommitted:,} files that no commit has")
+    if plan.fetched:
+        say_painted("would fetch  ", "yellow", f"{_commits(plan.fetched)} from {remote}")
+    if plan.merge:
+        for path in plan.merge.paths:
+            say(f"  {one_line(path)}")
+        say_conflicts(plan.merge.conflicts)
+    if plan.waiting:
+        say_painted("would push   ", "yellow", f"{_commits(plan.waiting)} to {remote}")
+    if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
+        say(f"{one_line(plan.branch)} and {remote} have the same.")
+
+
+def _commits(count: int) -> str:
+    return f"{count:,} {'commit' if count == 1 else 'commits'}"
+
+
+def _wait(count: int) -> str:
+    return "waits" if count == 1 else "wait"

@@ -1,0 +1,1 @@
+"""Carry a vault between machines: checkpoint, fetch, merge, push."""

@@ -1,0 +1,69 @@
+"""Ask a remote for its branch; and what this machine knows of it without asking."""
+
+from __future__ import annotations
+
+from vaultmem.errors import VaultError
+from vaultmem.services.evidence.publish import drop_replaced, evidence_refspecs
+from vaultmem.services.syncing.place import Place
+from vaultmem.services.syncing.record import LastSync, name_address
+from vaultmem.storage.git.remote import Fetched, Trouble, fetch
+from vaultmem.vault import Vault
+
+
+def fetch_branch(vault: Vault, place: Place, known: LastSync) -> str:
+    """Fetch the branch, and how other machines use the vault; return why not, empty if it was.
+
+    That is so where the remote could not be reached.
+
+    Raises:
+        VaultError: it cannot be used at all.
+    """
+    spec = f"+refs/heads/{place.upstream}:{place.tracking}"
+    others = evidence_refspecs(vault)
+    done = fetch(vault.history, place.remote, [spec, *others])
+    if is_absent := done.is_absent:  # Nothing was fetched then.
+        done = fetch(vault.history, place.remote, others) if others else Fetched()
+    if done.trouble:
+        is_known = bool(known.agreed) and known.agreed == name_address(place.remote)
+        return refuse_unless_offline(place, done.trouble, done.told, is_known)
+    if is_absent and find_tip(vault, place.tracking):
+        vault.history.git.run("update-ref", "-d", place.tracking)
+    drop_replaced(vault)
+    return ""
+
+
+def find_tip(vault: Vault, ref: str) -> str:
+    """Return the commit of a ref by its full name, empty if there is none."""
+    command = ("show-ref", "--verify", "--hash", "--", ref)
+    return vault.history.git.run(*command, check=False)
+
+
+def count_waiting(vault: Vault, place: Place) -> int:
+    """Return how many commits of the branch the remote did not have when it was last asked."""
+    ours = find_tip(vault, f"refs/heads/{place.branch}")
+    known = ("--not", f"--remotes={place.remote.name}")
+    return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
+
+
+def refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: bool = True) -> str:
+    """Return why a remote could not be reached.
+
+    Raises:
+        VaultError: it was reached, and does not let us, or is none.
+    """
+    remote = place.remote
+    is_unplugged = trouble is Trouble.MISSING and remote.folder is not None and is_known
+    if trouble is Trouble.OFFLINE or is_unplugged:
+        return told
+    where = remote.name if not place.is_new else remote.shown
+    if trouble is Trouble.SIGN_IN:
+        raise VaultError(
+            f"{where}: does not let this machine in ({told}); try `git ls-remote {remote.shown}` "
+            "until git needs to ask for nothing (an ssh key in the agent, or a credential helper)"
+        )
+    if trouble is Trouble.MISSING:
+        raise VaultError(
+            f"{where}: no repository is at {remote.shown} ({told}); make an empty one there "
+            "(`git init --bare FOLDER`, or on the server's page), or correct the address"
+        )
+    raise VaultError(f"{where}: git could not talk with it: {told}")

@@ -1,0 +1,119 @@
+"""Where a vault is synced with: which remote, and which branch of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
+from vaultmem.services.reading.look import find_branch
+from vaultmem.storage.git.remotes import Remote, Remotes, read_remotes
+from vaultmem.vault import Vault
+
+#: The name of a remote that nobody has named.
+ORIGIN = "origin"
+
+_NONE = (
+    "this vault has no remote yet; make an empty repository somewhere, and run `vaultmem sync URL` "
+    "once (a folder on a stick or a server will do: `git init --bare FOLDER`)"
+)
+
+
+class Place(NamedTuple):
+    """A remote, the vault's branch, and the name that the branch has there.
+
+    `is_new` is one that the repository does not know yet.
+    """
+
+    remote: Remote
+    branch: str
+    upstream: str
+    is_new: bool = False
+
+    @property
+    def tracking(self) -> str:
+        """The ref that says where the branch was there when it was last asked."""
+        return f"refs/remotes/{self.remote.name}/{self.upstream}"
+
+    @property
+    def name(self) -> str:
+        """The branch there, as people say it."""
+        return f"{self.remote.name}/{self.upstream}"
+
+
+def find_place(vault: Vault, where: str = "") -> Place:
+    """Return where the vault is synced with: `where` is a remote's name or an address.
+
+    Without it, that is what vaultmem.yaml says, else where the branch goes by git's settings, else
+    the only remote that there is.
+
+    Raises:
+        NoteNotFoundError: there is no such remote, or none at all.
+        RefusedError: there are several, or another one has the name.
+        PendingError: no branch is checked out.
+    """
+    branch = find_branch(vault) or vault.history.head().branch
+    if not branch:
+        raise PendingError(
+            "not synced: no branch is checked out (HEAD is detached); "
+            "`vaultmem switch --create NAME` makes one here"
+        )
+    remotes = read_remotes(vault.history)
+    remote = _name_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
+    known, there = remotes.upstreams.get(branch, ("", ""))
+    upstream = there if there and known == remote.name else branch
+    return Place(remote, branch, upstream, remote.name not in remotes.known)
+
+
+def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
+    named = vault.config.sync_remote
+    if named and named not in remotes.known:
+        raise NoteNotFoundError(
+            f'vaultmem.yaml syncs with "{named}", and git knows no such remote here; '
+            f"run `git remote add {named} URL`, or `vaultmem sync URL`"
+        )
+    upstream = remotes.upstreams.get(branch, ("", ""))[0]
+    for name in (named, upstream, ORIGIN):
+        if name in remotes.known:
+            return remotes.known[name]
+    if len(remotes.known) == 1:
+        return next(iter(remotes.known.values()))
+    if remotes.known:
+        names = ", ".join(sorted(remotes.known))
+        raise RefusedError(f"there are several remotes ({names}); run `vaultmem sync NAME`")
+    raise NoteNotFoundError(_NONE)
+
+
+def _name_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
+    if where in remotes.known:
+        return remotes.known[where]
+    if not _is_address(where):
+        told = f"git knows {', '.join(sorted(remotes.known))}" if remotes.known else _NONE
+        raise NoteNotFoundError(f"{where}: no remote is called that; {told}")
+    remote = Remote(ORIGIN, _make_absolute(where))
+    for known in remotes.known.values():
+        if known.url in {where, remote.url}:
+            return known
+    if ORIGIN in remotes.known:
+        raise RefusedError(
+            f"{ORIGIN} is {remotes.known[ORIGIN].shown} already; for another one beside it run "
+            "`git remote add NAME URL` and `vaultmem sync NAME`"
+        )
+    folder = remote.folder
+    if folder is not None and folder.is_relative_to(vault.history.git.work_tree):
+        raise RefusedError(f"{where}: inside of the vault's own repository; choose another place")
+    return remote
+
+
+def _is_address(text: str) -> bool:
+    return not text.startswith("-") and bool(re.search(r"[:/\\~]", text) or os.path.isdir(text))
+
+
+def _make_absolute(where: str) -> str:
+    """Return an address that means the same from any folder."""
+    remote = Remote("", where)
+    if remote.folder is None or where.startswith("file://"):
+        return where
+    return str(Path(where).expanduser().resolve())

@@ -1,0 +1,270 @@
+"""Sync a vault with a remote: checkpoint, fetch, merge, push, until both have the same.
+
+The network is never waited for under the vault's lock: only the checkpoint and the merge take it.
+A lock of its own keeps two syncs apart. Nothing is forced, and each step leaves a whole vault, so a
+sync that is killed is simply done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from enum import StrEnum
+from typing import NamedTuple
+
+from vaultmem.errors import (
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+    VaultError,
+)
+from vaultmem.services.branching.branches import check_idle
+from vaultmem.services.branching.incoming import follow_commit
+from vaultmem.services.branching.merge import MergeReport, merge_branch
+from vaultmem.services.evidence.publish import begin_anew, publish
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.syncing.contact import (
+    count_waiting,
+    fetch_branch,
+    find_tip,
+    refuse_unless_offline,
+)
+from vaultmem.services.syncing.place import Place, find_place
+from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
+from vaultmem.services.syncing.rescue import rescue_commits
+from vaultmem.services.writing.commit import commit_all
+from vaultmem.storage.git.remote import Fate, Pushed, push
+from vaultmem.storage.git.remotes import add_remote
+from vaultmem.storage.lock import WRITER, hold_lock
+from vaultmem.vault import Vault
+
+#: How often what others pushed meanwhile is merged and pushed again, and what is saved meanwhile
+#: committed; and the seconds of the first pause between.
+_ATTEMPTS = 8
+_PAUSE = 0.1
+
+
+class Outcome(StrEnum):
+    """What came of a sync."""
+
+    SYNCED = "synced"
+    OFFLINE = "offline"
+    REFUSED = "refused"
+    CONFLICT = "conflict"
+
+
+class SyncReport(NamedTuple):
+    """What a sync did.
+
+    `checkpoint` is the last commit that was made before, "" if there was nothing to commit.
+    `fetched` and `pushed` count commits, `waiting` those that only this machine has. `merged` is
+    None where nothing had to be: then the branch may have `followed` the other, with these paths.
+    `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
+    `evidence` is what came of this machine's own ref ("" where it has none).
+    """
+
+    outcome: Outcome
+    remote: str
+    branch: str
+    checkpoint: str = ""
+    fetched: int = 0
+    merged: MergeReport | None = None
+    followed: tuple[str, ...] = ()
+    pushed: int = 0
+    rescued: str = ""
+    waiting: int = 0
+    told: str = ""
+    evidence: str = ""
+    conflicts: tuple[object, ...] = ()
+
+
+def sync_remote(
+    vault: Vault, where: str = "", joins: bool = False, patience: float = WRITER
+) -> SyncReport:
+    """Bring the vault's branch and that of a remote to the same commit.
+
+    `where` is a remote's name, or the address of one that the repository is given with this first
+    sync. With `joins`, two histories without a common commit become one. Another sync is waited for
+    `patience` seconds.
+
+    Raises:
+        NoteNotFoundError: there is no such remote, or none at all.
+        RefusedError: something looks like a credential, or the histories have nothing in common.
+        PendingError: git cannot take a commit now.
+        BusyError: another sync takes longer.
+        VaultError: the remote cannot be used, other than that it cannot be reached.
+    """
+    with hold_lock(vault.state_folder / "sync.lock", patience):
+        place = find_place(vault, where)
+        known = read_record(vault)
+        if known.agreed != name_address(place.remote):  # What is known of it is another one's.
+            known = known._replace(agreed="", rescue="", evidence="")
+        try:
+            sync = _Sync(vault, place, known, joins)
+            report = sync.run()
+        except VaultError as error:
+            told = known._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
+            keep_record(vault, told._replace(told=str(error)))
+            raise
+        keep_record(vault, _remember(vault, sync.known, place, report))
+        return report
+
+
+def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -> LastSync:
+    is_good = report.outcome is Outcome.SYNCED
+    return LastSync(
+        remote=place.remote.name,
+        at=vault.now(),
+        outcome=report.outcome,
+        told=report.told,
+        good_at=vault.now() if is_good else known.good_at,
+        agreed=name_address(place.remote),
+        rescue="" if is_good else report.rescued or known.rescue,
+        evidence=known.evidence,
+    )
+
+
+class _Sync:
+    """One sync, step by step."""
+
+    def __init__(self, vault: Vault, place: Place, known: LastSync, joins: bool) -> None:
+        self._vault, self._place, self.known, self._joins = vault, place, known, joins
+        self._evidence = "", ""
+        self._report = SyncReport(Outcome.SYNCED, place.remote.name, place.branch)
+
+    def run(self) -> SyncReport:
+        self._save()
+        if not self._fetch():
+            return self._report
+        if self._place.is_new:
+            add_remote(self._vault.history, self._place.remote, self._place.branch)
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._merge()
+            except (RefusedError, MergeConflictError) as error:
+                return self._give_up(error)
+            except (PendingError, ConflictError):  # Somebody has saved, or committed, meanwhile.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self._save()
+                continue
+            if self._push():
+                return self._report
+            time.sleep(_PAUSE * 2**attempt * (0.5 + random.random()))  # noqa: S311
+            if not self._fetch():
+                return self._report
+        raise VaultError(f"not pushed: others keep pushing to {self._place.name}; try again")
+
+    def _save(self) -> None:
+        """Commit what is not, so that it can be merged with what comes."""
+        if find_branch(self._vault):
+            return
+        check_idle(self._vault, "synced")
+        for commit, _ in commit_all(self._vault):
+            self._report = self._report._replace(checkpoint=commit)
+
+    def _fetch(self) -> bool:
+        """Fetch the branch; False where the remote cannot be reached."""
+        told = fetch_branch(self._vault, self._place, self.known)
+        if told:
+            self._end(Outcome.OFFLINE, told=told)
+        return not told
+
+    def _merge(self) -> None:
+        """Take in what the other side has and we have not."""
+        vault, refs = self._vault, self._vault.history.refs
+        theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
+        if not theirs or refs.is_ancestor(theirs, ours):
+            return
+        fetched = refs.count_ahead(theirs, ours)[0]
+        if refs.is_ancestor(ours, theirs):
+            followed = follow_commit(vault, theirs)
+            self._report = self._report._replace(followed=followed)
+        else:
+            self._check_related(ours, theirs)
+            merged = merge_branch(vault, self._place.tracking, self._joins)
+            self._report = self._report._replace(merged=merged)
+        self._report = self._report._replace(fetched=self._report.fetched + fetched)
+
+    def _push(self) -> bool:
+        """Push the branch, and how it is used here; False where others have pushed meanwhile."""
+        history, place = self._vault.history, self._place
+        tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
+        wanted = {ref: tip} if tip != find_tip(self._vault, place.tracking) else {}
+        done = self._push_refs(wanted | self._publish())
+        if done.trouble:
+            told = refuse_unless_offline(place, done.trouble, done.told)
+            return self._end(Outcome.OFFLINE, told=told)
+        self._learn_evidence(done)
+        fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
+        if fate is Fate.REFUSED:
+            return self._end(Outcome.REFUSED, told=told, rescued=self._rescue())
+        if fate is Fate.DONE:
+            self._report = self._report._replace(pushed=count_waiting(self._vault, place))
+            history.git.run("update-ref", place.tracking, tip)
+        return fate is not Fate.MOVED
+
+    def _push_refs(self, wanted: dict[str, str]) -> Pushed:
+        specs = [f"{commit}:{ref}" for ref, commit in wanted.items()]
+        return push(self._vault.history, self._place.remote, specs) if specs else Pushed()
+
+    def _publish(self) -> dict[str, str]:
+        """Return the ref that says how the vault is used here, where the remote lacks it."""
+        with contextlib.suppress(VaultError):  # A sync is about notes.
+            if name := publish(self._vault):
+                self._evidence = name, find_tip(self._vault, name)
+        name, commit = self._evidence
+        return {name: commit} if commit and commit != self.known.evidence else {}
+
+    def _learn_evidence(self, done: Pushed) -> None:
+        name, commit = self._evidence
+        fate = done.refs.get(name, (Fate.CURRENT, ""))[0]
+        if fate is Fate.MOVED:
+            begin_anew(self._vault)
+        elif fate is not Fate.REFUSED:
+            self.known = self.known._replace(evidence=commit)
+        self._report = self._report._replace(evidence=fate.value if commit else "")
+
+    def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:
+        """Leave both branches as they are, and bring ours to a safe place."""
+        is_conflict = isinstance(error, MergeConflictError)
+        outcome = Outcome.CONFLICT if is_conflict else Outcome.REFUSED
+        conflicts = error.conflicts if isinstance(error, MergeConflictError) else ()
+        self._end(outcome, told=str(error), rescued=self._rescue(), conflicts=conflicts)
+        return self._report
+
+    def _rescue(self) -> str:
+        return rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
+
+    def _end(self, outcome: Outcome, **facts: object) -> bool:
+        waiting = count_waiting(self._vault, self._place)
+        self._report = self._report._replace(outcome=outcome, waiting=waiting, **facts)  # type: ignore[arg-type]
+        return True
+
+    def _check_related(self, ours: str, theirs: str) -> None:
+        refs, name = self._vault.history.refs, self._place.name
+        if self._joins or refs.merge_base(ours, theirs):
+            return
+        if refs.is_shallow():
+            raise VaultError(
+                f"not synced: this clone is shallow and has no commit that {name} has; "
+                "`git fetch --unshallow` gets it"
+            )
+        raise VaultError(
+            f"not synced: this vault and {name} were made apart, and have no commit in common; "
+            "`vaultmem sync --join` makes one vault of both and keeps all notes"
+        )
+
+    def _own_tip(self) -> str:
+        head = self._vault.history.head()
+        if head.branch != self._place.branch:
+            return self._vault.history.refs.branch_tip(self._place.branch)
+        if not head.commit:
+            raise NoteNotFoundError(
+                "not synced: nothing is committed here yet; write a note first, or begin with "
+                "`git clone URL` instead"
+            )
+        return head.commit

@@ -1,0 +1,117 @@
+"""Sync without being asked: after a session, and every so often; and only where that is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import NamedTuple
+
+from vaultmem.core.settings import read_interval
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.syncing.place import find_place
+from vaultmem.services.syncing.record import name_address, read_record
+from vaultmem.vault import Vault
+
+
+def check_unasked(vault: Vault) -> None:
+    """Make sure that the vault may be synced without anybody asking for it.
+
+    A vault that somebody else made could name any remote, so the person has to have synced with
+    that address once on this machine; and what else is in a repository is not ours to push.
+
+    Raises:
+        RefusedError: it may not; it says what to do.
+        VaultError: there is no such remote.
+    """
+    name = vault.config.sync_remote
+    if not name:
+        raise RefusedError('vaultmem.yaml has no "sync_remote", so nothing is synced unasked')
+    place = find_place(vault)
+    if vault.history.prefix:
+        raise RefusedError(
+            "the vault is a folder of a larger repository, which is not synced unasked; "
+            "run `vaultmem sync`"
+        )
+    if read_record(vault).agreed != name_address(place.remote):
+        raise RefusedError(
+            f"{name}: not synced unasked before you have run `vaultmem sync` once on this machine"
+        )
+
+
+def sync_later(vault: Vault) -> None:
+    """Begin a sync in a process of its own, where one is wanted unasked; it is not waited for."""
+    if vault.config.sync_remote and not vault.ref:
+        with contextlib.suppress(VaultError, OSError):
+            check_unasked(vault)
+            _start(vault.root, DEVNULL).returncode = 0  # It goes on by itself.
+
+
+def _start(root: Path, output: int) -> Popen[bytes]:
+    # -P: the current folder may be a vault that has a folder called `vaultmem`.
+    command = [sys.executable, "-P", "-m", "vaultmem", "sync", "--unasked", "--json"]
+    return Popen(
+        [*command, "--vault", str(root)],
+        stdin=DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+class Synced(NamedTuple):
+    """What a sync that nobody asked for did; `is_problem` where somebody should look."""
+
+    text: str
+    is_problem: bool = False
+
+
+class Clock:
+    """Syncs a vault every so often, one process at a time; `poll` never waits."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._next = 0.0
+        self._running: Popen[bytes] | None = None
+
+    def poll(self) -> Synced | None:
+        """Begin a sync that is due; return what one did that has ended since the last call."""
+        if self._running is not None:
+            return self._take_end(self._running)
+        every = read_interval(self._vault.config.sync_every)
+        now = time.monotonic()
+        if not every or now < self._next:
+            return None
+        self._next = now + every
+        try:
+            check_unasked(self._vault)
+        except VaultError as error:
+            return Synced(str(error), is_problem=True)
+        self._running = _start(self._vault.root, PIPE)
+        return None
+
+    def _take_end(self, process: Popen[bytes]) -> Synced | None:
+        if process.poll() is None:
+            return None
+        self._running = None
+        out, err = process.communicate()
+        try:
+            told = json.loads(out)
+            return _describe(told)
+        except (ValueError, KeyError, TypeError):
+            lines = err.decode("utf-8", "replace").strip().splitlines()
+            last = lines[-1].removeprefix("vaultmem: error: ") if lines else ""
+            return Synced(last or f"a sync ended with status {process.returncode}", True)
+
+
+def _describe(told: dict[str, object]) -> Synced | None:
+    if told["outcome"] == "offline":
+        return Synced(f"offline; {told['waiting']} commits wait")
+    if told["outcome"] != "synced":
+        return Synced(f"not pushed: {told['told']}", is_problem=True)
+    if not (told["fetched"] or told["pushed"]):
+        return None
+    return Synced(f"{told['remote']}: {told['fetched']} commits in, {told['pushed']} out")

@@ -1,0 +1,231 @@
+"""Fetch from a remote and push to it: the only place that talks to a network.
+
+Git works in a folder of its own then, which has the repository's objects and knows its refs, but
+none of its settings: what they name (an ssh, a proxy, a helper for passwords, a hook) does not run.
+The person's own settings count. Nothing ever asks, and what goes wrong is returned, not raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.storage.git.head import common_folder
+from vaultmem.storage.git.locks import on_record
+from vaultmem.storage.git.remotes import Remote
+from vaultmem.storage.git.runner import find_complaint
+from vaultmem.storage.git.vault_history import History
+
+#: Seconds that one fetch or push may take.
+LONGEST = 300.0
+
+#: Seconds in which git ends when it is asked to.
+_GRACE = 2.0
+
+
+class Trouble(StrEnum):
+    """Why a remote was not talked with."""
+
+    OFFLINE = "offline"
+    SIGN_IN = "sign-in"
+    MISSING = "missing"
+    FAILED = "failed"
+
+
+class Fate(StrEnum):
+    """What came of a ref that was pushed; one has `moved` to what is not known here."""
+
+    DONE = "done"
+    CURRENT = "current"
+    MOVED = "moved"
+    REFUSED = "refused"
+
+
+class Fetched(NamedTuple):
+    """What a fetch did: the refs that it moved, with their commits; else why it failed.
+
+    Where something `is_absent`, the remote lacks a branch that was asked for by its name.
+    """
+
+    refs: Mapping[str, str] = MappingProxyType({})
+    trouble: Trouble | None = None
+    told: str = ""
+    is_absent: bool = False
+
+
+class Pushed(NamedTuple):
+    """What a push did with each ref of the remote, and why not; else why all of it failed."""
+
+    refs: Mapping[str, tuple[Fate, str]] = MappingProxyType({})
+    trouble: Trouble | None = None
+    told: str = ""
+
+
+def fetch(
+    history: History, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
+) -> Fetched:
+    """Fetch what refspecs name into refs of the repository; no branch of its own may be one."""
+    with _working_apart(history, remote) as env:
+        before = _list_refs(history, env)
+        command = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
+        words = (*command, "--recurse-submodules=no", "--", remote.url, *refspecs)
+        code, _, err = _talk(history, words, env, seconds)
+        moved = dict(_list_refs(history, env).items() - before.items())
+        lines = "".join(f"update {ref} {commit}\n" for ref, commit in sorted(moved.items()))
+        if lines:
+            history.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
+    if not code or moved:
+        return Fetched(moved)
+    if "couldn't find remote ref" in err:
+        return Fetched(is_absent=True)
+    return Fetched({}, *_explain(err, code))
+
+
+def push(
+    history: History, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
+) -> Pushed:
+    """Push commits (full ids) to refs of the remote, each for itself; nothing is ever forced."""
+    command = ("push", "--porcelain", "--no-verify", "--no-signed")
+    words = (*command, "--recurse-submodules=no", "--", remote.push_url or remote.url, *refspecs)
+    with _working_apart(history, remote) as env:
+        code, out, err = _talk(history, words, env, seconds)
+    refs = dict(_parse_fates(out, err))
+    return Pushed(refs) if refs or not code else Pushed({}, *_explain(err, code))
+
+
+@contextlib.contextmanager
+def _working_apart(history: History, remote: Remote) -> Iterator[dict[str, str]]:
+    """Make a git folder without anybody's settings for a `with`; yield what leads git there.
+
+    It has one name, so that what a killed process left goes with the next one.
+    """
+    assert history.git.place.scratch is not None  # noqa: S101
+    folder = history.git.place.scratch / "remote"
+    common = common_folder(history.git_folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        for name in ("objects", "refs"):
+            (folder / name).mkdir(parents=True)
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
+        known = history.git.run("for-each-ref", "--format=%(objectname) %(refname)")
+        (folder / "packed-refs").write_bytes(f"{known}\n".encode("utf-8", "surrogateescape"))
+        if (common / "shallow").is_file():
+            shutil.copyfile(common / "shallow", folder / "shallow")
+        env = {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(common / "objects")}
+        yield env | _name_manners(history, remote, env)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name_manners(history: History, remote: Remote, env: dict[str, str]) -> dict[str, str]:
+    """Return settings by which git talks over usual protocols alone, and asks nobody anything."""
+    manners = {
+        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+        "GIT_ASKPASS": "",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "GCM_INTERACTIVE": "never",
+    }
+    own = {k: v for k, v in history.environment.items() if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
+    if (
+        own
+        or not remote.is_ssh
+        or history.git.run("config", "core.sshCommand", env=env, check=False)
+    ):
+        return manners | own
+    patience = "-oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=4"
+    return manners | {"GIT_SSH_COMMAND": f"ssh -oBatchMode=yes {patience}"}
+
+
+def _list_refs(history: History, env: Mapping[str, str]) -> dict[str, str]:
+    out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)", env=env)
+    pairs = (line.partition(" ") for line in out.split("\n") if line)
+    return {ref: commit for ref, _, commit in pairs}
+
+
+def _talk(
+    history: History, words: Sequence[str], env: Mapping[str, str], seconds: float
+) -> tuple[int, str, str]:
+    """Run git, and end it and all that it started when its time is over, or ours."""
+    slow = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")
+    with on_record(history.git.place, "fetch"):
+        process = history.git.start(*slow, *words, stdin=None, env=env, apart=True)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return -1, "", f"no answer within {seconds:.0f} seconds: timed out"
+        except BaseException:
+            _end(process)
+            raise
+    return process.returncode, _read(out), _read(err)
+
+
+def _end(process: Any) -> None:
+    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number) if hasattr(os, "killpg") else process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_GRACE)
+            return
+
+
+def _read(data: bytes) -> str:
+    """Return what git said, without what lets somebody sign in."""
+    return re.sub(r"(https?://)[^/@\s]+@", r"\1...@", data.decode("utf-8", "replace"))
+
+
+#: What git or its helpers say, by what it means; the first that fits counts.
+_MEANINGS = (
+    (
+        Trouble.SIGN_IN,
+        r"Permission denied|Authentication failed|could not read (?:Username|Password)|"
+        r"terminal prompts disabled|Host key verification failed|error: 40[13]|Access denied",
+    ),
+    (Trouble.MISSING, r"does not appear to be a git repository|epository .*not found|error: 404"),
+    (
+        Trouble.OFFLINE,
+        r"(?i)could not resolve|name resolution|connection (?:refused|reset|closed|timed out)|"
+        r"unreachable|no route to host|(?:failed|could ?n[o']t|unable) to connect|timed out|"
+        r"hung up|early EOF|too slow|empty reply|disconnect|RPC failed|error: (?:429|5\d\d)|"
+        r"SSL_ERROR_SYSCALL|handshake",
+    ),
+)
+
+
+def _explain(err: str, code: int) -> tuple[Trouble, str]:
+    """Return what kept git from talking with a remote, and the line that says it."""
+    for trouble, pattern in _MEANINGS:
+        for line in err.splitlines():
+            if re.search(pattern, line):
+                return trouble, line.strip().removeprefix("fatal: ")
+    return Trouble.FAILED, find_complaint(err, code)
+
+
+_ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
+
+#: How git says that a ref is not where it was when we fetched it.
+_MOVED = re.compile(
+    r"fetch first|non-fast-forward|stale info|incorrect old value|lock|already exists"
+)
+
+
+def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[Fate, str]]]:
+    """Yield each ref of the remote and what came of it, with the words of whoever refused it."""
+    said = [line.removeprefix("remote:").strip() for line in err.splitlines() if "remote:" in line]
+    for flag, ref, summary in _ROW.findall(out):
+        if flag != "!":
+            yield ref, (Fate.CURRENT if flag == "=" else Fate.DONE, "")
+        elif _MOVED.search(summary):
+            yield ref, (Fate.MOVED, summary)
+        else:
+            why = summary.partition("(")[2].removesuffix(")") or summary
+            yield ref, (Fate.REFUSED, ": ".join(filter(None, [why, " ".join(said[:5])])))
