@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from hostile_notes import read_hostile_notes
-from support import hash_tree, wait_until
+from support import git, hash_tree, wait_until
 from test_pages import HOSTILE
 
 from vaultmem.environment import open_named_vault
@@ -57,11 +57,11 @@ class Links(HTMLParser):
                 self.places.append(given[name])
 
 
-def export(root: Path, folder: Path, at: str = "") -> Exported:
-    """Export a vault as it is, or as it was."""
-    with contextlib.closing(open_named_vault(root)) as vault:
+def export(root: Path, folder: Path, at: str = "", ref: str = "") -> Exported:
+    """Export a vault as it is, as it was, or as another branch has it."""
+    with contextlib.closing(open_named_vault(root, ref=ref)) as vault:
         sync_vault(vault)
-        return export_html(look_at(vault, at) if at else vault, folder, lambda *_: None)
+        return export_html(look_at(vault, at), folder, lambda *_: None)
 
 
 def find_faults(folder: Path, has_all_headings: bool = True) -> list[str]:
@@ -105,6 +105,16 @@ def test_every_link_of_the_sample_leads_to_a_file_that_is_there(
     assert "Refund amounts and deadlines" in (folder / "search/notes.js").read_text()
     assert '"refund":[' in (folder / "search/terms-r.js").read_text()
     assert "Committed last" in (folder / "time.html").read_text()
+
+
+def test_sessions_of_another_branch_are_shown_as_it_has_them(sample: Path, tmp_path: Path) -> None:
+    note = sample / "sessions/s-0412.md"
+    git(sample, "branch", "side")
+    note.write_text(note.read_text("utf-8").replace("opaque tokens in", "clay tablets in"))
+    export(sample, tmp_path / "pages", ref="side")
+    page = read_page(tmp_path / "pages", f"session/*/s-0412-{KEY}.html")
+    assert "opaque tokens in PostgreSQL" in page
+    assert "clay tablets" not in page
 
 
 def test_names_and_texts_become_neither_markup_nor_other_files(

@@ -47,23 +47,30 @@ def find_dead(vault: Vault) -> list[ActiveSession]:
 
 
 def get_session(vault: Vault, name: str) -> Session:
-    """Return the session of an id, or of the only one that begins so.
+    """Return the session of an id, or of the only one that begins so, as the vault looks at it.
 
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
-        RefusedError: the name is unsafe, or sessions are not kept where the vault's ref is.
+        RefusedError: the name is unsafe, or sessions are not kept where the vault's ref is and that
+            is not just looked at.
     """
-    return read_session(vault, find_path(vault, name))
+    if vault.view.is_work_tree:
+        refuse_branch(vault)
+    return read_session(vault, _find_path(vault, name))
 
 
 def read_session(vault: Vault, path: PurePosixPath) -> Session:
-    """Return the session that a note of the folder tells of, as it is now."""
+    """Return the session that a note tells of, now or in the commit that is looked at."""
     return parse_session(read_note(vault, path))
 
 
 def find_path(vault: Vault, name: str) -> PurePosixPath:
-    """Return the note of a session, found as `get_session` finds it."""
+    """Return the note of a session of the folder, found as `get_session` finds it."""
     refuse_branch(vault)
+    return _find_path(vault, name)
+
+
+def _find_path(vault: Vault, name: str) -> PurePosixPath:
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
     file = vault.root / path
