@@ -129,6 +129,7 @@ checkpoint "sand here too"
 merge main
 sync ../remote.git
 sync --dry-run
+status
 task add "Paint the quay"
 task set --status doing
 task show

@@ -14,6 +14,7 @@ from conftest import MakeVault
 from in_process import run_here
 from machines import Machine, MakeMachines, assert_equal
 from support import git, wait_until
+from watchers import watched
 
 from vaultmem.errors import BusyError
 from vaultmem.services.syncing.sync import Outcome, SyncReport, sync_remote
@@ -283,3 +284,90 @@ def test_a_plan_changes_nothing(make_machines: MakeMachines) -> None:
     assert "would fetch  1 commit from origin" in shown
     assert anna.git("rev-parse", "HEAD") == head
     assert not (anna.root / "notes/crane.md").exists()
+
+
+SYNCING = {"vaultmem.yaml": "sync_remote: origin\nsync_every: 5m\n", **QUAY}
+
+
+def test_nothing_is_synced_unasked_before_the_person_has(make_machines: MakeMachines) -> None:
+    anna = make_machines(SYNCING).all[0]
+    done = anna.run("sync", "--unasked")
+    assert (done.code, "once on this machine" in done.err) == (5, True)
+    assert "once on this machine" in anna.run("status").out
+    synced(anna)
+    assert synced(anna, "--unasked")["outcome"] == "synced"
+    assert anna.run("status", "--json").json["git"]["sync"]["outcome"] == "synced"
+    anna.git("remote", "set-url", "origin", "/elsewhere.git")
+    assert anna.run("sync", "--unasked").code == 5
+
+
+def test_the_end_of_a_session_is_synced(make_machines: MakeMachines) -> None:
+    machines = make_machines(SYNCING)
+    anna = machines.all[0]
+    synced(anna)
+    assert anna.run("session", "start", "--id", "s1", "--agent", "claude").code == 0
+    assert anna.run("session", "close", "s1", "--agent", "claude").code == 0
+    head = anna.git("rev-parse", "HEAD")
+    wait_until(lambda: machines.git("rev-parse", "main") == head)
+
+
+def test_a_watcher_syncs_and_says_so(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = make_machines(SYNCING)
+    anna, ben = machines.all
+    synced(anna)
+    save(ben, "crane")
+    synced(ben)
+    for name, value in anna.env.items():
+        monkeypatch.setenv(name, value)
+    with watched(anna.root) as (_, told):
+        wait_until((anna.root / "notes/crane.md").exists)
+        wait_until(lambda: ("synced", "origin: 1 commits in, 0 out") in told)
+    assert [each for each in told if each.what == "problem"] == []
+
+
+def test_status_and_doctor_tell_what_waits_and_why(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    assert "never with origin; `vaultmem sync` does" in anna.run("status").out
+    save(anna, "pier")
+    machines.refuse_pushes()
+    assert anna.run("sync").code == 5
+    shown = anna.run("status").out
+    assert "refused: pre-receive hook declined: not today; 1 commits wait" in shown
+    checks = {each["name"]: each for each in anna.run("doctor", "--json").json["checks"]}
+    assert checks["sync"]["verdict"] == "problem"
+    assert "not today" in checks["sync"]["told"]
+    (machines.remote / "hooks/pre-receive").unlink()
+    synced(anna)
+    assert anna.run("doctor", "--json").json["ok"]
+
+
+def test_the_first_command_in_a_clone_lets_git_merge_notes(make_machines: MakeMachines) -> None:
+    machines = make_machines({"notes/q.md": "---\ntags: [a]\n---\n# Q\n"}, with_driver=False)
+    anna, ben = machines.all
+    done = anna.run("recall", "q")
+    assert (done.code, "merges its notes property by property" in done.err) == (0, True)
+    assert anna.run("recall", "q").err == ""
+    ben.write("notes/q.md", "---\ntags: [a, b]\n---\n# Q\n")
+    ben.git("commit", "-qam", "b")
+    ben.git("push", "-q")
+    anna.write("notes/q.md", "---\ntags: [a, c]\n---\n# Q\n")
+    anna.git("commit", "-qam", "c")
+    anna.git("pull", "-q", "--no-rebase")
+    assert sorted(anna.run("get", "notes/q.md", "--json").json["tags"]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("sync_every: 5m\n", '"sync_every" is set and "sync_remote" is not'),
+        ("sync_remote: origin\nsync_every: 5\n", "it takes never, or minutes or hours"),
+        ("sync_remote: https://x.org/y\n", "it takes the name of a remote of git's"),
+    ],
+)
+def test_settings_are_checked(make_vault: MakeVault, settings: str, told: str) -> None:
+    root = make_vault(QUAY)
+    (root / "vaultmem.yaml").write_text(settings)
+    assert told in run_here("list", cwd=root).err

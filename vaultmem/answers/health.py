@@ -89,6 +89,7 @@ def _git_json(git: GitStatus) -> dict[str, Any]:
         "uncommitted": git.uncommitted,
         "skipped": git.left_out,
         "credentials": git.credentials,
+        "sync": git.sync,
         "events": list(map(commit_json, git.events)),
     }
 

@@ -19,6 +19,7 @@ from vaultmem.errors import NoVaultError, VaultError
 if TYPE_CHECKING:
     from vaultmem.core.check import Check
     from vaultmem.services.health.status import GitStatus, Uncommitted, VaultStatus
+    from vaultmem.services.syncing.state import SyncState
     from vaultmem.vault import Vault
 
 _SHOWN = 3
@@ -171,6 +172,8 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
             _say_fact("commits", f"none now: {git.obstacle}")
         if git.person_problem:
             _say_fact("your name", git.person_problem)
+        if git.sync is not None:
+            _say_fact("sync", _describe_sync(git.sync))
     author = found.author
     named = f"{author.agent} ({author.session})" if author.session else author.agent
     _say_fact("author", f"agent {named}" if author.agent else "you")
@@ -182,6 +185,17 @@ def _say_where(vault: Vault, found: VaultStatus) -> None:
     else:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(watcher.since))
         _say_fact("watcher", f"process {watcher.pid} since {since}, version {watcher.version}")
+
+
+def _describe_sync(sync: SyncState) -> str:
+    if sync.problem:
+        return sync.problem
+    if not sync.at:
+        return f"never with {sync.remote}; `vaultmem sync` does"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
+    waits = f"; {sync.waiting:,} commits wait" if sync.waiting else ""
+    how = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
+    return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
 
 
 def _say_notes(found: VaultStatus) -> None:

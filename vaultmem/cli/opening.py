@@ -17,7 +17,9 @@ from vaultmem.cli.output import (
     say_landed,
     warn,
 )
+from vaultmem.config import CONFIG_NAME
 from vaultmem.errors import FaultError, VaultError, name_failure
+from vaultmem.storage.git.head import is_plain_clone
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
@@ -72,7 +74,18 @@ def open_here(
         _opened.append(opened)
     elif _warm[0].root == opened.root:
         opened.share_storage(_warm[0])
+    if is_plain_clone(opened.root) and (opened.root / CONFIG_NAME).is_file():
+        _set_driver(opened)
     return opened
+
+
+def _set_driver(vault: Vault) -> None:
+    """Let git merge notes in a clone as it does where the vault was made, and say so."""
+    from vaultmem.storage.git.setup import install_driver
+
+    with contextlib.suppress(VaultError, OSError), vault.lock(0.0):  # The next command tries again.
+        if install_driver(vault.history):
+            warn("a clone: from now on git merges its notes property by property (.git/config)")
 
 
 def open_synced(

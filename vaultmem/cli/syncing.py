@@ -20,11 +20,12 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import MergeConflictError, RefusedError
+from vaultmem.errors import BusyError, MergeConflictError, RefusedError
 
 if TYPE_CHECKING:
     from vaultmem.services.syncing.plan import SyncPlan
     from vaultmem.services.syncing.sync import SyncReport
+    from vaultmem.vault import Vault
 
 
 def register(app: typer.Typer) -> None:
@@ -64,13 +65,23 @@ def sync(
         plan = plan_sync(opened, remote)
         emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)
         return
-    if unasked:
-        from vaultmem.services.syncing.unasked import check_unasked
-
-        check_unasked(opened)
-    report = sync_remote(opened, remote, join, **({"patience": 0.0} if unasked else {}))
+    report = _sync_unasked(opened) if unasked else sync_remote(opened, remote, join)
+    if report is None:
+        return
     emit_json(sync_json(report)) if as_json else _say_report(report)
     _end(report)
+
+
+def _sync_unasked(vault: Vault) -> SyncReport | None:
+    """Sync where that is wanted, unless somebody else does just now."""
+    from vaultmem.services.syncing.sync import sync_remote
+    from vaultmem.services.syncing.unasked import check_unasked
+
+    check_unasked(vault)
+    try:
+        return sync_remote(vault, patience=0.0)
+    except BusyError:
+        return None
 
 
 def _end(report: SyncReport) -> None:

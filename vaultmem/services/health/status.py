@@ -13,6 +13,7 @@ from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
 from vaultmem.services.reading.sync import SyncReport
+from vaultmem.services.syncing.state import SyncState, read_sync_state
 from vaultmem.services.watching.lease import Watching, find_watcher
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.pending import Pending, read_pending
@@ -41,7 +42,8 @@ class GitStatus(NamedTuple):
 
     `problem` says why git cannot be used at all, `obstacle` why it takes no commit just now, and
     `person_problem` under whose name a person's changes are committed where git knows none.
-    `credentials` are the places because of which nothing is committed (path:line: rule).
+    `credentials` are the places because of which nothing is committed (path:line: rule). `sync`
+    says how it stands with a remote, where there is one.
     """
 
     head: Head
@@ -52,6 +54,7 @@ class GitStatus(NamedTuple):
     problem: str = ""
     person_problem: str = ""
     credentials: tuple[str, ...] = ()
+    sync: SyncState | None = None
 
 
 class VaultStatus(NamedTuple):
@@ -147,6 +150,7 @@ def _read_git(vault: Vault, looks: bool) -> GitStatus | None:
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
             person_problem=vault.history.person().problem,
             credentials=_name_credentials(vault, pending) if pending else (),
+            sync=read_sync_state(vault) if looks else None,
         )
     except VaultError as error:
         return GitStatus(Head("", ""), "", (), {}, (), str(error))

@@ -111,6 +111,10 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
             raise
     with vault.leaving_to_next():
         active.drop(facts.id)
+    if vault.config.sync_remote:
+        from vaultmem.services.syncing.unasked import sync_later  # Much to import, for some.
+
+        sync_later(vault)
     return report
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import sys
 import time
-from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.syncing.place import find_place
 from vaultmem.services.syncing.record import name_address, read_record
 from vaultmem.vault import Vault
+
+#: Settings of whoever works here just now, who did not ask for it.
+_WHO = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
 
 
 def check_unasked(vault: Vault) -> None:
@@ -47,14 +51,16 @@ def sync_later(vault: Vault) -> None:
     if vault.config.sync_remote and not vault.ref:
         with contextlib.suppress(VaultError, OSError):
             check_unasked(vault)
-            _start(vault.root, DEVNULL).returncode = 0  # It goes on by itself.
+            _start(vault, DEVNULL).returncode = 0  # It goes on by itself.
 
 
-def _start(root: Path, output: int) -> Popen[bytes]:
+def _start(vault: Vault, output: int) -> Popen[bytes]:
     # -P: the current folder may be a vault that has a folder called `vaultmem`.
     command = [sys.executable, "-P", "-m", "vaultmem", "sync", "--unasked", "--json"]
+    env = {**os.environ, **vault.environment}
     return Popen(
-        [*command, "--vault", str(root)],
+        [*command, "--vault", str(vault.root)],
+        env={name: value for name, value in env.items() if name not in _WHO},
         stdin=DEVNULL,
         stdout=output,
         stderr=output,
@@ -76,21 +82,30 @@ class Clock:
         self._vault = vault
         self._next = 0.0
         self._running: Popen[bytes] | None = None
+        self._told: Synced | None = None
+
+    def hurry(self) -> None:
+        """Let the next sync be due, if the vault is synced unasked at all."""
+        self._next = 0.0 if self._vault.config.sync_remote else self._next
 
     def poll(self) -> Synced | None:
-        """Begin a sync that is due; return what one did that has ended since the last call."""
-        if self._running is not None:
-            return self._take_end(self._running)
-        every = read_interval(self._vault.config.sync_every)
-        now = time.monotonic()
-        if not every or now < self._next:
+        """Begin a sync that is due; return what one did that has ended, if that is new."""
+        found = self._begin() if self._running is None else self._take_end(self._running)
+        if found is None or found == self._told:
             return None
-        self._next = now + every
+        self._told = found if found.is_problem or not found.text.endswith("out") else None
+        return found
+
+    def _begin(self) -> Synced | None:
+        every, now = read_interval(self._vault.config.sync_every), time.monotonic()
+        if now < self._next or not self._vault.config.sync_remote:
+            return None
+        self._next = now + every if every else math.inf
         try:
             check_unasked(self._vault)
         except VaultError as error:
             return Synced(str(error), is_problem=True)
-        self._running = _start(self._vault.root, PIPE)
+        self._running = _start(self._vault, PIPE)
         return None
 
     def _take_end(self, process: Popen[bytes]) -> Synced | None:
@@ -98,9 +113,10 @@ class Clock:
             return None
         self._running = None
         out, err = process.communicate()
+        if not process.returncode and not out:  # Somebody else is at it.
+            return None
         try:
-            told = json.loads(out)
-            return _describe(told)
+            return _describe(json.loads(out))
         except (ValueError, KeyError, TypeError):
             lines = err.decode("utf-8", "replace").strip().splitlines()
             last = lines[-1].removeprefix("vaultmem: error: ") if lines else ""
@@ -111,7 +127,7 @@ def _describe(told: dict[str, object]) -> Synced | None:
     if told["outcome"] == "offline":
         return Synced(f"offline; {told['waiting']} commits wait")
     if told["outcome"] != "synced":
-        return Synced(f"not pushed: {told['told']}", is_problem=True)
+        return Synced(f"not synced: {told['told']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):
         return None
     return Synced(f"{told['remote']}: {told['fetched']} commits in, {told['pushed']} out")

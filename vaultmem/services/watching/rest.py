@@ -1,10 +1,11 @@
-"""What a watcher does while nothing happens: embed, dream, compact, have git pack its objects."""
+"""What a watcher does while nothing happens: embed, dream, compact, sync, have git pack objects."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 
+from vaultmem.services.syncing.unasked import Clock
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.vault import Vault
 
@@ -27,6 +28,7 @@ class Rest:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._next_night = 0.0
+        self.syncs = Clock(vault)
         self._next_upkeep = time.monotonic() + _UPKEEP
 
     def embed(self) -> str:

@@ -22,6 +22,7 @@ from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import CLOSE
 from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
@@ -221,6 +222,7 @@ class WatchLoop:
         self._try(self._embed)
         self._try(self._keep_small)
         self._try(self._tidy)
+        self._sync()
         for problem in sorted(self._problems - self._told):
             self._tell(Happened("problem", problem))
         self._told |= self._problems
@@ -233,6 +235,13 @@ class WatchLoop:
         if text := self._resting.tidy():
             self._tell(Happened("packed", text))
 
+    def _sync(self) -> None:
+        found = self._resting.syncs.poll()
+        if found is not None and found.is_problem:
+            self._problems.add(found.text)
+        elif found is not None:
+            self._tell(Happened("synced", found.text))
+
     def _keep_small(self) -> None:
         for report in self._resting.keep_small():
             self._tell_commits(report)
@@ -240,6 +249,8 @@ class WatchLoop:
     def _tell_commits(self, report: CommitReport) -> None:
         for commit, subject in report.commits:
             self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
+            if subject == CLOSE:
+                self._resting.syncs.hurry()
 
     def _try(self, step: Callable[[], None]) -> bool:
         try:

@@ -92,6 +92,19 @@ def find_pull(work_tree: Path) -> str:
     return "`git pull` is at work here; wait for it" if any(pulls) else ""
 
 
+def is_plain_clone(root: Path) -> bool:
+    """Tell whether a folder's repository has a remote, and git does not merge notes with vaultmem.
+
+    Its own file of settings is looked at, and none that it includes.
+    """
+    found = find_git_folder(root)
+    try:
+        text = (common_folder(found[1]) / "config").read_bytes() if found else b""
+    except OSError:
+        return False
+    return b'[remote "' in text and b'[merge "vaultmem"]' not in text
+
+
 def common_folder(git: Path) -> Path:
     """Return the git folder that all work trees of a repository share."""
     try:
