@@ -133,7 +133,8 @@ def test_on_a_branch_every_tool_works_on_the_branch(make_vault: Make) -> None:
         uris = [each.uri for each in (await client.list_resources()).resources]
         assert f"vaultmem://note/{path}" in uris
         assert (await call(client, "forget", path=path))["forgotten"] == [path]
-        assert "checked out" in await refused(client, "session", action="start")
+        begun = await call(client, "session", action="start", goal="Drafts")
+        assert (begun["ref"], begun["status"]) == ("draft", "open")
 
     play(root, scene, ref="draft")
     assert hash_tree(root, (".git",)) == before

@@ -233,7 +233,7 @@ def test_what_fails_says_what_the_command_says(
     [
         ("/notes?colour=red", 'list_notes: "colour" is no parameter'),
         ("/tasks/mend/history?at=x", 'view_task: "at" is no parameter; there are budget'),
-        ("/session-stats?at=x", 'count_sessions: "at" is no parameter; it takes none'),
+        ("/branches?at=x", 'list_branches: "at" is no parameter; it takes none'),
         ("/recall", 'recall: "query" is missing'),
         ("/recall?query=", "recall: query: must be at least 1 characters"),
         ("/recall?query=pier&limit=many", "recall: limit: must be integer"),

@@ -11,6 +11,7 @@ from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import (
     AgentOption,
     JsonOption,
+    RefOption,
     SessionOption,
     TitleOption,
     TopicOption,
@@ -37,12 +38,13 @@ def note(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Add a line to a session's details, or to its open questions."""
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     add = add_question if question else add_detail
     done = add(opened, find_named(opened, session), read_text(text))
     say_done(done, "asked" if question else "noted", as_json)
@@ -65,13 +67,14 @@ def decide(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write a decision as a note of its own, linked from the session."""
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.sessions.decide import decide as write_decision
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, ref)
     sure = None if confidence == -1.0 else confidence
     memory = Memory(
         read_text(text),
@@ -96,12 +99,13 @@ def touch(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Note which files the session touched, and what it left in them."""
     from vaultmem.services.sessions.touched_files import touch_files
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     say_done(touch_files(opened, find_named(opened, session), files), "touched", as_json)
 
 
@@ -111,6 +115,7 @@ def turn(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Add what was said to the session's transcript, which stays on this machine."""
@@ -119,7 +124,7 @@ def turn(
     from vaultmem.core.sessions.turns import Turn
     from vaultmem.services.sessions.windows import add_turns
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     named = find_named(opened, session)
     at = datetime.now().isoformat(timespec="seconds")
     tally = add_turns(opened, named, [Turn(role, read_text(text), at)])
@@ -134,10 +139,11 @@ def summarize(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Add a paragraph to the session's summary: where things stand."""
     from vaultmem.services.sessions.edit_session import summarize as add_summary
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     say_done(add_summary(opened, find_named(opened, session), read_text(text)), "summed", as_json)

@@ -9,7 +9,14 @@ import typer
 
 from vaultmem.answers.sessions import chain_json, found_json, list_json, restore_json, shown_json
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, BudgetOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import (
+    AgentOption,
+    BudgetOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import (
@@ -46,13 +53,14 @@ def show(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show a session: how it stands, what it decided, asked and touched."""
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    opened = open_synced(vault, agent, session, reads=True)
+    opened = open_synced(vault, agent, session, ref, reads=True)
     found = get_session(opened, find_named(opened, name or session, or_last=True))
     tally = read_tally(opened, found.facts.id)
     if as_json:
@@ -71,13 +79,14 @@ def list_(
         typer.Option("-n", "--limit", metavar="N", help="At most; else 20.", show_default=False),
     ] = 20,
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """List sessions, the last started first; those whose process is gone are recovered first."""
     from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
 
-    opened = open_synced(vault, reads=True)
+    opened = open_synced(vault, ref=ref, reads=True)
     recovered: list[Recovered] = []
     if not opened.lag and find_unsettled(opened):
         from vaultmem.services.sessions.recover import recover_sessions
@@ -101,13 +110,14 @@ def search(
         typer.Option("-n", "--limit", metavar="N", help="At most; else 10.", show_default=False),
     ] = 10,
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Find the sessions that answer a question, best first."""
     from vaultmem.core.finding.hit import choose_excerpt
     from vaultmem.services.sessions.search import search_sessions
 
-    found = search_sessions(open_synced(vault, reads=True), " ".join(query), limit)
+    found = search_sessions(open_synced(vault, ref=ref, reads=True), " ".join(query), limit)
     if as_json:
         emit_json(found_json(found))
         return
@@ -129,12 +139,13 @@ def chain(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show the sessions before a session, and those that follow it."""
     from vaultmem.services.sessions.search import follow_chain
 
-    opened = open_synced(vault, agent, session, reads=True)
+    opened = open_synced(vault, agent, session, ref, reads=True)
     found = follow_chain(opened, find_named(opened, name or session, or_last=True), depth)
     if as_json:
         emit_json(chain_json(found))
@@ -152,11 +163,11 @@ def chain(
         say(f"{'  ' * min(link.depth, 12)}{words} {one_line(link.session)}  {told}".rstrip())
 
 
-def stats(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+def stats(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = False) -> None:
     """Count the sessions, and what they hold."""
     from vaultmem.services.sessions.search import count_sessions
 
-    found = count_sessions(open_synced(vault, reads=True))
+    found = count_sessions(open_synced(vault, ref=ref, reads=True))
     if as_json:
         emit_json(found)
         return
@@ -169,12 +180,13 @@ def restore(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Print what the next context window needs of a session, within a token budget."""
     from vaultmem.services.sessions.restore import restore_session
 
-    opened = open_synced(vault, agent, session, reads=True)
+    opened = open_synced(vault, agent, session, ref, reads=True)
     made = restore_session(
         opened, find_named(opened, name or session, or_last=True), budget or None
     )
@@ -188,12 +200,13 @@ def which(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Say which session is meant here, what names it, and why not another."""
     from vaultmem.services.sessions.identify import identify_session
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     found = identify_session(opened, session)
     if as_json:
         emit_json(found)

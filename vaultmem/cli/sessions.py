@@ -10,7 +10,7 @@ from vaultmem.answers.sessions import begun_json, closed_json
 from vaultmem.cli import session_notes, session_views
 from vaultmem.cli.history_text import say_report
 from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.session_text import find_named, say_done, say_recovered, say_restore
@@ -71,12 +71,13 @@ def start(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Begin a session; one whose restore is pending is continued, and its restore printed."""
     from vaultmem.services.sessions.begin import NewSession, start_session
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, ref)
     new = NewSession(name, goal, tuple(continues), related=tuple(related), pid=pid or None)
     _tell_begun(opened, start_session(opened, new, not fresh), budget, as_json)
 
@@ -88,12 +89,13 @@ def resume(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Take a session up again in a new context window, and print its restore."""
     from vaultmem.services.sessions.begin import resume_session
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, ref)
     _tell_begun(opened, resume_session(opened, name, pid=pid or None), budget, as_json)
 
 
@@ -108,12 +110,13 @@ def fork(
     budget: BudgetOption = 0,
     vault: VaultOption = "",
     agent: AgentOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Begin a session that goes its own way from another one, and print that one's restore."""
     from vaultmem.services.sessions.begin import NewSession, fork_session
 
-    opened = open_synced(vault, agent)
+    opened = open_synced(vault, agent, ref=ref)
     new = NewSession(own, goal, related=tuple(related), pid=pid or None)
     _tell_begun(opened, fork_session(opened, name, new), budget, as_json)
 
@@ -123,12 +126,13 @@ def mark_restore(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Ask for a restore at the next start: the session's context is about to be lost."""
     from vaultmem.services.sessions.windows import mark_restore as mark
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     say_done(mark(opened, find_named(opened, name or session)), "pending", as_json)
 
 
@@ -147,12 +151,13 @@ def close(
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """End a session, and commit what it wrote."""
     from vaultmem.services.sessions.close import close_session, parse_end
 
-    opened = open_here(vault, agent, session)
+    opened = open_here(vault, agent, session, ref)
     named = find_named(opened, name or session)
     done = close_session(opened, named, parse_end(status), summary, learn)
     if as_json:

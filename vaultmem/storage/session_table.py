@@ -14,6 +14,7 @@ from vaultmem.errors import FaultError
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.processes import Process, is_gone
 from vaultmem.storage.state import StateDatabase
+from vaultmem.storage.views import View
 
 #: Named after the form of its rows: another form is another table.
 _NAME = "session_facts_1"
@@ -25,20 +26,19 @@ _TABLE = (
 #: Every path below `sessions/`: "0" comes next to "/".
 _INSIDE = "f.path > 'sessions/' AND f.path < 'sessions0'"
 
-_FACTS = f"SELECT s.facts FROM files f JOIN {_NAME} s ON s.document = f.document WHERE {_INSIDE}"
-
 
 class SessionTable:
-    """The state database's table of session facts, by document."""
+    """The state database's table of session facts, by document; those of a view are read."""
 
-    def __init__(self, state: StateDatabase) -> None:
+    def __init__(self, state: StateDatabase, view: View) -> None:
         self._state = state
+        self._files = view.files
         state.execute(_TABLE)
 
     def unknown(self) -> list[tuple[int, str, str]]:
-        """Return document, path and blob of the folder's session notes that were not read yet."""
+        """Return document, path and blob of the view's session notes that were not read yet."""
         rows = self._state.query(
-            f"SELECT f.document, f.path, f.blob FROM files f LEFT JOIN {_NAME} s "
+            f"SELECT f.document, f.path, f.blob FROM {self._files} f LEFT JOIN {_NAME} s "
             f"ON s.document = f.document WHERE f.document IS NOT NULL AND s.document IS NULL "
             f"AND {_INSIDE}"
         )
@@ -54,7 +54,7 @@ class SessionTable:
             )
 
     def all(self) -> list[SessionFacts]:
-        """Return the facts of all session notes of the folder that were read."""
+        """Return the facts of all session notes of the view that were read."""
         return self._read("")
 
     def find(self, session: str) -> SessionFacts | None:
@@ -71,7 +71,9 @@ class SessionTable:
         return [each for each in found if session in {edge.session for edge in each.edges}]
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
-        return [_decode(facts) for (facts,) in self._state.query(f"{_FACTS} {condition}", values)]
+        joined = f"FROM {self._files} f JOIN {_NAME} s ON s.document = f.document"
+        rows = self._state.query(f"SELECT s.facts {joined} WHERE {_INSIDE} {condition}", values)
+        return [_decode(facts) for (facts,) in rows]
 
 
 def _decode(text: str) -> SessionFacts:
@@ -88,7 +90,7 @@ class ActiveSession(NamedTuple):
     """A session that was started here; `at` is when it was last begun or taken up (seconds).
 
     `workspace` is an absolute folder. `recovered` says that its processes were gone and that its
-    note was closed for it.
+    note was closed for it. `ref` is the branch that it was begun on, "" if on none.
     """
 
     id: str
@@ -97,6 +99,7 @@ class ActiveSession(NamedTuple):
     at: float
     processes: tuple[Process, ...] = ()
     recovered: bool = False
+    ref: str = ""
 
     @property
     def is_gone(self) -> bool:
@@ -169,6 +172,7 @@ def _read(file: Path) -> ActiveSession | None:
             at=float(value["at"]),
             processes=tuple(_read_processes(value["processes"])),
             recovered=bool(value["recovered"]),
+            ref=str(value.get("ref", "")),
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -80,6 +80,13 @@ class View:
         """Tell whether the folder is among what is looked at."""
         return not self.sources or any(source.number is None for source in self.sources)
 
+    @property
+    def files(self) -> str:
+        """What SQL reads `document`, `path` and `blob` of each note from."""
+        if not (self.sources or self.without):
+            return "files"
+        return f"(SELECT d.id AS document, d.path AS path, d.blob AS blob {self._joined})"
+
     def key(self) -> tuple[object, ...]:
         """Return a value that differs whenever the view holds other documents."""
         stamp = self._state.get("view") if self.has_work_tree else ""

@@ -55,7 +55,7 @@ class KeptVault:
             else:
                 hints.sync(vault)
             self._known = _identify(vault)
-            return work(_look(vault) if vault.ref else _in_session(vault))
+            return work(_in_session(_look(vault) if vault.ref else vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise

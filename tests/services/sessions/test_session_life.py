@@ -542,16 +542,6 @@ def test_the_owner_of_a_command_is_not_the_shell_that_started_it(home: Path) -> 
     assert find_owner() is not None
 
 
-def test_sessions_are_refused_on_a_branch_that_is_not_checked_out(
-    make_vault: Make, opened: Open
-) -> None:
-    root = make_vault({"notes/a.md": "a"})
-    git(root, "branch", "side")
-    vault = opened(root, agent="claude", ref="side")
-    with pytest.raises(RefusedError, match="side: not checked out"):
-        begin(vault, "s-1")
-
-
 def test_a_disk_that_fails_behind_the_end_of_a_session_is_told_with_what_came_of_it(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

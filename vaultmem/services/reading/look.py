@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
 from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.views import Source, View
 from vaultmem.vault import Vault
@@ -63,6 +65,43 @@ def look_at(
         for t in distinct
     ]
     return vault.seen_through(View(vault.state, sources), config)
+
+
+def look_now(vault: Vault) -> Vault:
+    """Return the vault as it is now where it works: its ref's branch, which moves by each write.
+
+    The folder is the vault itself, and so is a moment that is looked at.
+
+    Raises:
+        NoteNotFoundError: there is no such branch.
+    """
+    if not vault.ref:
+        return vault
+    if vault.view.sources:
+        source, found = vault.view.sources[0], find_git_folder(vault.root)
+        if not source.branch or (found and read_branch(found[1], source.branch) == source.commit):
+            return vault
+    return look_at(vault)
+
+
+def go_to(vault: Vault, ref: str) -> Vault:
+    """Return the same vault, its storage shared, for working on a branch, with "" in the folder."""
+    if vault.ref == ref and not vault.view.sources:
+        return vault
+    other = copy.copy(vault)
+    other.share_storage(vault)
+    other.ref, other.view = ref, View(vault.state)
+    return other
+
+
+def name_branch(vault: Vault) -> str:
+    """Return the branch that the vault works on, checked out or not; "" where that is none."""
+    if vault.view.sources:
+        return vault.view.sources[0].branch
+    if vault.ref:
+        return escape_bytes(vault.history.refs.resolve(vault.ref).branch)
+    head = vault.head()
+    return escape_bytes(head.branch) if head else ""
 
 
 def find_branch(vault: Vault) -> str:

@@ -23,6 +23,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.look import find_branch, look_now, name_branch
 from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
@@ -36,11 +37,13 @@ from vaultmem.services.sessions.identify import (
 from vaultmem.services.sessions.read import (
     find_unsettled,
     get_session,
+    is_kept,
     list_here,
     read_session,
-    refuse_branch,
 )
 from vaultmem.services.sessions.windows import begin_window
+from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import write
 from vaultmem.storage.processes import find_owner
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
@@ -95,7 +98,7 @@ def start_session(
         RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
         NoteNotFoundError: a session that it follows does not exist.
     """
-    refuse_branch(vault)
+    find_branch(vault)  # Nothing is written where the ref is a tag or a commit.
     new = new or NewSession()
     workspace = find_workspace(new.workspace or vault.here)
     if new.goal:
@@ -104,7 +107,7 @@ def start_session(
     with vault.lock():
         recovered = _recover(vault)
         session = _choose_id(vault, new)
-        if (vault.root / session_path(session)).exists():
+        if is_kept(vault, session):
             return _take_open(vault, session, workspace, new.pid)._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, workspace) if pick_up and not new.forked_from else None
@@ -131,7 +134,7 @@ def resume_session(
     Raises:
         NoteNotFoundError: there is none.
     """
-    refuse_branch(vault)
+    find_branch(vault)
     place = find_workspace(workspace or vault.here)
     with vault.lock():
         recovered = _recover(vault)
@@ -159,7 +162,7 @@ def fork_session(vault: Vault, name: str, new: NewSession | None = None) -> Begu
         new = new._replace(goal=source.goal)
     if not new.id:  # The environment still names the session that is forked.
         used = name_new_session(vault.environment)[0]
-        if not used or (vault.root / session_path(used)).exists():
+        if not used or is_kept(vault, used):
             new = new._replace(id=_make_id(vault, new))
     return start_session(vault, new, False)._replace(restore=source.id)
 
@@ -195,7 +198,7 @@ def _choose_id(vault: Vault, new: NewSession) -> str:
     terminal = vault.environment.get(TERMINAL_VARIABLE, "").strip()
     if not named and terminal:
         mapped = map_session_id(terminal)
-        named = "" if (vault.root / session_path(mapped)).exists() else mapped
+        named = "" if is_kept(vault, mapped) else mapped
     return named or _make_id(vault, new)
 
 
@@ -228,7 +231,7 @@ def _create(
     vault: Vault, session: str, new: NewSession, workspace: Path, edges: tuple[Edge, ...]
 ) -> None:
     path = session_path(session)
-    if fold_name(path) in names_in(vault, path.parent):
+    if fold_name(path) in names_in(look_now(vault), path.parent):
         raise RefusedError(
             f"{session}: another session has this name in other case; choose another"
         )
@@ -236,14 +239,20 @@ def _create(
     text = new_session_text(session, new.goal, vault.author.agent, started, workspace.name, edges)
     # First who it belongs to: a note without that would stay open for ever if this ended here.
     _keep_active(vault, session, workspace, new.pid)
-    write(act_in(vault, session), lambda change: change.put(path, text.encode("utf-8")))
+    writer = act_in(vault, session)
+
+    def plan(change: Change) -> None:
+        change.put(path, text.encode("utf-8"))
+        change.leave(Event("write", f"write: {path}", writer.author, intent="observe"))
+
+    write(writer, plan)
 
 
 def _keep_active(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
     owner = find_owner(vault.pid if pid is None else pid)
-    record = ActiveSession(
-        session, vault.author.agent, str(workspace), vault.now(), (owner,) if owner else ()
-    )
+    processes = (owner,) if owner else ()
+    place, ref = str(workspace), name_branch(vault)
+    record = ActiveSession(session, vault.author.agent, place, vault.now(), processes, ref=ref)
     ActiveSessions(vault.state_folder).put(record)
 
 

@@ -13,14 +13,15 @@ from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import SUMMARY
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.notes.propose import Proposed
+from vaultmem.services.reading.look import find_branch
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
-from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session
+from vaultmem.services.sessions.edit_session import act_in, check_text, edit_as_event
 from vaultmem.services.sessions.learn import Learned, learn
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
-from vaultmem.services.writing.divide import make_close
+from vaultmem.services.writing.divide import Event, make_close
 from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSessions
@@ -80,7 +81,10 @@ def close_session(
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
             proposed = propose_said(act_in(vault, facts.id, facts.agent or None), facts)
-            session = _end(vault, session, status, summary, now or vault.local_time())
+            session, report = _end(vault, session, status, summary, now or vault.local_time())
+            if report.commit:  # On a branch that is not checked out, nothing waits for another.
+                ActiveSessions(vault.state_folder).drop(facts.id)
+                return Closed(session, report, done, proposed)
         elif facts.status != status:
             raise RefusedError(
                 f"{facts.id}: it has ended already ({facts.status}); "
@@ -99,7 +103,7 @@ def commit_close(vault: Vault, session: Session, summary: str = "") -> CommitRep
     facts = session.facts
     active = ActiveSessions(vault.state_folder)
     report = CommitReport()
-    if vault.head() is not None:
+    if vault.head() is not None and not find_branch(vault):
         author = find_author(vault, session)
         with naming_faults(UNCOMMITTED):
             paths = find_own(find_pending(vault), session, author)
@@ -128,8 +132,10 @@ def find_own(pending: Pending, session: Session, author: Author) -> tuple[str, .
     return tuple(dict.fromkeys([session.facts.path, *pending.written_by(author)]))
 
 
-def _end(vault: Vault, session: Session, status: Status, summary: str, now: datetime) -> Session:
-    facts = session.facts
+def _end(
+    vault: Vault, session: Session, status: Status, summary: str, now: datetime
+) -> tuple[Session, CommitReport]:
+    facts, author = session.facts, find_author(vault, session)
     tally = read_tally(vault, facts.id)
 
     def change(note: Note) -> str:
@@ -140,4 +146,7 @@ def _end(vault: Vault, session: Session, status: Status, summary: str, now: date
         text = set_property(text, "status", status.value)
         return set_property(text, "ended", now.replace(microsecond=0))
 
-    return edit_session(vault, facts.id, change, agent=find_author(vault, session).agent)
+    def name_event(ended: Session) -> Event:
+        return make_close(ended, author, summary)
+
+    return edit_as_event(vault, facts.id, change, name_event, agent=author.agent)

@@ -10,6 +10,7 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.read import find_path
@@ -77,7 +78,7 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
     linked = {PurePosixPath(decision.target).name for decision in session.decisions}
     return [
         (record.path, record.title)
-        for record in vault.view.records(where, (session.facts.id,))
+        for record in look_now(vault).view.records(where, (session.facts.id,))
         if PurePosixPath(record.path).stem not in linked
     ]
 
@@ -86,6 +87,7 @@ def _shortest_link(vault: Vault, path: str) -> str:
     """Return the name by which a note can be linked: its own, if no other note has it."""
     note = PurePosixPath(path)
     try:
-        return note.stem if resolve_address(vault, note.stem)[0] == note else path[:-3]
+        found, _ = resolve_address(look_now(vault), note.stem)
+        return note.stem if found == note else path[:-3]
     except (NoteNotFoundError, RefusedError):
         return path[:-3]

@@ -14,6 +14,8 @@ from vaultmem.core.sessions.session import Session, Status
 from vaultmem.core.sessions.session_note import DETAILS, QUESTIONS, SUMMARY, parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.sessions.read import find_path
+from vaultmem.services.writing.commit import CommitReport
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.processes import find_owner
@@ -45,13 +47,27 @@ def edit_session(
 
     A save by somebody else in between is kept: the change is made again on their text. A session
     that was closed because its process seemed gone, and writes again, is open again. `agent` is
-    who writes, else whom the vault names; `by` is the session that writes, else this one.
+    who writes, else whom the vault names; `by` is the session that writes, else this one. On a
+    branch that is not checked out, this is a commit.
 
     Raises:
         NoteNotFoundError: there is no such session.
-        RefusedError: it has ended, the note is full, or sessions are not kept on this ref.
+        RefusedError: it has ended, or the note is full.
     """
-    from vaultmem.services.writing.edit_notes import edit_note
+    return edit_as_event(vault, session, change, None, closed_too, agent, by)[0]
+
+
+def edit_as_event(
+    vault: Vault,
+    session: str,
+    change: Callable[[Note], str],
+    name_event: Callable[[Session], Event] | None,
+    closed_too: bool = False,
+    agent: str | None = None,
+    by: str = "",
+) -> tuple[Session, CommitReport]:
+    """Edit a session as `edit_session` does; on a branch, as the event of what it is then."""
+    from vaultmem.services.writing.edit_notes import edit_as
 
     path = find_path(vault, session)
     active = ActiveSessions(vault.state_folder)
@@ -78,12 +94,18 @@ def edit_session(
             )
         return written[0].decode("utf-8")
 
+    writer = act_in(vault, by or path.stem, agent)
+    plain = Event("write", f"write: {path}", writer.author, intent="refine")
+
+    def name(data: bytes) -> Event:
+        return name_event(parse_session(parse_note(path, data))) if name_event else plain
+
     with vault.lock():
-        edit_note(act_in(vault, by or path.stem, agent), path, edit)
+        report = edit_as(writer, path, edit, name).report
         if not closed_too:
             with vault.leaving_to_next():
                 _refresh_owner(vault, active, path.stem)
-    return parse_session(parse_note(path, written[0]))
+    return parse_session(parse_note(path, written[0])), report
 
 
 def reopen(text: str) -> str:

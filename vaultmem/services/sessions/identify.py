@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session import (
     check_session_id,
     map_session_id,
     plain_id,
-    session_path,
 )
-from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.sessions.read import find_path, list_here
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.sessions.read import find_path, is_kept, is_meant_here, list_here
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
@@ -134,7 +132,7 @@ def _list_candidates(
         yield _from_variable(vault, name)
     yield _from_file(vault, find_workspace(workspace or vault.here))
     last = _from_variable(vault, TERMINAL_VARIABLE)
-    if last.session and not _is_there(vault, last.session):
+    if last.session and not is_kept(vault, last.session):
         last = SessionCandidate(last.source, last.value, "", "no session was begun under this name")
     yield last
 
@@ -148,7 +146,7 @@ def _from_variable(vault: Vault, name: str) -> SessionCandidate:
 
 def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
     active = ActiveSessions(vault.state_folder)
-    there = active.list_open(str(workspace))
+    there = [each for each in active.list_open(str(workspace)) if is_meant_here(vault, each)]
     found = next((each for each in there if each.agent == vault.author.agent), None)
     whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
     source = f"active session of {whom} in {workspace}"
@@ -163,11 +161,4 @@ def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
 def _check_own(vault: Vault, text: str) -> str:
     """Return the id that our own variable means; of notes that exist, any name."""
     session = plain_id(text)
-    return session if _is_there(vault, session) else check_session_id(session)
-
-
-def _is_there(vault: Vault, session: str) -> bool:
-    try:
-        return (vault.root / parse_note_path(str(session_path(session)))).is_file()
-    except (RefusedError, OSError):  # Not a name, or longer than any.
-        return False
+    return session if is_kept(vault, session) else check_session_id(session)

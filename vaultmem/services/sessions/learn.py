@@ -11,8 +11,10 @@ from vaultmem.core.upkeep.memory_file import MEMORY
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.likeness.known import refuse_held
 from vaultmem.services.likeness.similar import Asked
+from vaultmem.services.reading.look import look_now
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import replace_text, write
 from vaultmem.vault import Vault
 
@@ -63,6 +65,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         return changed
 
     def plan(draft: Change) -> None:
+        draft.leave(Event("write", f"write: {MEMORY}", writer.author, intent="refine"))
         try:
             note = draft.read(MEMORY)
         except NoteNotFoundError:
@@ -71,7 +74,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         replace_text(draft, note, change)
 
     try:
-        if refuse_held(vault, Asked(line)) is None:
+        if refuse_held(look_now(vault), Asked(line)) is None:
             write(writer, plan)
             return Learned(line, str(MEMORY), True)
     except (_FullError, RefusedError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.look import go_to, look_now, name_branch
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.reading.texts import read_text
@@ -31,8 +30,13 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
     records = [r for r in ActiveSessions(vault.state_folder).all() if not r.recovered]
     if not records:
         return []
-    table = open_table(vault)
-    ended = {r.id for r in records if (facts := table.find(r.id)) and not facts.is_open}
+    folder = go_to(vault, "")
+    table, here = open_table(folder), name_branch(folder)
+    ended = {
+        r.id
+        for r in records
+        if r.ref in {"", here} and (facts := table.find(r.id)) and not facts.is_open
+    }
     return [record for record in records if record.id in ended or record.is_gone]
 
 
@@ -47,39 +51,42 @@ def find_dead(vault: Vault) -> list[ActiveSession]:
 
 
 def get_session(vault: Vault, name: str) -> Session:
-    """Return the session of an id, or of the only one that begins so, as the vault looks at it.
+    """Return the session of an id, or of the only one that begins so.
 
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
-        RefusedError: the name is unsafe, or sessions are not kept where the vault's ref is and that
-            is not just looked at.
+        RefusedError: the name is unsafe.
     """
-    if vault.view.is_work_tree:
-        refuse_branch(vault)
-    return read_session(vault, _find_path(vault, name))
+    return read_session(vault, find_path(vault, name))
 
 
 def read_session(vault: Vault, path: PurePosixPath) -> Session:
-    """Return the session that a note tells of, now or in the commit that is looked at."""
-    return parse_session(read_note(vault, path))
+    """Return the session that a note tells of, as it is now."""
+    return parse_session(read_note(look_now(vault), path))
+
+
+def is_kept(vault: Vault, session: str) -> bool:
+    """Tell whether there is something where a session of this id has its note."""
+    try:
+        path = parse_note_path(str(session_path(session)))
+        seen = look_now(vault)
+        if seen.view.is_work_tree:
+            return (vault.root / path).exists()
+        return bool(seen.view.records("d.path = ?", [str(path)]))
+    except (RefusedError, OSError):  # Not a name, or longer than any.
+        return False
 
 
 def find_path(vault: Vault, name: str) -> PurePosixPath:
-    """Return the note of a session of the folder, found as `get_session` finds it."""
-    refuse_branch(vault)
-    return _find_path(vault, name)
-
-
-def _find_path(vault: Vault, name: str) -> PurePosixPath:
+    """Return the note of a session, found as `get_session` finds it."""
     session = plain_id(name)
     path = parse_note_path(str(session_path(session)))
-    file = vault.root / path
-    with suppress(OSError):  # No system has a name that long.
-        if file.is_file() and not file.is_symlink():
-            return path
+    seen = look_now(vault)
+    if is_kept(seen, session) and not (seen.view.is_work_tree and (vault.root / path).is_symlink()):
+        return path
     if not vault.lag:
         sync_vault(vault)
-    everything = list_facts(vault)
+    everything = list_facts(seen)
     found = [each for each in everything if each.id == session]
     found = found or [each for each in everything if each.id.startswith(session)]
     if len(found) == 1:
@@ -87,7 +94,17 @@ def _find_path(vault: Vault, name: str) -> PurePosixPath:
     if found:
         names = ", ".join(sorted(each.id for each in found)[:5])
         raise NoteNotFoundError(f"{session}: could be {names}; name one")
+    record = ActiveSessions(vault.state_folder).find(session)
+    if record is not None and record.ref not in {"", name_branch(seen)}:
+        raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
     raise NoteNotFoundError(f"{session}: there is no such session; see `vaultmem session list`")
+
+
+def is_meant_here(vault: Vault, record: ActiveSession) -> bool:
+    """Tell whether a session is kept where the vault works: on its branch, or in the folder."""
+    return record.ref in {"", name_branch(vault)} or (
+        look_now(vault).view.is_work_tree and is_kept(vault, record.id)
+    )
 
 
 def list_facts(vault: Vault) -> list[SessionFacts]:
@@ -112,10 +129,11 @@ def open_table(vault: Vault) -> SessionTable:
 
     Only notes that changed since they were last asked for are read.
     """
-    table = SessionTable(vault.state)
+    seen = look_now(vault)
+    table = SessionTable(vault.state, seen.view)
     fresh: list[tuple[int, SessionFacts]] = []
     for document, path, blob in table.unknown():
-        text = read_text(vault, path, blob)
+        text = read_text(seen, path, blob)
         if text is None:
             continue
         try:
@@ -131,16 +149,3 @@ def open_table(vault: Vault) -> SessionTable:
 def open_transcripts(vault: Vault) -> Transcripts:
     """Return the transcripts of the vault's sessions."""
     return Transcripts(vault.root, vault.config.transcript_mb * 1024 * 1024)
-
-
-def refuse_branch(vault: Vault) -> None:
-    """Make sure that the vault's ref is what is checked out.
-
-    Raises:
-        RefusedError: it is another branch; sessions are notes of the folder.
-    """
-    if branch := find_branch(vault):
-        raise RefusedError(
-            f"{branch}: not checked out, and sessions are kept in the folder; "
-            "leave --ref and $VAULTMEM_REF out, or switch to it"
-        )

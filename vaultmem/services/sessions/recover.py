@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -14,15 +15,17 @@ from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session import Session, Status, session_path
 from vaultmem.core.sessions.session_note import DETAILS
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
+from vaultmem.services.reading.look import find_branch, go_to, name_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.close import commit_close, find_author, find_own
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
-from vaultmem.services.sessions.edit_session import edit_session
-from vaultmem.services.sessions.read import find_unsettled, read_session, refuse_branch
+from vaultmem.services.sessions.edit_session import edit_as_event
+from vaultmem.services.sessions.read import find_unsettled, read_session
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import Pending, find_pending
+from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
@@ -52,26 +55,23 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
     Each gets a commit of its own, `recover: session <id>`; a close that was interrupted is
     completed. A session's restore is pending from then on.
 
-    The vault must be in sync.
-
-    Raises:
-        RefusedError: sessions are not kept on the vault's ref.
+    A session of a branch that is not checked out is recovered there. The vault must be in sync.
     """
     if not find_unsettled(vault):
         return []
-    refuse_branch(vault)
+    vault = go_to(vault, "")
     active = ActiveSessions(vault.state_folder)
     done = []
     with vault.lock():
         sync_vault(vault)
         pending = cache(lambda: find_pending(vault))  # One look serves all sessions.
         for record in find_unsettled(vault):  # Somebody else may have been faster.
-            session = _read(vault, record)
+            home, session = _find_home(vault, record)
             if session is None:
                 if record.is_gone:
                     active.drop(record.id)
             elif session.facts.is_open:
-                done += [_recover(vault, record, session, pending)] if record.is_gone else []
+                done += [_recover(home, record, session, pending)] if record.is_gone else []
             elif vault.journal.find_author(session.facts.path, session.facts.blob) is None:
                 active.drop(record.id)  # Closed by hand, or committed already.
             elif record.is_gone and session.facts.pending:
@@ -104,7 +104,14 @@ def _recover(
         text = set_property(text, "ended", _last_seen(vault, record))
         return set_property(text, "pending_restore_at", vault.local_time())
 
-    session = edit_session(vault, facts.id, change, closed_too=True, agent=author.agent)
+    def name_event(ended: Session) -> Event:
+        return _make_event(ended, author, told)
+
+    agent = author.agent
+    session, report = edit_as_event(vault, facts.id, change, name_event, True, agent)
+    if report.commit:  # On a branch that is not checked out, this is the commit.
+        ActiveSessions(vault.state_folder).mark_recovered(facts.id)
+        return Recovered(facts.id, facts.path, session.facts.status, left, report)
     return _commit_recovery(vault, session, left, told)
 
 
@@ -115,10 +122,7 @@ def _commit_recovery(
     facts, author = session.facts, find_author(vault, session)
     report, problem = CommitReport(), ""
     if _has_git(vault):
-        body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
-        paths = (facts.path, *left)
-        subject = f"recover: session {facts.id}"
-        event = Event("recover", subject, author, body, "observe", only=paths)
+        event = _make_event(session, author, told)._replace(only=(facts.path, *left))
         try:
             report = commit_event(vault, event)
         except (PendingError, RefusedError) as error:
@@ -127,9 +131,15 @@ def _commit_recovery(
     return Recovered(facts.id, facts.path, facts.status, left, report, problem)
 
 
+def _make_event(session: Session, author: Author, told: str) -> Event:
+    facts = session.facts
+    body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
+    return Event("recover", f"recover: session {facts.id}", author, body, "observe")
+
+
 def _find_left(vault: Vault, session: Session, pending: Callable[[], Pending]) -> tuple[str, ...]:
     """Return what a session wrote besides its note, and no commit has."""
-    if not _has_git(vault):
+    if vault.ref or not _has_git(vault):  # On a branch, each write is a commit.
         return ()
     return find_own(pending(), session, find_author(vault, session))[1:]
 
@@ -160,6 +170,19 @@ def _last_seen(vault: Vault, record: ActiveSession) -> datetime:
         except OSError:
             continue
     return datetime.fromtimestamp(max(times)).replace(microsecond=0)
+
+
+def _find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
+    """Return where a session is open, the folder or its own branch, and the session itself."""
+    session = _read(folder, record)
+    if record.ref in {"", name_branch(folder)} or (session and session.facts.is_open):
+        return folder, session
+    there = go_to(folder, record.ref)
+    with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
+        found = _read(there, record) if find_branch(there) else None
+        if found is not None and found.facts.is_open:
+            return there, found
+    return folder, session
 
 
 def _read(vault: Vault, record: ActiveSession) -> Session | None:

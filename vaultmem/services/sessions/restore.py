@@ -17,6 +17,7 @@ from vaultmem.core.sessions.session import Decision, Session, walk_chain
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.pack import pack_source
+from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.sessions.decide import find_unlinked
 from vaultmem.services.sessions.identify import find_workspace
@@ -58,6 +59,7 @@ def gather_material(
     vault: Vault, name: str, budget: int, workspace: Path | None = None
 ) -> RestoreMaterial:
     """Return all that a restore of a session may tell; no more turns than the budget could hold."""
+    vault = look_now(vault)
     session = _with_unlinked(vault, get_session(vault, name))
     earlier = tuple(_find_earlier(vault, session))
     shown = [session, *(each.session for each in earlier if each.session and each.session.is_shown)]

@@ -20,6 +20,7 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
+from vaultmem.services.reading.look import look_now
 from vaultmem.services.sessions.read import (
     get_session,
     list_facts,
@@ -93,7 +94,7 @@ def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSess
     """
     wanted = NoteFilter(context=FOLDER)
     by_path: dict[str, list[Hit]] = {}
-    for hit in recall(vault, parse_query(query, limit * _SECTIONS, wanted)):
+    for hit in recall(look_now(vault), parse_query(query, limit * _SECTIONS, wanted)):
         by_path.setdefault(hit.record.path, []).append(hit)
     table = open_table(vault)
     found = ((table.at_path(path), tuple(each)) for path, each in [*by_path.items()][:limit])

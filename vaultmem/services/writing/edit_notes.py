@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
@@ -10,7 +11,7 @@ from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, 
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
-from vaultmem.services.writing.change import Change
+from vaultmem.services.writing.change import Change, Written
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import Edit, replace_text, write
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -20,20 +21,32 @@ from vaultmem.vault import Vault
 def edit_note(vault: Vault, path: PurePosixPath, edit: Edit) -> str:
     """Replace a note's text by `edit(note)` and return the new blob id.
 
+    Raises:
+        ConflictError, RefusedError: as for `edit_as`.
+    """
+    event = Event("write", f"write: {path}", vault.author, intent="refine")
+    return blob_id(edit_as(vault, path, edit, lambda _: event).value)
+
+
+def edit_as(
+    vault: Vault, path: PurePosixPath, edit: Edit, name_event: Callable[[bytes], Event]
+) -> Written[bytes]:
+    """Replace a note's text by `edit(note)`, and return what it is then.
+
     A save by somebody else in between is kept: the edit is made again on their text. On a
-    branch that is not checked out, the edit is a commit there.
+    branch that is not checked out, the edit is a commit there, as the event of the new bytes.
 
     Raises:
         ConflictError: they kept saving; the note is theirs.
         RefusedError: the edit cannot be made on this text.
     """
 
-    def plan(change: Change) -> str:
+    def plan(change: Change) -> bytes:
         data = replace_text(change, change.read(path), edit)
-        change.leave(Event("write", f"write: {path}", vault.author, intent="refine"))
-        return blob_id(data)
+        change.leave(name_event(data))
+        return data
 
-    return write(vault, plan).value
+    return write(vault, plan)
 
 
 def set_note_property(

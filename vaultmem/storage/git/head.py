@@ -65,6 +65,11 @@ def read_head(git: Path) -> Head | None:
     return Head(name.removeprefix("refs/heads/"), _read_ref(git, common, name))
 
 
+def read_branch(git: Path, name: str) -> str:
+    """Return the commit that a branch is at, "" where only git can tell."""
+    return _read_ref(git, common_folder(git), f"refs/heads/{name}")
+
+
 def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     """Return why no commit can be made right now, empty if one can."""
     for name, what in _OBSTACLES.items():

@@ -102,6 +102,7 @@ SESSIONS = (
             "limit": whole("Sessions at most; else 20.", 1, 10_000),
         },
         gives=record(sessions=rows(**_FACTS)),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "get_session",
@@ -110,6 +111,7 @@ SESSIONS = (
         "Read a session: how it stands, what it decided, asked and touched.",
         _show,
         gives=record(**_FACTS),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "restore_session",
@@ -119,6 +121,7 @@ SESSIONS = (
         _restore,
         {"budget": _BUDGET},
         gives=record(session="string", text="string", tokens=_COST),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "follow_session",
@@ -128,6 +131,7 @@ SESSIONS = (
         _chain,
         {"depth": whole("How far back; else 10.", 1, 100)},
         gives=record(session=record(**_FACTS), earlier=rows(), followers=rows()),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "search_sessions",
@@ -141,6 +145,7 @@ SESSIONS = (
         },
         required=("query",),
         gives=record(sessions=rows(**_FACTS)),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "count_sessions",
@@ -149,6 +154,7 @@ SESSIONS = (
         "Count the sessions, and what they hold.",
         _count,
         gives=record(sessions="integer", statuses="object", agents="object"),
+        moment=Moment.BRANCH,
     ),
     Operation(
         "list_tasks",
