@@ -589,6 +589,20 @@ def refuse(root: Path) -> str:
     return str(refusal.value)
 
 
+def test_refs_that_the_git_here_cannot_read_are_told_with_what_to_do(
+    home: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "repo"
+    git(tmp_path, "init", "-q", "repo")
+    git(root, "config", "core.repositoryFormatVersion", "1")
+    git(root, "config", "extensions.refStorage", "tablets")
+
+    told = refuse(root)
+
+    assert "keeps its refs as tablets" in told
+    assert "git 2.45 or newer" in told
+
+
 def test_a_repository_with_sha256_names_is_refused_with_what_to_do(
     home: Path, tmp_path: Path
 ) -> None:

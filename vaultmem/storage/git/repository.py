@@ -20,7 +20,8 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
     """Make sure that commits can be made here.
 
     Raises:
-        VaultError: it names objects by SHA-256, has no work tree, or is somebody else's.
+        VaultError: it names objects by SHA-256, keeps refs as git here does not know, has no work
+            tree, or is somebody else's.
     """
     if _is_foreign(work_tree, git_folder) and (told := find_refusal(work_tree)):
         if "dubious ownership" in told or "unsafe repository" in told:
@@ -35,6 +36,12 @@ def check_repository(work_tree: Path, git_folder: Path) -> None:
         raise VaultError(
             f"{work_tree}: the repository uses SHA-256 names, which vaultmem does not write; "
             "move the notes into a repository made by `git init --object-format=sha1`"
+        )
+    refs = settings.get("extensions.refstorage", "files").lower()
+    if refs != "files" and find_refusal(work_tree):
+        raise VaultError(
+            f"{work_tree}: the repository keeps its refs as {refs}, which the git here does not "
+            "know; install git 2.45 or newer"
         )
     if _is_bare(git_folder):  # A linked work tree of a bare repository is none.
         raise VaultError(_bare(work_tree))
