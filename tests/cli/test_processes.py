@@ -33,6 +33,7 @@ COMMANDS = [
     ("economics", ["stats"]),
     ("tasks", ["family"]),
     ("branches", ["branches"]),
+    ("syncing", ["sync", "../remote.git"]),
     ("judging", ["assert", "gangway", "--says", "blue"]),
     ("judging", ["receipts"]),
     ("health", ["status"]),
@@ -40,7 +41,7 @@ COMMANDS = [
     ("agents", ["hook", "--help"]),
     ("exporting", ["export", "--html", "../pages"]),
 ]
-COMMITTING = {"committing", "lifecycle"}
+COMMITTING = {"committing", "lifecycle", "syncing"}
 ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
 
 
@@ -56,6 +57,7 @@ def test_a_command_of_each_module_starts_from_nothing(
     root = make_vault({"notes/a.md": "# A\n\nThe gangway is blue. [[c]]\n"})
     write_notes(root, {"notes/c.md": "---\nstate: candidate\n---\n# C\n\nMoor at the pier.\n"})
 
+    git(root.parent, "init", "-q", "--bare", "remote.git")
     done = start_cli(*line, cwd=root)
 
     assert done.code == 0, done

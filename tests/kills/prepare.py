@@ -144,6 +144,18 @@ def prepare_merge(root: Path) -> None:
     commit(root, "ours")
 
 
+def prepare_sync(root: Path) -> None:
+    """Make a remote that has other commits; it stands in a folder that each run begins with."""
+    prepare_merge(root)
+    remote = root.parent / "data/remote.git"
+    remote.parent.mkdir(exist_ok=True)
+    git(root, "clone", "-q", "--bare", str(root), str(remote))
+    git(remote, "branch", "-q", "-f", "main", "side")
+    git(remote, "branch", "-q", "-D", "side")
+    git(root, "branch", "-q", "-D", "side")
+    git(root, "remote", "add", "origin", str(remote))
+
+
 def prepare_branch(root: Path) -> None:
     vault = opened(root)
     make_branch(vault, "side")
