@@ -24,6 +24,7 @@ from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.places import Names
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
+from vaultmem.storage.signed_trust import SignedTrust
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import ViewStore
 from vaultmem.storage.trust import TrustStore
@@ -118,6 +119,8 @@ class Vault:
         self._records = folders.config / "trust"
         file = self._records / f"{key}.json"
         self.trust = TrustStore(file, str(root), names, self._list_records_beside)
+        self.signed_trust = SignedTrust(self._records / f"{key}.signed", names)
+        self.signers_file = folders.config / "allowed_signers"
         self.receipts = ReceiptStore(folders.data / "receipts" / key, names)
         self.artifacts = ArtifactStore(folders.data / "artifacts" / key, names)
 

@@ -6,19 +6,21 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from clocks import Clock, ask, tell
+from machines import MakeMachines, assert_equal
 from support import git, write_notes
 
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.economics import read_stats
 from vaultmem.services.evidence.publish import (
     begin_anew,
-    drop_replaced,
     evidence_refspecs,
     publish,
+    take_evidence,
 )
 from vaultmem.services.evidence.usage import read_usage
 from vaultmem.services.finding.pack import make_pack
@@ -79,7 +81,7 @@ class Machines:
             git(vault.root, "pull", "-q", "--no-edit", "origin", "main")
             git(vault.root, "push", "-q", "origin", "HEAD:main")
             git(vault.root, "fetch", "-q", "origin", *evidence_refspecs(vault))
-            drop_replaced(vault)
+            take_evidence(vault)
             sync_vault(vault)
             ref = publish(vault)
             if ref is not None:
@@ -350,3 +352,54 @@ def test_a_purge_says_how_evidence_is_removed(two: Machines) -> None:
     assert f"git update-ref -d {own}" in told
     assert f"git push origin :{own}" in told
     assert "on each: " in told
+
+
+def test_sync_carries_evidence_without_a_word(make_machines: MakeMachines) -> None:
+    anna, ben = make_machines(NOTES).all
+    for machine in (anna, ben):
+        machine.run("recall", "sail loft")
+    anna.run("pack", "oars", "--agent", "claude")
+    for machine in (anna, ben, anna, anna):
+        assert machine.run("sync").code == 0
+
+    for machine, other in ((anna, ben), (ben, anna)):
+        stats = machine.run("stats", "--json").json
+        found = {each["path"]: each["times"] for each in stats["most_recalled"]}
+        assert found["notes/sails.md"] == 2
+        assert [each["recalls"] for each in stats["machines"]] == [1]
+        assert machine.git("for-each-ref", REFS) == other.git("for-each-ref", REFS)
+    (receipt,) = ben.run("receipts", "--json").json["receipts"]
+    assert receipt["machine"]
+    replayed = ben.run("replay", receipt["id"])
+    assert replayed.out == anna.run("replay", receipt["id"]).out
+    assert "says that this was shown there" in replayed.err
+
+
+@pytest.mark.parametrize("how", ["refused by the remote", "another one writes it"])
+def test_evidence_never_keeps_notes_from_being_pushed(
+    make_machines: MakeMachines, how: str
+) -> None:
+    machines = make_machines(NOTES)
+    anna, ben = machines.all
+    anna.run("recall", "sail loft")
+    assert anna.run("sync").code == 0
+    if how == "refused by the remote":
+        script = 'while read old new ref; do case "$ref" in refs/vaultmem/*) exit 1;; esac; done'
+        machines.refuse_pushes(script)
+    else:  # Its state was copied to another machine, which has synced since.
+        (ref,) = machines.git("for-each-ref", "--format=%(refname)", REFS).split()
+        tree = machines.git("rev-parse", f"{ref}^{{tree}}")
+        who = ("-c", "user.name=x", "-c", "user.email=x")
+        moved = machines.git(*who, "commit-tree", tree, "-m", "x")
+        machines.git("update-ref", ref, moved)
+    anna.run("recall", "oars brown")
+    anna.write("notes/pier.md", "# Pier\n\nOf oak.\n")
+    done = anna.run("sync", "--json")
+    assert (done.code, done.json["outcome"], done.json["pushed"]) == (0, "synced", 1)
+    assert anna.run("sync", "--json").json["outcome"] == "synced"
+    assert ben.run("sync").code == 0
+    assert ben.read("notes/pier.md") == "# Pier\n\nOf oak.\n"
+    assert_equal(machines)
+    if how == "another one writes it":
+        with closing(ben.open()) as vault:
+            assert times(vault) == {"notes/sails.md": 1}

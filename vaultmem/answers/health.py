@@ -125,3 +125,8 @@ def daemon_json(found: Watching, log: Path) -> dict[str, Any]:
 def happened_json(happened: Happened, time: str) -> dict[str, Any]:
     """Return one thing that the watcher did or met, and when (ISO 8601)."""
     return {"time": time, **as_named(happened)}
+
+
+def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
+    """Return what is trusted, who signed it, and whose signature counts from now on."""
+    return {"trusted": list(paths), "signer": signer or None, "allowed": allowed or None}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.health import created_json, indexed_json
+from vaultmem.answers.health import created_json, indexed_json, trusted_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
 
 
 def register(app: typer.Typer) -> None:
@@ -85,6 +88,26 @@ def trust(
             "another work tree of it.",
         ),
     ] = "",
+    sign: Annotated[
+        bool,
+        typer.Option(
+            "--sign", help="Sign what is trusted here with your SSH key, for your other machines."
+        ),
+    ] = False,
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key", metavar="FILE", help="The SSH key; else git's, or ~/.ssh/id_ed25519."
+        ),
+    ] = "",
+    signer: Annotated[
+        str,
+        typer.Option(
+            "--allow-signer",
+            metavar="FILE",
+            help='Let what this key signs count on this machine: a .pub file, or "NAME KEY".',
+        ),
+    ] = "",
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -92,16 +115,54 @@ def trust(
 
     A vault that somebody else made is evidence only, until you say this.
     """
-    from vaultmem.services.finding.trust import take_trust, trust_vault
+    from vaultmem.services.finding.trust import sign_trusted, take_trust, trust_vault
 
+    if bool(place) + (sign or bool(key)) + bool(signer) > 1:
+        raise typer.BadParameter("--from, --sign and --allow-signer are three commands")
     opened = open_here(vault)
-    paths = take_trust(opened, place) if place else trust_vault(opened)
+    if signer:
+        _allow_signer(opened, signer, as_json)
+    elif sign or key:
+        name, paths = sign_trusted(opened, key)
+        _say_trusted(paths, as_json, name)
+    else:
+        _say_trusted(take_trust(opened, place) if place else trust_vault(opened), as_json)
+        _tell_unknown(opened)
+
+
+def _allow_signer(vault: Vault, signer: str, as_json: bool) -> None:
+    from vaultmem.services.evidence.signed import allow_key
+    from vaultmem.services.finding.trust import list_trusted
+
+    name = allow_key(vault, signer)
+    _say_trusted(list_trusted(vault), as_json, allowed=name)
+
+
+def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str = "") -> None:
     if as_json:
-        emit_json({"trusted": paths})
+        emit_json(trusted_json(paths, signer, allowed))
         return
     for path in paths:
-        say_painted("trusted  ", "green", path)
-    say(f"{len(paths)} active policies, skills and preferences are on record from now on.")
+        say_painted("signed   " if signer else "trusted  ", "green", path)
+    count = f"{len(paths)} active policies, skills and preferences"
+    if signer:
+        say(f"{count} are signed by {signer}; `vaultmem sync` takes that to your other machines,")
+        say("and `vaultmem trust --allow-signer` there says that your key counts.")
+    elif allowed:
+        say(f"What {allowed} signs counts on this machine; {count} are trusted now.")
+    else:
+        say(f"{count} are on record from now on.")
+
+
+def _tell_unknown(vault: Vault) -> None:
+    from vaultmem.services.evidence.signed import verify_signed
+
+    if unknown := verify_signed(vault).unknown:
+        lists = "a list was" if unknown == 1 else f"{unknown} lists were"
+        warn(
+            f"{lists} signed with a key that does not count here; "
+            "`vaultmem trust --allow-signer FILE` says that it is yours"
+        )
 
 
 def _say_problems(problems: list[tuple[str, str]]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vaultmem.core.safe_text import escape_bytes, one_line
 from vaultmem.storage.git.machine_refs import MachineRef, list_files, list_refs, read_files
 from vaultmem.storage.signals import Surfaced
+from vaultmem.storage.signed_trust import SignedList
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
@@ -28,6 +29,11 @@ SESSIONS = "sessions.json"
 USAGE = "usage"
 RECEIPTS = "receipts"
 TURNS = "turns"
+TRUST = "trust"
+
+#: Of one machine's signed lists so many are looked at, with signatures of so many bytes.
+_MAX_LISTS = 20
+_MAX_SIGNATURE = 8_192
 
 #: Where a database has its machine's id: another database, which begins to count at nothing, is
 #: another machine. So nothing is counted twice, and what was published is not lost with it.
@@ -93,6 +99,29 @@ def read_machines(history: History, state: StateDatabase) -> list[Machine]:
     read = (_read(history, ref) for ref in find_others(history, state))
     found = [machine for machine in read if machine is not None]
     return sorted(found, key=lambda machine: (machine.name, machine.id))
+
+
+def find_signed(history: History) -> list[SignedList]:
+    """Return the signed lists of notes that are in any machine's evidence, not verified."""
+    found: list[SignedList] = []
+    for ref in {each.machine: each for each in list_refs(history)}.values():
+        files = read_files(history, ref.commit, lambda path: path.startswith(f"{TRUST}/"))
+        for path in sorted(files)[:_MAX_LISTS]:
+            signature = files.get(path.removesuffix(".json") + ".sig", b"")
+            if path.endswith(".json") and len(signature) < _MAX_SIGNATURE:
+                texts = (data.decode("utf-8", "replace") for data in (files[path], signature))
+                found.append(SignedList("", *texts))
+    return found
+
+
+def format_signed(lists: Iterable[SignedList]) -> dict[str, bytes]:
+    """Return signed lists and their signatures as files."""
+    files = {}
+    for each in lists:
+        name = hashlib.sha256(each.text.encode()).hexdigest()[:32]
+        files[f"{TRUST}/{name}.json"] = each.text.encode()
+        files[f"{TRUST}/{name}.sig"] = each.signature.encode()
+    return files
 
 
 class KeptReceipt(NamedTuple):

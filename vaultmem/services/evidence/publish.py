@@ -11,6 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.receipt import parse_receipt, write_shared
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import BusyError, VaultError
+from vaultmem.services.evidence.signed import verify_signed
 from vaultmem.services.evidence.usage import add_up, read_own_usage
 from vaultmem.storage.git.commit_draft import Identity
 from vaultmem.storage.git.machine_refs import (
@@ -29,6 +30,7 @@ from vaultmem.storage.machines import (
     find_own,
     format_calls,
     format_machine,
+    format_signed,
     format_usage,
     rename_own,
 )
@@ -89,7 +91,14 @@ def begin_anew(vault: Vault) -> None:
         drop_ref(vault.history, own)
 
 
-def drop_replaced(vault: Vault) -> None:
+def take_evidence(vault: Vault) -> None:
+    """Make what was fetched of other machines count: their newest refs, and what they signed."""
+    _drop_replaced(vault)
+    with contextlib.suppress(VaultError):  # Then what they signed does not count.
+        verify_signed(vault)
+
+
+def _drop_replaced(vault: Vault) -> None:
     """Remove refs here that their machine has replaced by one with a higher number."""
     newest: dict[str, MachineRef] = {}
     for ref in list_refs(vault.history):
@@ -105,6 +114,7 @@ def _gather(vault: Vault) -> Iterator[tuple[str, bytes]]:
     usage = add_up(vault, read_own_usage(vault)).values()
     yield from format_usage(each for each in usage if each.path in here).items()
     yield CALLS, format_calls(sum_calls(vault))
+    yield from format_signed(each for each in vault.signed_trust.lists() if each.signer).items()
 
 
 def _gather_receipts(vault: Vault, known: Container[str]) -> dict[str, bytes | None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
@@ -53,7 +54,7 @@ def tell_trust_elsewhere(vault: Vault) -> str:
 
     Nothing is to be said where the vault is trusted here, or has nothing that could instruct.
     """
-    if vault.trust.is_trusted():
+    if vault.trust.is_trusted() or _read_signed(vault):
         return ""
     for record in vault.trust.elsewhere():
         if not list_owned(vault):
@@ -70,10 +71,47 @@ def tell_trust_elsewhere(vault: Vault) -> str:
 def trusted_documents(vault: Vault) -> frozenset[int]:
     """Return the documents whose text is the one that was promoted on record."""
     notes = vault.trust.notes()
-    if not notes:
+    signed = _read_signed(vault)
+    if not (notes or signed):
         return frozenset()
     return frozenset(
         record.document
         for record in vault.view.records(_OWNED)
         if record.body_digest in notes.get(record.path, ())
+        or (record.path, record.body_digest) in signed
     )
+
+
+def _read_signed(vault: Vault) -> set[tuple[str, str]]:
+    """Return path and digest of each text that somebody vouched for by a signature that counts."""
+    signed = vault.signed_trust.notes(vault.now())
+    if signed is None:
+        from vaultmem.services.evidence.signed import verify_signed
+
+        with contextlib.suppress(VaultError):  # What cannot be verified counts for nothing.
+            verify_signed(vault)
+        signed = vault.signed_trust.notes(vault.now())
+    return signed or set()
+
+
+def list_trusted(vault: Vault) -> list[str]:
+    """Return the active policies, skills and preferences that are trusted here."""
+    sync_vault(vault)
+    documents = trusted_documents(vault)
+    return [record.path for record in list_owned(vault) if record.document in documents]
+
+
+def sign_trusted(vault: Vault, key: str = "") -> tuple[str, list[str]]:
+    """Sign the active policies, skills and preferences that are trusted here; return who and which.
+
+    Raises:
+        RefusedError: nothing was ever trusted here, or as for `sign_trust`.
+    """
+    from vaultmem.services.evidence.signed import sign_trust
+
+    sync_vault(vault)
+    documents = trusted_documents(vault)
+    notes = {r.path: r.body_digest for r in list_owned(vault) if r.document in documents}
+    if not (notes or vault.trust.is_trusted() or vault.signed_trust.lists()):
+        raise RefusedError("nothing is trusted here yet; say `vaultmem trust` first")
+    return sign_trust(vault, notes, key), list(notes)

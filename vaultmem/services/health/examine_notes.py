@@ -148,6 +148,8 @@ def check_trust(vault: Vault) -> Check:
     others = tuple(record.path for record in records if record.document not in trusted)
     count = len(records) - len(others)
     told = f"{count:,} of {len(records):,} active policies, skills and preferences are on record"
+    if records and not others:
+        return Check("trust", told=told)
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
         if elsewhere := tell_trust_elsewhere(vault):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vaultmem.errors import VaultError
-from vaultmem.services.evidence.publish import drop_replaced, evidence_refspecs
+from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
 from vaultmem.services.syncing.record import LastSync, name_address
 from vaultmem.storage.git.remote import Fetched, Trouble, fetch
@@ -28,7 +28,7 @@ def fetch_branch(vault: Vault, place: Place, known: LastSync) -> str:
         return refuse_unless_offline(place, done.trouble, done.told, is_known)
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
-    drop_replaced(vault)
+    take_evidence(vault)
     return ""
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.storage.git.commit_draft import Identity, TreeEntry, format_commit
+from vaultmem.storage.git.commit_draft import REGULAR, Identity, TreeEntry, format_commit
 from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.tree_builder import TreeBuilder
 
@@ -55,7 +55,8 @@ def list_files(history: History, commit: str) -> dict[str, str]:
     for line in out.split("\0")[:_MAX_FILES]:
         meta, _, path = line.partition("\t")
         words = meta.split()
-        if len(words) == 4 and words[3].isdigit() and int(words[3]) <= _MAX_BYTES:
+        is_file = len(words) == 4 and words[0] in REGULAR and words[3].isdigit()
+        if is_file and int(words[3]) <= _MAX_BYTES:
             found[path] = words[2]
     return found
 
