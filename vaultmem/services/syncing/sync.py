@@ -194,7 +194,12 @@ class _Sync:
         history, place = self._vault.history, self._place
         tip, ref = self._own_tip(), f"refs/heads/{place.upstream}"
         wanted = {ref: tip} if tip != find_tip(self._vault, place.tracking) else {}
-        done = self._push_refs(wanted | self._publish())
+        evidence = self._publish()
+        done = self._push_refs(wanted | evidence)
+        if wanted and evidence and Fate.REFUSED in {fate for fate, _ in done.refs.values()}:
+            # A host may refuse refs that it does not know, and with them all that was pushed.
+            alone = self._push_refs(wanted)
+            done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:
             told = refuse_unless_offline(place, done.trouble, done.told)
             return self._end(Outcome.OFFLINE, told=told)
