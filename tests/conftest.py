@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -61,6 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over all tests and modules: they are there to the end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep every test away from the home, settings and repositories of whoever runs it."""
@@ -94,8 +101,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    # Of hundreds of processes that start from nothing, the first compiles the modules for all.
+    others = {"EDITOR", "VISUAL", "PYTHONDONTWRITEBYTECODE", *SENT}
     for name in list(os.environ):
-        if name.startswith(("GIT_", "VAULTMEM_", "XDG_")) or name in {"EDITOR", "VISUAL", *SENT}:
+        if name.startswith(("GIT_", "VAULTMEM_", "XDG_")) or name in others:
             patch.delenv(name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitconfig").write_text(_GITCONFIG)
