@@ -18,6 +18,7 @@ from vaultmem.core.lifecycle import State
 from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.watching.rest import Rest
+from vaultmem.services.watching.watch import WatchLoop
 from vaultmem.storage.git.upkeep import MANY
 from vaultmem.vault import Vault
 
@@ -29,6 +30,20 @@ LONG = " ".join(
     f"Sentence {n} says that the bell of hall {n} rings at {n} past." for n in range(12)
 )
 QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at seven")
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a watcher come to rest soon."""
+    monkeypatch.setattr("vaultmem.services.watching.watch._TICK", 0.05)
+
+
+def take_turns(loop: WatchLoop, count: int = 5) -> None:
+    """Wait until the loop has looked what there is to do so often."""
+    turns: list[set[str]] = []
+    collect = loop._collect
+    loop._collect = lambda: turns.append(collect()) or turns[-1]  # type: ignore[func-returns-value,method-assign]
+    wait_until(lambda: len(turns) > count)
 
 
 def recall_for_days(root: Path, opened: Open) -> None:
@@ -101,23 +116,26 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     assert kept.verdict is Verdict.OK
 
 
+@pytest.mark.usefixtures("_quick")
 def test_a_watcher_does_not_dream_unasked(make_vault: Make, opened: Open) -> None:
     root = make_vault()
     recall_for_days(root, opened)
-    with watched(root) as (_, told):
-        time.sleep(2.5)
+    with watched(root) as (loop, told):
+        take_turns(loop)
     assert not [each for each in told if "by dream" in each.text]
 
 
+@pytest.mark.usefixtures("_quick")
 def test_what_cannot_be_is_told_once(make_vault: Make) -> None:
     root = make_vault()
-    with watched(root) as (_, told):
+    with watched(root) as (loop, told):
         (root / "vaultmem.yaml").write_text("dream_every: hour\n")
         wait_until(lambda: any(each.what == "problem" for each in told), 30)
-        time.sleep(2.5)
+        take_turns(loop)
     assert [each.what for each in told].count("problem") == 1
 
 
+@pytest.mark.usefixtures("_quick")
 def test_a_watcher_embeds_what_has_no_vectors(
     make_vault: Make, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,9 +144,9 @@ def test_a_watcher_embeds_what_has_no_vectors(
     with EmbeddingService() as service:
         for name, value in service.environment().items():
             monkeypatch.setenv(name, value)
-        with watched(root) as (_, told):
+        with watched(root) as (loop, told):
             wait_until(lambda: any(each.what == "embedded" for each in told), 30)
             asked = len(service.requests)
-            time.sleep(2.5)
+            take_turns(loop)
         assert len(service.requests) == asked
     assert [each.what for each in told].count("embedded") == 1
