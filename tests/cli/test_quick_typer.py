@@ -94,16 +94,14 @@ def test_every_parameter_of_a_plain_type_is_converted_here() -> None:
     assert all(isinstance(param._runtime_param, _PlainParameter) for param in plain)
 
 
-@pytest.mark.parametrize("other", [_RENAMED_PARAMETER, _RENAMED_METHOD], ids=["name", "method"])
 @pytest.mark.parametrize("line", [*LINES, ["recall", "gangway", "-n", "x"]])
-def test_another_release_of_typer_converts_for_itself(
-    make_vault: Make, line: list[str], other: str
-) -> None:
+def test_another_release_of_typer_converts_for_itself(make_vault: Make, line: list[str]) -> None:
     root = make_vault(NOTES)
     out, err, code = run(root, line)
+    assert code == 0 or "Usage" in err[0]
 
-    there = run(root, line, other)
-
-    assert (there[0], there[2]) == (out, code)
-    assert there[1][-1:] == ["True"]
-    assert code == 0 or ("Usage" in err[0] and "'-n' / '--limit'" in there[1][-2])
+    for other in (_RENAMED_PARAMETER, _RENAMED_METHOD):
+        there = run(root, line, other)
+        assert (there[0], there[2]) == (out, code), other
+        assert there[1][-1:] == ["True"], other
+        assert code == 0 or "'-n' / '--limit'" in there[1][-2]

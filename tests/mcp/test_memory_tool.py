@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from anthropic.lib.tools import ToolError
 from support import git, hash_tree
 
-from vaultmem.integrations.anthropic_memory import VaultMemoryTool
+if TYPE_CHECKING:  # The SDK takes a second, which only the process that runs these tests needs.
+    from vaultmem.integrations.anthropic_memory import VaultMemoryTool
 
 Make = Callable[..., Path]
 
@@ -28,10 +29,14 @@ def root(make_vault: Make) -> Path:
 
 @pytest.fixture
 def tool(root: Path) -> VaultMemoryTool:
+    from vaultmem.integrations.anthropic_memory import VaultMemoryTool
+
     return VaultMemoryTool(root, agent="claude", session="s-1")
 
 
 def fails(tool: VaultMemoryTool, **command: object) -> str:
+    from anthropic.lib.tools import ToolError
+
     with pytest.raises(ToolError) as error:
         tool.call(command)
     return str(error.value)
