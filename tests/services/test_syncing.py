@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -371,3 +375,119 @@ def test_settings_are_checked(make_vault: MakeVault, settings: str, told: str) -
     root = make_vault(QUAY)
     (root / "vaultmem.yaml").write_text(settings)
     assert told in run_here("list", cwd=root).err
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Be a server that answers everything with a status, for a `with`; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("WWW-Authenticate", 'Basic realm="vaults"')
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://maren:secret@127.0.0.1:{server.server_port}/vault.git"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [
+        (401, 1, "does not let this machine in"),
+        (404, 1, "no repository is at http://...@127.0.0.1"),
+        (503, 0, "offline: nothing fetched or pushed"),
+    ],
+)
+def test_a_server_that_does_not_serve_is_told_and_nobody_is_asked(
+    make_machines: MakeMachines, status: int, code: int, told: str
+) -> None:
+    anna = make_machines(QUAY).all[0]
+    with answering(status) as address:
+        anna.git("remote", "set-url", "origin", address)
+        done = anna.run("sync", env={"GIT_ASKPASS": "false", "SSH_ASKPASS": "false"})
+    assert done.code == code
+    assert told in done.out + done.err
+    assert "secret" not in done.out + done.err + anna.run("status").out
+
+
+SSH = """#!/bin/sh
+echo "$0 $*" >> {log}
+[ "$1" = -G ] && exit 1
+for command; do :; done
+exec sh -c "$command"
+"""
+
+
+@pytest.mark.parametrize("own", ["", "global", "local"])
+def test_ssh_asks_nothing_unless_it_is_the_persons_own(
+    make_machines: MakeMachines, tmp_path: Path, own: str
+) -> None:
+    machines = make_machines(QUAY)
+    anna, log = machines.all[0], tmp_path / "log"
+    for name in ("ssh", "mine"):
+        (tmp_path / name).write_text(SSH.format(log=log))
+        (tmp_path / name).chmod(0o755)
+    if own:
+        anna.git("config", f"--{own}", "core.sshCommand", str(tmp_path / "mine"))
+    anna.git("remote", "set-url", "origin", f"ssh://elsewhere{machines.remote}")
+    save(anna, "pier")
+    done = anna.run("sync", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.code == 0, done
+    assert machines.git("rev-parse", "main") == anna.git("rev-parse", "HEAD")
+    lines = log.read_text().splitlines()
+    is_mine = own == "global"
+    assert {line.split()[0].rpartition("/")[2] for line in lines} == {"mine" if is_mine else "ssh"}
+    assert all("-oBatchMode=yes" in line for line in lines) != is_mine
+
+
+def test_a_branch_that_is_not_checked_out_is_synced_as_well(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    for each in (anna, ben):
+        each.git("branch", "side")
+        each.run("remember", f"The crane of {each.name}.", "--branch", "side")
+        assert synced(each, "--ref", "side")["outcome"] == "synced"
+    assert synced(anna, "--ref", "side")["fetched"] == 2
+    assert anna.git("rev-parse", "side") == ben.git("rev-parse", "side")
+    assert anna.git("status", "--porcelain") == ""
+    assert "crane" in anna.run("recall", "crane of ben", "--ref", "side").out
+
+
+def test_what_others_changed_outside_of_the_vault_is_left_to_git(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    inner = anna._replace(root=anna.root / "memory")
+    inner.root.mkdir()
+    assert inner.run("init").code == 0
+    save(inner, "crane")
+    assert synced(inner)["pushed"] == 1
+    ben.git("pull", "-q")
+    ben.write("memory/notes/rope.md", "# Rope\n")
+    ben.git("add", "-A")
+    ben.git("commit", "-qm", "a rope")
+    ben.git("push", "-q")
+    assert synced(inner)["followed"] == ["notes/rope.md"]
+    ben.write("code.py", "print()\n")
+    ben.git("add", "-A")
+    ben.git("commit", "-qm", "code")
+    ben.git("push", "-q")
+    save(inner, "pier")
+    done = inner.run("sync")
+    assert (done.code, "run `git pull`, then `vaultmem sync`" in done.err) == (1, True)
+    anna.git("pull", "-q", "--no-rebase", "--no-edit")
+    assert synced(inner)["outcome"] == "synced"
+    inner.write("vaultmem.yaml", "sync_remote: origin\n")
+    assert "a folder of a larger repository" in inner.run("sync", "--unasked").err

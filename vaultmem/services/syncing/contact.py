@@ -6,6 +6,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.evidence.publish import evidence_refspecs, take_evidence
 from vaultmem.services.syncing.place import Place
 from vaultmem.services.syncing.record import LastSync, name_address
+from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.remote import Fetched, Trouble, fetch
 from vaultmem.vault import Vault
 
@@ -43,6 +44,22 @@ def count_waiting(vault: Vault, place: Place) -> int:
     ours = find_tip(vault, f"refs/heads/{place.branch}")
     known = ("--not", f"--remotes={place.remote.name}")
     return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
+
+
+def refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
+    """Leave to git what others changed in a larger repository that the vault is a folder of.
+
+    Raises:
+        VaultError: they changed files that are none of the vault's.
+    """
+    prefix, base = vault.history.prefix, vault.history.refs.merge_base(ours, theirs)
+    changes = find_differences(vault.history, base, theirs) if prefix and base else ()
+    outside = [path for path, _, _ in changes if not path.startswith(prefix)]
+    if outside:
+        raise VaultError(
+            f"not synced: {place.name} has changes outside of the vault ({outside[0]} and so on); "
+            "run `git pull`, then `vaultmem sync`"
+        )
 
 
 def refuse_unless_offline(place: Place, trouble: Trouble, told: str, is_known: bool = True) -> str:

@@ -30,6 +30,7 @@ from vaultmem.services.syncing.contact import (
     count_waiting,
     fetch_branch,
     find_tip,
+    refuse_outside,
     refuse_unless_offline,
 )
 from vaultmem.services.syncing.place import Place, find_place
@@ -179,6 +180,7 @@ class _Sync:
         theirs, ours = find_tip(vault, self._place.tracking), self._own_tip()
         if not theirs or refs.is_ancestor(theirs, ours):
             return
+        refuse_outside(vault, self._place, ours, theirs)
         fetched = refs.count_ahead(theirs, ours)[0]
         if refs.is_ancestor(ours, theirs):
             followed = follow_commit(vault, theirs)

@@ -69,10 +69,14 @@ def _start(vault: Vault, output: int) -> Popen[bytes]:
 
 
 class Synced(NamedTuple):
-    """What a sync that nobody asked for did; `is_problem` where somebody should look."""
+    """What a sync that nobody asked for did; `is_problem` where somebody should look.
+
+    One that `moved` commits is worth telling each time, any other once.
+    """
 
     text: str
     is_problem: bool = False
+    moved: bool = False
 
 
 class Clock:
@@ -91,9 +95,9 @@ class Clock:
     def poll(self) -> Synced | None:
         """Begin a sync that is due; return what one did that has ended, if that is new."""
         found = self._begin() if self._running is None else self._take_end(self._running)
-        if found is None or found == self._told:
+        if found is None or (found == self._told and not found.moved):
             return None
-        self._told = found if found.is_problem or not found.text.endswith("out") else None
+        self._told = found
         return found
 
     def _begin(self) -> Synced | None:
@@ -130,4 +134,5 @@ def _describe(told: dict[str, object]) -> Synced | None:
         return Synced(f"not synced: {told['told']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):
         return None
-    return Synced(f"{told['remote']}: {told['fetched']} commits in, {told['pushed']} out")
+    text = f"{told['remote']}: {told['fetched']} commits in, {told['pushed']} out"
+    return Synced(text, moved=True)
