@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from support import git
 from visiting import Served
+
+from vaultmem.web.app import PAGES, load_all
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
 
@@ -163,3 +168,17 @@ def _find_faults(page: str) -> list[str]:
     found = Tags()
     found.feed(page)
     return found.faults + [src for src in found.scripts if src != "/static/vaultmem.js"]
+
+
+def test_the_first_page_waits_for_nothing_that_only_others_need() -> None:
+    code = "import sys, vaultmem.serve.http; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "vaultmem.web.pages.home" in loaded
+    assert not loaded & {"numpy", "mcp", "vaultmem.web.pages.review", "vaultmem.web.api.table"}
+
+
+def test_each_page_that_is_imported_later_is_there() -> None:
+    load_all()
+    for module, function in PAGES.values():
+        assert callable(getattr(import_module(f"vaultmem.web.pages.{module}"), function))

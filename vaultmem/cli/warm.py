@@ -43,6 +43,9 @@ _TURN = 0.25
 #: Callers at once; more run their commands by themselves.
 _WAITING = 32
 
+#: Seconds after its start in which a process answers others before commands are imported unasked.
+_SOON = 2.0
+
 #: Digits of a question's length at most.
 _MAX_LENGTH = 20
 
@@ -130,12 +133,26 @@ class WarmServer:
             self._free.release()
 
     def _serve(self) -> None:
-        self._command = _load_commands()
-        while (asked := self._work.get()) is not None:
+        wait: float | None = _SOON
+        while True:
+            try:
+                asked = self._work.get(timeout=wait)
+            except queue.Empty:
+                self._load()
+                wait = None
+                continue
+            if asked is None:
+                break
             work, words = asked
             if work.set_running_or_notify_cancel():
                 work.set_result(self._answer(words))
         self._let_go()
+
+    def _load(self) -> Any:
+        """Return the commands; whoever is the first to ask waits for what they import."""
+        if self._command is None:
+            self._command = _load_commands()
+        return self._command
 
     def _open(self) -> None:
         """See that the vault is open, to be used by every command that is run here."""
@@ -165,6 +182,7 @@ class WarmServer:
             if words == ["settle"]:
                 return (0, b"", b"") if self._settle() else None
             wanted = _read_command(words)
+            command = self._load()
             self._open()
             with (
                 on_behalf(_complete(wanted.environment, self._root)),
@@ -172,9 +190,7 @@ class WarmServer:
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
             ):
-                code = run(
-                    lambda: self._command.main(args=wanted.arguments, prog_name=wanted.program)
-                )
+                code = run(lambda: command.main(args=wanted.arguments, prog_name=wanted.program))
         except Exception:  # noqa: BLE001 - a defect is the caller's to see, not the watcher's end.
             return None
         return None if code == _USAGE else (code, out.getvalue(), err.getvalue())

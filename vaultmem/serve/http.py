@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.http import McpApp
 from vaultmem.serve.async_thread import AsyncThread
-from vaultmem.web.app import create_app
+from vaultmem.web.app import create_app, load_all
 from vaultmem.web.events import Events
 from vaultmem.web.site import Site, choose_shared
 from vaultmem.workers.caller import Caller
@@ -120,6 +120,10 @@ class HttpServer:
         )
         self._server = uvicorn.Server(config)
         self._ended = talks.run(self._server.serve([self._socket]))
+
+    def load(self) -> None:
+        """Import what pages need that nobody has asked for yet."""
+        load_all()
 
     def notice(self, path: str) -> None:
         """Tell who listens that a path may have changed; called from any thread."""

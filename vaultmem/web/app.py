@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -11,34 +16,48 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vaultmem.web.access import Gate
-from vaultmem.web.api.routes import list_routes
+from vaultmem.web.api.operation import BASE
 from vaultmem.web.events import Events, stream_events
 from vaultmem.web.jobs import Jobs
-from vaultmem.web.pages.bisect import Searches, show_bisect
-from vaultmem.web.pages.commit import show_commit
-from vaultmem.web.pages.compare import show_comparison
 from vaultmem.web.pages.entering import enter
-from vaultmem.web.pages.graph import show_graph
-from vaultmem.web.pages.health import show_checks, show_health
-from vaultmem.web.pages.history import restore, show_history
 from vaultmem.web.pages.home import show_home
-from vaultmem.web.pages.moments import show_moments
-from vaultmem.web.pages.note import show_file, show_note, show_rail
-from vaultmem.web.pages.notes import show_notes
-from vaultmem.web.pages.pack import show_pack
-from vaultmem.web.pages.receipts import show_receipt, show_receipts
-from vaultmem.web.pages.review import decide_item, show_review, undo
-from vaultmem.web.pages.search import show_search
-from vaultmem.web.pages.sessions import show_session, show_sessions
-from vaultmem.web.pages.time import show_time
 from vaultmem.web.refusing import refuse
 from vaultmem.web.site import Site
 from vaultmem.web.visits import Visits
 from vaultmem.workers.workers import Workers
 
 _STATIC = Path(__file__).parent / "static"
+
+#: The module and the function of each page that is imported when it is asked for first, or in a
+#: quiet moment: what all of them need takes longer than the rest of a start.
+PAGES = {
+    "GET /search": ("search", "show_search"),
+    "GET /notes": ("notes", "show_notes"),
+    "GET /graph/{path:path}": ("graph", "show_graph"),
+    "GET /sessions": ("sessions", "show_sessions"),
+    "GET /session/{name}": ("sessions", "show_session"),
+    "GET /health": ("health", "show_health"),
+    "GET /health/checks": ("health", "show_checks"),
+    "GET /review": ("review", "show_review"),
+    "POST /review": ("review", "decide_item"),
+    "POST /undo": ("review", "undo"),
+    "GET /pack": ("pack", "show_pack"),
+    "GET /packs/compare": ("compare", "show_comparison"),
+    "GET /receipts": ("receipts", "show_receipts"),
+    "GET /receipt/{name}": ("receipts", "show_receipt"),
+    "GET /time": ("time", "show_time"),
+    "GET /moments": ("moments", "show_moments"),
+    "GET /bisect": ("bisect", "show_bisect"),
+    "GET /commit/{name:path}": ("commit", "show_commit"),
+    "GET /history/{path:path}": ("history", "show_history"),
+    "POST /restore": ("history", "restore"),
+    "GET /note/{path:path}": ("note", "show_note"),
+    "GET /rail/{path:path}": ("note", "show_rail"),
+    "GET /file/{path:path}": ("note", "show_file"),
+}
 
 
 def create_app(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
@@ -49,30 +68,8 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
             Route("/", show_home),
             Route("/enter", enter),
             Route("/events", stream_events),
-            Route("/search", show_search),
-            Route("/notes", show_notes),
-            Route("/graph/{path:path}", show_graph),
-            Route("/sessions", show_sessions),
-            Route("/session/{name}", show_session),
-            Route("/health", show_health),
-            Route("/health/checks", show_checks),
-            Route("/review", show_review),
-            Route("/review", decide_item, methods=["POST"]),
-            Route("/undo", undo, methods=["POST"]),
-            Route("/pack", show_pack),
-            Route("/packs/compare", show_comparison),
-            Route("/receipts", show_receipts),
-            Route("/receipt/{name}", show_receipt),
-            Route("/time", show_time),
-            Route("/moments", show_moments),
-            Route("/bisect", show_bisect),
-            Route("/commit/{name:path}", show_commit),
-            Route("/history/{path:path}", show_history),
-            Route("/restore", restore, methods=["POST"]),
-            Route("/note/{path:path}", show_note),
-            Route("/rail/{path:path}", show_rail),
-            Route("/file/{path:path}", show_file),
-            *list_routes(),
+            *(_make_route(asked, *home) for asked, home in PAGES.items()),
+            Mount(BASE, _serve_api()),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
         middleware=[
@@ -82,9 +79,49 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
         exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
     )
     app.state.workers, app.state.site, app.state.visits = workers, site, visits
-    app.state.jobs, app.state.searches = Jobs(workers), Searches()
+    app.state.jobs = Jobs(workers)
     app.state.events = events or Events()
     return app
+
+
+def load_all() -> None:
+    """Import what is asked for later."""
+    for module in dict.fromkeys(module for module, _ in PAGES.values()):
+        import_module(f"vaultmem.web.pages.{module}")
+    import_module("vaultmem.web.api.routes")
+
+
+def _make_route(asked: str, module: str, function: str) -> Route:
+    method, _, place = asked.partition(" ")
+    find = _import_later(f"vaultmem.web.pages.{module}")
+
+    async def show(request: Request) -> Response:
+        shown: Response = await getattr(await find(), function)(request)
+        return shown
+
+    return Route(place, show, methods=[method])
+
+
+def _serve_api() -> ASGIApp:
+    find = _import_later("vaultmem.web.api.routes")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await find()).ROUTER(scope, receive, send)
+
+    return app
+
+
+def _import_later(name: str) -> Callable[[], Awaitable[Any]]:
+    """Return what imports a module once, in a thread: others have their answers meanwhile."""
+    module: ModuleType | None = None
+
+    async def find() -> Any:
+        nonlocal module
+        if module is None:
+            module = await to_thread.run_sync(import_module, name)
+        return module
+
+    return find
 
 
 async def _tell_nothing_here(request: Request, error: Exception) -> Response:

@@ -85,9 +85,9 @@ class Operation(NamedTuple):
 
     @property
     def route(self) -> str:
-        """The address as Starlette has it."""
+        """The address below `BASE` as Starlette has it."""
         parts = {name: f"{{{name}:path}}" for name in _SLASHED}
-        return BASE + re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), self.path)
+        return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), self.path)
 
     @property
     def parts(self) -> dict[str, Schema]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route, Router
 
 from vaultmem.answers.notes import note_json
 from vaultmem.core.json_values import as_plain
@@ -42,15 +42,6 @@ class Answered(NamedTuple):
     data: bytes
     tag: str = ""
     made: str = ""
-
-
-def list_routes() -> list[BaseRoute]:
-    """Return the routes of the API."""
-    return [
-        Route(f"{BASE}/openapi.json", _show_document),
-        Route(f"{BASE}/events", stream_events),
-        *(Route(each.route, _make_endpoint(each), methods=[each.method]) for each in OPERATIONS),
-    ]
 
 
 async def _show_document(_: Request) -> Response:
@@ -148,3 +139,13 @@ def _respond(done: Answered, status: int, headers: dict[str, str]) -> Response:
 
 def _dump(plain: Any) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+#: What answers below `BASE`.
+ROUTER = Router(
+    [
+        Route("/openapi.json", _show_document),
+        Route("/events", stream_events),
+        *(Route(each.route, _make_endpoint(each), methods=[each.method]) for each in OPERATIONS),
+    ]
+)

@@ -138,7 +138,9 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[Step]:
 @answers
 async def show_bisect(request: Request) -> Response:
     """Show a search, one slice further; the page asks again until it has ended."""
-    searches: Searches = request.app.state.searches
+    state = request.app.state
+    searches: Searches = getattr(state, "searches", None) or Searches()
+    state.searches = searches
     search = read_search(request.query_params)
     if search is None:
         frame, found = await read(request, lambda _: None)
