@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from support import git, write_notes
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.watching import sync_hints as hints_module
+from vaultmem.services.watching.pending import Pending
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.scan import scan_vault
+from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
 
 Make = Callable[..., Path]
@@ -95,6 +98,29 @@ def test_hints_outlive_a_sync_that_failed(
     hints.sync(vault)
 
     assert "notes/buoy.md" in vault.view.blobs()
+
+
+def test_one_look_at_everything_is_enough_for_all_who_wait_for_it(
+    hinted: tuple[Vault, ChangeHints], looks: list[Path]
+) -> None:
+    vault, _ = hinted
+    pending = Pending()
+    number, paths = pending.begin()
+    assert paths == {EVERYTHING}
+    ends = threading.Timer(0.1, pending.end, [number])
+    ends.start()
+    pending.sync(vault, lambda: True)
+    assert not looks
+
+    pending.add(EVERYTHING)
+    pending.begin()
+    pending.end(0)  # It failed.
+    pending.sync(vault, lambda: True)
+    assert len(looks) == 1
+    pending.sync(vault, lambda: True)
+    assert len(looks) == 1
+    pending.sync(vault, lambda: False)
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -93,6 +95,35 @@ def test_files_of_editors_and_clients_are_no_notes(make_vault: Make, watch: Watc
     assert loop.settle(20)
     assert [each.text for each in told if each.what == "indexed"] == []
     assert found(root, "quagga") == []
+
+
+@pytest.mark.usefixtures("emitter")
+def test_others_are_in_sync_at_once_while_the_loop_does_something_else(make_vault: Make) -> None:
+    root = make_vault({"notes/old.md": "# Old\n"})
+    busy, goes_on = threading.Event(), threading.Event()
+    loops: list[WatchLoop] = []
+
+    def stay() -> bool:
+        busy.set()
+        return goes_on.wait(20)
+
+    def run() -> None:
+        with contextlib.closing(open_vault(root)) as vault:
+            loops.append(WatchLoop(vault, lambda _: None, stay))
+            loops[0].run()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert busy.wait(20)
+        write_notes(root, {"notes/new.md": "quagga\n"})
+        with contextlib.closing(open_vault(root)) as vault:
+            loops[0].sync(vault)
+            assert "notes/new.md" in vault.view.blobs()
+    finally:
+        loops[0].stop()
+        goes_on.set()
+        thread.join(20)
 
 
 @pytest.mark.usefixtures("emitter")

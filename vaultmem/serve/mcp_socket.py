@@ -39,9 +39,6 @@ _LONGEST = 1 << 20
 #: Clients at once.
 _MANY = 64
 
-#: Seconds after its start in which a process answers others before the SDK is imported unasked.
-_SOON = 3.0
-
 #: Seconds that answers have to get on their way when the process ends.
 _GRACE = 0.1
 
@@ -57,7 +54,6 @@ class McpSocket:
         self._open: set[LineConnection] = set()
         self._lock = threading.Lock()
         self._subscribers: Subscribers | None = None
-        self._has_served = threading.Event()
         threading.Thread(target=self._accept, name="agents", daemon=True).start()
 
     def notice(self, path: str) -> None:
@@ -74,17 +70,6 @@ class McpSocket:
 
                 self._subscribers = Subscribers()
             return self._subscribers
-
-    def wait_for_first(self, seconds: float) -> None:
-        """Leave the machine to the first client, which waits for this process to start."""
-        self._has_served.wait(seconds)
-
-    def load_soon(self) -> None:
-        """Import the SDK in a moment, so that the first agent does not wait for it."""
-        if find_spec("mcp") is not None:
-            soon = threading.Timer(_SOON, self.load)
-            soon.daemon = True
-            soon.start()
 
     def hold(self) -> None:
         """Take nothing more of anybody; what was taken is still answered."""
@@ -143,7 +128,6 @@ class McpSocket:
         self._workers.submit_read(warm_up, caller)  # The first question waits less.
         connection.setblocking(False)
         lines = LineConnection(connection)
-        self._has_served.set()
         self._open.add(lines)
         try:
             self._talks.run(lines.serve(build_server(self._workers, caller, subscribers))).result()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from vaultmem.serve.async_thread import AsyncThread
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from vaultmem.serve.http import HttpServer
 
 
-#: Seconds for which the agent is waited for that started this process.
-_FIRST = 2.0
+#: Seconds after its start in which a process that serves pages imports only what is asked for.
+_SOON = 3.0
 
 
 class Closable(Protocol):
@@ -76,26 +78,32 @@ def run_resident(
         begun()
         idling = Idling(idle, loop.stop)
         ends.callback(idling.stop)
-        workers, talks = Workers(vault.root), AsyncThread()
+        workers, talks = Workers(vault.root, sync=loop.sync), AsyncThread()
         ends.callback(talks.close)
         with _telling(tell, "no answers to agents"):
             agents = McpSocket(vault.state_folder / MCP_SOCKET_NAME, workers, talks, idling)
             ends.callback(agents.close)
             listeners.append(agents.notice)
-            if web is not None:
-                agents.load_soon()
         ends.callback(workers.close)  # What was asked for is answered before anybody is left.
         if web is not None:
             web.start(workers, talks)
             ends.callback(web.close)
             listeners.append(web.notice)
+            soon = threading.Timer(_SOON, _load_rest, [web, agents])
+            soon.daemon = True
+            soon.start()
         if agents is not None:
             ends.callback(agents.hold)
-            if idle:
-                agents.wait_for_first(_FIRST)
         with _telling(tell, "no answers to other commands"):
             ends.callback(answer(vault, loop).close)
         loop.run()
+
+
+def _load_rest(web: HttpServer, agents: McpSocket | None) -> None:
+    """Import what the next page and the first agent need, so that they do not wait for it."""
+    web.load()
+    if agents is not None and find_spec("mcp") is not None:
+        agents.load()
 
 
 @contextlib.contextmanager

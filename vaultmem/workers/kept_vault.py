@@ -15,6 +15,9 @@ from vaultmem.workers.caller import Caller
 
 Result = TypeVar("Result")
 
+#: Brings the index up to what is on disk, for the thread whose vault it is given.
+Sync = Callable[[Vault], None]
+
 #: What is done with a vault, which is the caller's: in sync, in their name, on their branch.
 Work = Callable[[Vault], Result]
 
@@ -22,9 +25,11 @@ Work = Callable[[Vault], Result]
 class KeptVault:
     """One vault, for one thread: a database connection belongs to that.
 
-    `notice` is called with each path that may have changed, from another thread. Where the vault is
-    only read (`reads`), no writer is waited for. What is made of all notes goes into `made`, which
-    those who read may share; who writes sees what others must not see yet.
+    `sync` brings the index up to what is on disk, where somebody in this process watches the
+    folder; else it is watched here, and `notice` called with each path that may have changed, from
+    another thread. Where the vault is only read (`reads`), no writer is waited for. What is made of
+    all notes goes into `made`, which those who read may share; who writes sees what others must not
+    see yet.
     """
 
     def __init__(
@@ -34,12 +39,14 @@ class KeptVault:
         notice: Callable[[str], None] | None = None,
         reads: bool = False,
         made: dict[str, tuple[object, Any]] | None = None,
+        sync: Sync | None = None,
     ) -> None:
         self._root = root
         self._folders = folders
         self._reads = reads
         self._made = {} if made is None else made
         self._notice = notice
+        self._sync = sync
         self._open: tuple[Vault, ChangeHints] | None = None
         self._known: tuple[object, ...] = ()
 
@@ -47,13 +54,14 @@ class KeptVault:
         """Return what `work` makes of the vault, in sync."""
         vault = open_vault(self._root, **caller.settings(self._folders))
         own, hints = self._reopen(vault)
+        sync = self._sync or hints.sync
         vault.share_storage(own)
         try:
             if self._reads:
                 vault.wait_briefly()
-                read_behind(vault, lambda: hints.sync(vault))
+                read_behind(vault, lambda: sync(vault))
             else:
-                hints.sync(vault)
+                sync(vault)
             self._known = _identify(vault)
             return work(_in_session(_look(vault) if vault.ref else vault))
         except OSError:

@@ -18,7 +18,7 @@ from typing import Any
 from vaultmem.errors import RefusedError
 from vaultmem.vault import find_user_folders
 from vaultmem.workers.caller import Caller
-from vaultmem.workers.kept_vault import KeptVault, Result, Work
+from vaultmem.workers.kept_vault import KeptVault, Result, Sync, Work
 
 #: Threads that read. Python computes in one of them at a time, but a slow question waits for others
 #: to let it go on, not the others for it.
@@ -28,18 +28,23 @@ _READERS = 2
 class Workers:
     """Does what callers ask of one vault.
 
-    `notice` is called with each path that may have changed, from another thread. The user's folders
-    are those of this process, as it starts: what its environment says may be changed later.
+    `notice` and `sync` are as `KeptVault` has them. The user's folders are those of this process,
+    as it starts: what its environment says may be changed later.
     """
 
-    def __init__(self, root: Path, notice: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        notice: Callable[[str], None] | None = None,
+        sync: Sync | None = None,
+    ) -> None:
         self.root = root
         folders = find_user_folders(dict(os.environ))
         made: dict[str, tuple[object, Any]] = {}
-        open_to_read = partial(KeptVault, root, folders, notice, reads=True, made=made)
+        open_to_read = partial(KeptVault, root, folders, notice, True, made, sync)
         self._readers = _Crew(_READERS, open_to_read)
         self._patient = _Crew(1, open_to_read)
-        self._writer = _Crew(1, lambda: KeptVault(root, folders))
+        self._writer = _Crew(1, lambda: KeptVault(root, folders, sync=sync))
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return what `work` makes of the vault, in sync."""

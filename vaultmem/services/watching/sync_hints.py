@@ -15,7 +15,7 @@ from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.services.reading.recovery import is_interrupted
-from vaultmem.services.reading.sync import stat_now, sync_paths, sync_vault
+from vaultmem.services.reading.sync import mark_in_sync, stat_now, sync_paths, sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
@@ -96,6 +96,16 @@ def _is_plain(vault: Vault, path: str) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
 
 
+def sync_pending(vault: Vault, paths: Set[str]) -> None:
+    """Bring the index up to what is on disk, where that may differ only at these paths."""
+    if EVERYTHING in paths or _has_moved(vault):
+        sync_vault(vault)
+    else:
+        if paths:
+            sync_changed(vault, paths)
+        mark_in_sync(vault)
+
+
 class ChangeHints:
     """Watches a vault's folder for a process that answers many questions.
 
@@ -112,15 +122,11 @@ class ChangeHints:
 
     def sync(self, vault: Vault) -> None:
         """Bring the vault's index up to what is on disk, if there may be something new."""
-        is_known = self._watch() and not _has_moved(vault)
-        hints = set() if is_known else {EVERYTHING}
+        hints = set() if self._watch() else {EVERYTHING}
         while not self._hints.empty():
             hints.add(self._hints.get())
         try:
-            if EVERYTHING in hints:
-                sync_vault(vault)
-            elif hints:
-                sync_changed(vault, hints)
+            sync_pending(vault, hints)
         except BaseException:
             self._hints.put(EVERYTHING)
             raise

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from vaultmem.errors import DamagedError, PendingError, VaultError, name_failure
 from vaultmem.services.watching.context import render_contexts
+from vaultmem.services.watching.pending import Pending
 from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
@@ -53,7 +53,7 @@ Tell = Callable[[Happened], None]
 
 
 class WatchLoop:
-    """One loop in one thread; others may ask it to look at once, or to stop.
+    """One loop in one thread; others may sync, ask it to look at once, or to stop.
 
     `is_mine` tells whether this process still counts as the vault's watcher. One that `only_looks`
     keeps the index up to date, and writes nothing into the vault. `notice` is called with each path
@@ -74,8 +74,7 @@ class WatchLoop:
         self._notice = notice
         self._is_mine = is_mine or (lambda: True)
         self._hints: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._looked = threading.Condition()
-        self._hinted = self._seen = 0
+        self._pending = Pending()
         self._watcher = self._new_watcher()
         self._stopped = False
         self._problems: set[str] = set()
@@ -119,41 +118,41 @@ class WatchLoop:
         self._stopped = True
         self._hints.put(None)
 
-    def settle(self, seconds: float) -> bool:
-        """See to it that all that was saved by now is in the index; False if that takes longer.
+    def sync(self, vault: Vault) -> None:
+        """Bring the index up to date for a thread that must not wait until the loop does it."""
+        watcher = self._watcher
+        self._pending.sync(vault, lambda: watcher.is_healthy() and watcher.catch_up())
 
-        It is called from other threads.
-        """
+    def settle(self, seconds: float) -> bool:
+        """See that all that was saved by now is in the index; False if that takes longer."""
         if not self.is_watching:
             return False
         try:
             is_known = self._watcher.catch_up() and self._read_head() == self._head
         except (VaultError, OSError):
             return False
-        with self._looked:
-            if not is_known:
-                self._hinted += 1
-                self._hints.put(EVERYTHING)
-            goal = self._hinted
-            if self._seen >= goal:
-                return True
-            self._hints.put(None)
-            if self._looked.wait_for(lambda: self._seen >= goal, min(seconds, _SOON)):
-                return True
-            others = find_holders(self._vault.state_folder / "lock")
-            if others and os.getpid() not in others:  # This waits as well, who knows how long.
-                return False
-            return self._looked.wait_for(lambda: self._seen >= goal, seconds - _SOON)
+        if not is_known:
+            self._pending.add(EVERYTHING)
+            self._hints.put(EVERYTHING)
+        goal, _ = self._pending.list()
+        if self._pending.wait_for(goal, 0.0):
+            return True
+        self._hints.put(None)
+        if self._pending.wait_for(goal, min(seconds, _SOON)):
+            return True
+        others = find_holders(self._vault.state_folder / "lock")
+        if others and os.getpid() not in others:  # This waits as well, who knows how long.
+            return False
+        return self._pending.wait_for(goal, seconds - _SOON)
 
     def _new_watcher(self) -> FolderWatcher:
         ignores = lambda path: self._vault.config.ignores(path)  # noqa: E731 - settings change.
         return FolderWatcher(self._vault.root, self._hint, ignores)
 
     def _hint(self, path: str) -> None:
-        """Take a hint; called from the watcher's threads."""
-        with self._looked:
-            self._hinted += 1
-            self._hints.put(path)
+        """Take a hint, from any thread."""
+        self._pending.add(path)
+        self._hints.put(path)
         if self._notice is not None:
             self._notice(path)
 
@@ -195,16 +194,14 @@ class WatchLoop:
 
     def _look(self, hints: set[str]) -> None:
         """Bring index, commits and generated files up to date; failures are reported."""
-        with self._looked:
-            while not self._hints.empty():
-                hint = self._hints.get_nowait()
-                hints |= {hint} if hint is not None else set()
-            seen = self._hinted
+        while not self._hints.empty():
+            hint = self._hints.get_nowait()
+            hints |= {hint} if hint is not None else set()
+        number, pending = self._pending.begin()
         self._problems.clear()
-        if self._try(lambda: self._sync_changed(hints)):
-            with self._looked:
-                self._seen = seen
-                self._looked.notify_all()
+        is_done = self._try(lambda: self._sync_changed(hints | pending))
+        self._pending.end(number if is_done else 0)
+        if is_done:
             if not self._only_looks:
                 self._try(self._commit)
                 self._try(self._render)
@@ -303,6 +300,7 @@ class WatchLoop:
         while not self._vault.root.is_dir() and not self._stopped:
             time.sleep(_TICK)
         self._vault.close()  # Another folder may be another repository.
+        self._hint(EVERYTHING)
         self._watcher = self._new_watcher()
         self._try(self._watcher.start)
 
