@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 from support import wait_until
+from watchdog.observers.api import BaseObserver
 
 from vaultmem.storage import watcher
+from vaultmem.storage.inotify import TreeEmitter
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 
 #: On which watchdog itself warns of its own races.
@@ -208,7 +211,7 @@ def test_what_is_in_a_new_folder_is_told(tmp_path: Path, begin: Begin) -> None:
     expect(events, heard, "deep/n.md")
 
 
-@pytest.mark.parametrize("part", ["_emitter", "_observer"])
+@pytest.mark.parametrize("part", ["_emitter", "_first"])
 def test_a_thread_that_ended_is_noticed(begin: Begin, part: str) -> None:
     events, _ = begin()
     assert events.is_healthy()
@@ -222,3 +225,20 @@ def test_a_root_that_is_gone_is_noticed(tmp_path: Path, begin: Begin) -> None:
     os.rename(tmp_path / "root", tmp_path / "aside")
     (tmp_path / "root").mkdir()
     assert not events.is_healthy()
+
+
+@pytest.mark.usefixtures("ours")
+def test_what_happened_is_told_though_no_other_thread_gets_on(
+    tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that is busy, others may have their turn seconds later."""
+    goes_on = threading.Event()
+    for kind, work in ((TreeEmitter, "queue_events"), (BaseObserver, "dispatch_events")):
+        monkeypatch.setattr(kind, work, lambda *_: goes_on.wait())
+    events, heard = begin()
+    try:
+        (tmp_path / "root/a.md").write_text("x")
+        assert events.catch_up()
+        assert heard[-1:] == ["a.md"]
+    finally:
+        goes_on.set()

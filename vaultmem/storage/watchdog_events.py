@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.events import FileSystemEventHandler
-from watchdog.observers.api import BaseObserver
+from watchdog.observers.api import EventEmitter, EventQueue, ObservedWatch
+from watchdog.utils import BaseThread
 
-#: Seconds in which events that are queued have been passed on.
+#: Seconds in which threads that are to end have ended.
 _PATIENCE = 5.0
 
 
@@ -32,13 +33,26 @@ class FolderEvents(FileSystemEventHandler):
     ) -> None:
         self._prefix = os.path.join(root, "")
         self._notice = notice
-        self._observer = _make_observer(lambda path: enters(self._inside(path)), is_ours)
-        self._observer.schedule(self, os.fspath(root), recursive=True)
-        (self._emitter,) = self._observer.emitters
+        self._emitter: EventEmitter
+        #: The thread that is started and stopped.
+        self._first: BaseThread
+        if is_ours:
+            from vaultmem.storage.inotify import TreeEmitter
+
+            watch = ObservedWatch(root, recursive=True)
+            self._first = self._emitter = TreeEmitter(
+                _Passing(self.dispatch), watch, enters=lambda path: enters(self._inside(path))
+            )
+        else:
+            from watchdog.observers import Observer
+
+            observer = Observer()
+            observer.schedule(self, os.fspath(root), recursive=True)
+            self._first, (self._emitter,) = observer, observer.emitters
         self._losses = _LossHandler(lambda: notice("", True))
         logging.getLogger("watchdog").addHandler(self._losses)
         try:
-            self._observer.start()
+            self._first.start()
         except BaseException:
             logging.getLogger("watchdog").removeHandler(self._losses)
             raise
@@ -60,26 +74,22 @@ class FolderEvents(FileSystemEventHandler):
 
     def is_alive(self) -> bool:
         """Tell whether events are still being passed on."""
-        return self._observer.is_alive() and self._emitter.is_alive()
+        return self._first.is_alive() and self._emitter.is_alive()
 
     def catch_up(self) -> bool:
         """Pass on every event of what happened before this call; False if that cannot be known.
 
-        Our emitter can queue them all; then there is the queue, which another thread empties.
+        Our emitter passes them on in this thread: no other one is waited for.
         """
         drain: Callable[[], bool] = getattr(self._emitter, "drain", lambda: False)
-        queue = self._observer.event_queue
-        if not drain():
-            return False
-        with queue.all_tasks_done:  # As `queue.join`, which would wait for ever.
-            return queue.all_tasks_done.wait_for(lambda: not queue.unfinished_tasks, _PATIENCE)
+        return drain()
 
     def stop(self) -> None:
         """End the threads."""
         logging.getLogger("watchdog").removeHandler(self._losses)
-        if self._observer.is_alive():
-            self._observer.stop()
-            self._observer.join(timeout=5)
+        if self._first.is_alive():
+            self._first.stop()
+            self._first.join(_PATIENCE)
 
     def _inside(self, path: str) -> str:
         """Return a path relative to the folder, with `/`; "" for itself and what is not in it."""
@@ -87,14 +97,16 @@ class FolderEvents(FileSystemEventHandler):
         return "" if inside == path else inside.replace(os.sep, "/")
 
 
-def _make_observer(enters: Callable[[str], bool], is_ours: bool) -> BaseObserver:
-    if is_ours:
-        from vaultmem.storage.inotify import TreeEmitter
+class _Passing(EventQueue):
+    """Passes each event on at once; watchdog's own has a thread that empties it."""
 
-        return BaseObserver(TreeEmitter, enters=enters)
-    from watchdog.observers import Observer
+    def __init__(self, dispatch: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._dispatch = dispatch
 
-    return Observer()
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Pass on an event, which stands beside its watch."""
+        self._dispatch(item[0])
 
 
 class _LossHandler(logging.Handler):
