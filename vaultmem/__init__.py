@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Answer, Ask, ByMeaning, ask
     from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
     from vaultmem.services.finding.pack import make_pack
-    from vaultmem.services.finding.recall import Scorer, recall
+    from vaultmem.services.finding.parts import Scorer
+    from vaultmem.services.finding.recall import recall
     from vaultmem.services.lifecycle.promote import Promotion, promote_notes
     from vaultmem.services.lifecycle.supersede import Supersession, supersede_note
     from vaultmem.services.lifecycle.transition import Move, Transition, change_state
@@ -193,7 +194,8 @@ _HOMES = {
     "services.finding.ask": "Answer Ask ByMeaning ask",
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",
     "services.finding.pack": "make_pack",
-    "services.finding.recall": "Scorer recall",
+    "services.finding.parts": "Scorer",
+    "services.finding.recall": "recall",
     "core.finding.reranking": "Reranked Reranker",
     "services.lifecycle.promote": "Promotion promote_notes",
     "services.lifecycle.supersede": "Supersession supersede_note",

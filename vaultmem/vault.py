@@ -113,6 +113,8 @@ class Vault:
         self.expected: dict[str, frozenset[str]] = {}
         self.patience = WRITER
         self.lag = ""
+        self.name = ""
+        self.beside: tuple[Vault, ...] = ()
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
         names = Names(self.name_repository, self.find_names)
@@ -133,6 +135,11 @@ class Vault:
     def keeps_receipts(self) -> bool:
         """Tell whether packs have a receipt unasked: an agent's always have."""
         return self._keeps_receipts or not self.is_person
+
+    @property
+    def together(self) -> tuple[Vault, ...]:
+        """The vaults that a question is asked, this one first."""
+        return (self, *self.beside)
 
     def local_time(self) -> datetime:
         """Return the time by the vault's clock, here and without a zone, in whole seconds."""

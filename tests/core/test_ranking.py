@@ -22,6 +22,8 @@ from vaultmem.core.finding.ranking import (
     Share,
     add_shares,
     best_rows,
+    count_rows,
+    measure_idf,
     score_term,
     weigh_counts,
     weigh_query,
@@ -61,14 +63,16 @@ def score(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> li
         counts = np.array([[section[field].get(term, 0) for field in FIELDS] for section in vault])
         rows = np.flatnonzero(counts.any(1))
         postings = (rows, rows.astype(np.uint32))  # Each section has a code of its own.
-        shares.append(score_term(postings, NONE, weigh_counts(counts, WEIGHTS), chosen))
+        idf = measure_idf(chosen.size, count_rows(rows, chosen))
+        shares.append(score_term(postings, NONE, weigh_counts(counts, WEIGHTS), chosen, idf))
     return shares
 
 
 def total_of(vault: list[Counts], terms: list[str], eligible: Sequence[bool]) -> list[float]:
-    total: list[float] = add_shares(score(vault, terms, eligible), len(vault)).tolist()
-    assert total.pop() == 0
-    return total
+    total = np.zeros(len(vault), np.float32)
+    add_shares(score(vault, terms, eligible), total)
+    found: list[float] = total.tolist()
+    return found
 
 
 def score_by_hand(vault: list[Counts], terms: list[str], number: int) -> float:

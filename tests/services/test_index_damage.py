@@ -12,7 +12,7 @@ import pytest
 
 from vaultmem import Vault, parse_query, recall, sync_vault
 from vaultmem.services.finding import hits as hits_module
-from vaultmem.services.finding import recall as recall_module
+from vaultmem.services.finding import together as together_module
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.storage.index.search_index import SearchIndex
@@ -188,7 +188,11 @@ def test_damage_in_the_midst_of_a_read_changes_no_answer(
     wanted = answers(opened(root))
     vault = opened(root)
     sync_vault(vault)
-    owners = {"snapshot": SearchIndex, "choose_sections": recall_module, "read_places": hits_module}
+    owners = {
+        "snapshot": SearchIndex,
+        "choose_sections": together_module,
+        "read_places": hits_module,
+    }
     owner: Any = owners[where]
     original = getattr(owner, where)
     harmed = []

@@ -45,6 +45,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a section that was found, why, and what else of its note was."""
     record = hit.record
     return {
+        "vault": hit.vault or None,
         "path": record.path,
         "heading": hit.section.heading or None,
         "line": hit.section.line,
@@ -118,6 +119,7 @@ def pack_json(made: Pack) -> dict[str, Any]:
 def _left_json(left: LeftOut) -> dict[str, Any]:
     """Return a section that was considered for a pack and is not in it."""
     return {
+        "vault": left.hit.vault or None,
         "path": left.hit.record.path,
         "heading": left.hit.section.heading or None,
         "blob": left.hit.record.blob,
@@ -133,6 +135,7 @@ def _item_json(item: PackItem, cost: int) -> dict[str, Any]:
 
     return {
         "handle": name_handle(item.hit, item.handle),
+        "vault": item.hit.vault or None,
         "path": item.hit.record.path,
         "heading": item.hit.section.heading or None,
         "blob": item.hit.record.blob,

@@ -85,9 +85,9 @@ def show_page(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
     Each is labelled, quoted, and never an instruction.
     """
     from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
-    from vaultmem.services.reading.handles import name_notes
+    from vaultmem.services.finding.hits import name_hits
 
-    handles = name_notes(seen, answer.hits)
+    handles = name_hits(seen, answer.hits)
     form = PackForm(labels=parse_labels(seen.config.labels))
     items = [
         PackItem(

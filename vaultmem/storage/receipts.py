@@ -67,6 +67,9 @@ class ReceiptStore:
                 return file
         found = []
         if _ID.fullmatch(name):
+            own = self._folder / f"{name}.json"
+            if own.is_file():  # A pack over two work trees has one of the same id in each.
+                return own
             found = find_files(self._folder, self._names, f"{name}*.json")
         exact = [file for file in found if file.stem == name]
         if len(exact or found) == 1:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vaultmem.core.finding.statistics import Statistics
 from vaultmem.core.finding.weights import RankingWeights
 
 
@@ -80,7 +81,8 @@ _DAY = 86_400.0
 class EligibleRows(NamedTuple):
     """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
 
-    `mask` says which are eligible, `size` how many, `is_all` whether all are. `place` is the place
+    `mask` says which are eligible, `size` how many, `is_all` whether all are, and `statistics` what
+    they, or all among which they count, are together. `place` is the place
     of a section's note in the order of paths, and `times` has the time that was given for it
     (seconds; one value a note); `norm` the length part of the formula (infinite for
     what is not eligible), `recency` 0 to 1, `state_weight` what the state of its note counts for,
@@ -100,6 +102,7 @@ class EligibleRows(NamedTuple):
     recency: Floats
     state_weight: Floats
     neighbours: NDArray[np.int32] | None
+    statistics: Statistics
     #: What whoever asks wants to keep for the next question, by name, each by row or by term.
     kept: dict[str, dict[Any, Any]]
 
@@ -113,6 +116,7 @@ def make_eligible(
     links_alone: Numbers,
     weights: RankingWeights,
     now: float,
+    statistics: Statistics | None = None,
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
@@ -120,7 +124,7 @@ def make_eligible(
     `states` are the numbers of the states that are eligible, `state_weights` what each state
     counts for; `labels` are all rows' labels and where each row's begin, `links_alone` the rows
     that are links and hardly more. A note's own date counts, else the time that was given
-    (seconds).
+    (seconds). `statistics` are those of all vaults among which these rows count, else their own.
     """
     document = columns["document"]
     place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
@@ -137,7 +141,10 @@ def make_eligible(
     count = int(np.count_nonzero(mask))
     # In place: of a million sections, each step would be eight megabytes more.
     norm = _weigh_lengths(columns, weights)
-    mean = float(norm[mask].mean()) if count else 1.0
+    written = _date_rows(columns, changed)
+    latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
+    statistics = statistics or Statistics(count, float(norm[mask].sum()), float(latest))
+    mean = statistics.mean
     k1, b = weights.choose_k1(mean), weights.choose_b(mean)
     norm *= k1 * b / max(mean, 1e-9)
     norm += k1 * (1 - b)
@@ -154,8 +161,9 @@ def make_eligible(
         b=b,
         mean=mean,
         state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
-        recency=_measure_recency(columns, mask, changed, weights, now),
+        recency=_measure_recency(written, statistics.newest, weights),
         neighbours=neighbours,
+        statistics=statistics,
         kept={},
     )
 
@@ -168,21 +176,22 @@ def _weigh_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDA
     return length
 
 
+def _date_rows(columns: Mapping[str, Whole], changed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return when each row was written, in seconds since the epoch."""
+    written = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
+    np.copyto(written, changed, where=written == 0)
+    return written
+
+
 def _measure_recency(
-    columns: Mapping[str, Whole],
-    mask: NDArray[np.bool_],
-    changed: NDArray[np.float64],
-    weights: RankingWeights,
-    now: float,
+    written: NDArray[np.float64], newest: float, weights: RankingWeights
 ) -> Floats:
     """Return 1 for the newest of the eligible rows, and half of it for each half-life before.
 
     What is dated later than tomorrow is as new as that, and makes nothing else older; a day, since
-    dates without a zone are read as UTC.
+    dates without a zone are read as UTC. `written` is used up.
     """
-    written = np.maximum(columns["created"], columns["updated"]).astype(np.float64)
-    np.copyto(written, changed, where=written == 0)
-    written -= float(written.max(initial=0.0, where=mask & (written <= now + _DAY)))
+    written -= newest
     np.minimum(written, 0, out=written)
     written /= _DAY * weights.half_life
     return np.exp2(written, out=written).astype(np.float32)

@@ -34,7 +34,8 @@ class Hit(NamedTuple):
     note whose link brought it a share of that note's score; `replaces` are the notes that its own
     says it supersedes; `beside` is the note that asks what this one, written next, may answer;
     `also` are further sections of its note, where a hit stands for its note; `caution` says why it
-    must be checked before use, or is in doubt.
+    must be checked before use, or is in doubt; `vault` is the name of its own, where several were
+    asked.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -65,6 +66,7 @@ class Hit(NamedTuple):
     beside: str = ""
     also: tuple[Further, ...] = ()
     caution: str = ""
+    vault: str = ""
 
     @property
     def coverage(self) -> float:
@@ -80,12 +82,9 @@ class Hit(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The section's address as Obsidian writes it: `path#Heading`."""
-        return (
-            f"{self.record.path}#{self.section.heading}"
-            if self.section.heading
-            else self.record.path
-        )
+        """The section's address: `path#Heading` as in Obsidian, behind its vault's name if any."""
+        path = f"{self.vault}:{self.record.path}" if self.vault else self.record.path
+        return f"{path}#{self.section.heading}" if self.section.heading else path
 
     @property
     def name(self) -> str:

@@ -10,7 +10,8 @@ in its simple form with one length norm for all fields:
     q(t)      = 2 m / (1 + m) for a term that the question has m times, half of that for a weak word
 
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
-gives the scores that a vault of just those notes would give. The best by words are looked at
+gives the scores that a vault of just those notes would give; over several vaults they are sums
+(`statistics`). The best by words are looked at
 again (`closeness`, `neighbours`; `named` is what a title or speaker adds that the question names):
 
     relevance = words + closeness + passage + named + neighbours
@@ -25,6 +26,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +44,8 @@ from vaultmem.core.finding.weights import RankingWeights
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+_NO_ROWS = np.empty(0, np.int64)
 
 #: A term's rows, and the codes of its counts in title, tags and body.
 Postings = tuple[Numbers, NDArray[np.uint32]]
@@ -108,28 +112,51 @@ def weigh_counts(counts: NDArray[np.integer[Any]], weights: RankingWeights) -> F
     return counts.astype(np.float32) @ worth
 
 
+def count_rows(rows: Numbers, eligible: EligibleRows) -> int:
+    """Return how many of some rows are eligible."""
+    return len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
+
+
+def measure_idf(sections: int, found: int) -> float:
+    """Return the idf of a term that so many of so many sections have."""
+    return math.log1p((sections - found + 0.5) / (found + 0.5))
+
+
+def score_terms(
+    postings: Sequence[Postings], idfs: Sequence[float], frequencies: Floats, eligible: EligibleRows
+) -> list[Share]:
+    """Score the sections that have terms, as `score_term` does, of all terms at once."""
+    sizes = [len(rows) for rows, _ in postings]
+    ends = [*accumulate(sizes)]
+    rows = np.concatenate([rows for rows, _ in postings])
+    scores = frequencies[np.concatenate([codes for _, codes in postings])]
+    scores /= scores + eligible.norm[rows]
+    gains = np.asarray([idf * (eligible.k1 + 1) for idf in idfs], np.float32)
+    scores *= gains.repeat(sizes)
+    return [
+        Share(idf, own, codes, scores[end - len(own) : end], _NO_ROWS)
+        for (own, codes), idf, end in zip(postings, idfs, ends, strict=True)
+    ]
+
+
 def score_term(
-    postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows
+    postings: Postings, said: Numbers, frequencies: Floats, eligible: EligibleRows, idf: float
 ) -> Share:
     """Score the sections that have a term; those that are not eligible score 0.
 
     `frequencies` are the weighted ones of all codes, `said` the rows that the term marks.
     """
     rows, codes = postings
-    found = len(rows) if eligible.is_all else int(np.count_nonzero(eligible.mask[rows]))
-    idf = math.log1p((eligible.size - found + 0.5) / (found + 0.5))
     scores = frequencies[codes]
     scores /= scores + eligible.norm[rows]  # Infinite where a section is not eligible.
     scores *= idf * (eligible.k1 + 1)
     return Share(idf, rows, codes, scores, said)
 
 
-def add_shares(shares: Sequence[Share], size: int) -> Floats:
-    """Return the sum of all terms' scores, and a zero behind it (shape: rows + 1)."""
-    total = np.zeros(size + 1, np.float32)
+def add_shares(shares: Sequence[Share], total: Floats) -> None:
+    """Add all terms' scores to those of the rows."""
     for share in shares:
         np.add.at(total, share.rows, share.scores)  # No row twice; quicker than by `+=`.
-    return total
 
 
 def best_rows(
@@ -162,7 +189,8 @@ def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
 
 def rank_rows(
     total: Floats,
-    shares: Sequence[Share],
+    idf: NDArray[np.float64],
+    said: Sequence[Numbers],
     candidates: Numbers,
     sequences: Callable[[Numbers], Sequences],
     query: Sequence[int],
@@ -173,13 +201,13 @@ def rank_rows(
     """Return the candidates and their neighbours with their relevance, in no order.
 
     Of the candidates, best first, the order of words is looked at in `limit`, or `weights.read`.
-    `total` is what `add_shares` gives, and is used up. `sequences` is asked for rows in ascending
-    order. `query` has the question's terms in their order, as places in `shares`.
+    `total` is what `add_shares` gives, with a zero behind all rows, and is used up. `sequences` is
+    asked for rows in ascending order. `query` has the question's terms in their order, as places in
+    `idf`; `said` are the rows that whom a term names has said, for each term that names one.
     """
     best = np.sort(candidates[: max(limit, weights.read)])
     close = passage = named = np.zeros(len(best))
-    if shares:  # A question of stop words can be answered by meaning alone.
-        idf = np.asarray([share.idf for share in shares])
+    if len(idf):  # A question of stop words can be answered by meaning alone.
         read = sequences(best)
         found = find_occurrences(read)
         close = measure_closeness(found, len(best), query, idf, weights)
@@ -187,7 +215,7 @@ def rank_rows(
         norm = (eligible.k1, eligible.b, eligible.mean)
         passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
         own = total[best] + close + passage
-        named = named + weights.speaker * own * _find_said(best, shares)
+        named = named + weights.speaker * own * _find_said(best, said)
         total[best] += close + passage + named
     candidates = np.concatenate([best, candidates[len(best) :]])
     rows, neighbours = _add_neighbours(total, candidates, eligible, weights)
@@ -206,12 +234,11 @@ def rank_rows(
     )
 
 
-def _find_said(rows: Numbers, shares: Sequence[Share]) -> NDArray[np.bool_]:
+def _find_said(rows: Numbers, said: Sequence[Numbers]) -> NDArray[np.bool_]:
     """Tell which of some rows were said by somebody whom the question names."""
     is_said = np.zeros(len(rows), np.bool_)
-    for share in shares:
-        if len(share.said):
-            is_said |= share.said.take(share.said.searchsorted(rows), mode="clip") == rows
+    for each in said:
+        is_said |= each.take(each.searchsorted(rows), mode="clip") == rows
     return is_said
 
 
@@ -259,7 +286,9 @@ def apply_decay(ranking: Ranking, eligible: EligibleRows, share: float) -> Ranki
     return ranking._replace(score=ranking.score + change, recency=change)
 
 
-def order_rows(ranking: Ranking, eligible: EligibleRows, ordinals: Numbers) -> Ranking:
+def order_rows(
+    ranking: Ranking, eligible: EligibleRows, ordinals: NDArray[np.integer[Any]]
+) -> Ranking:
     """Return a ranking, best first, scores times the weights of the notes' states.
 
     Equal scores are in the order of path, then of `ordinals`, each row's place in its note.

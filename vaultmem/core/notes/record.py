@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vaultmem.core.notes.encoding import find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.notes.values import read_timestamp
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def has_tag(tags: tuple[str, ...], wanted: str) -> bool:
     """Tell whether a tag matches whole or as a parent: `auth` has `auth/tokens` inside it."""
     name = wanted.strip().lstrip("#").casefold()
     return any(tag.casefold() == name or tag.casefold().startswith(f"{name}/") for tag in tags)
+
+
+#: Bits of a document's number, above which stands its vault's place where several are asked.
+_PLACE_AT = 40
+
+_Number = TypeVar("_Number", int, "NDArray[np.int64]")
+
+
+def place_number(document: _Number, place: int) -> _Number:
+    """Return a document's number among those of several vaults; the first one's stay.
+
+    With the place below zero, such a number's own.
+    """
+    return document + (place << _PLACE_AT)
+
+
+def find_place(document: int) -> int:
+    """Return the place of the vault that a document is of, among those that are asked."""
+    return document >> _PLACE_AT
 
 
 #: What is said of a quarantined note.

@@ -157,7 +157,12 @@ def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
 
 
 def _are_rivals(one: Hit, other: Hit) -> bool:
-    """Tell whether two texts under one title may be two answers to one question."""
+    """Tell whether two texts under one title may be two answers to one question.
+
+    What is pinned in two vaults is what each of them has under that name.
+    """
+    if one.vault != other.vault and (one.record.pinned or other.record.pinned):
+        return False
     if count_terms(one.text) == count_terms(other.text):
         return False
     if _hand_of(one) != _hand_of(other):

@@ -106,7 +106,7 @@ def _session_of(note: Sequence[PackItem]) -> _Session | None:
 def _note_of(item: PackItem) -> object:
     record = item.hit.record
     told = (item.caution, item.hit.refs, item.alike)
-    return (record.path, record.blob, item.pinned, item.trusted, *told)
+    return (item.hit.vault, record.path, record.blob, item.pinned, item.trusted, *told)
 
 
 def _title_of(item: PackItem) -> tuple[str, str]:
@@ -156,14 +156,18 @@ def _render_note(
 
 
 def name_handle(hit: Hit, known: str = "") -> str:
-    """Return the beginning of the blob id by which a note is named: what is known to be enough."""
-    return known or hit.record.blob[:MIN_HANDLE]
+    """Return the beginning of the blob id by which a note is named: what is known to be enough.
+
+    Before it stands the name of its vault, where that is not the only one.
+    """
+    handle = known or hit.record.blob[:MIN_HANDLE]
+    return f"{hit.vault}:{handle}" if hit.vault else handle
 
 
 def name_note(handles: Mapping[int, str], labels: PackLabels, hit: Hit) -> str:
     """Return what a sentence of a pack calls a note; the handles are by document."""
     if labels is PackLabels.FULL:
-        return hit.record.path
+        return f"{hit.vault}:{hit.record.path}" if hit.vault else hit.record.path
     return f"[{name_handle(hit, handles.get(hit.record.document, ''))}]"
 
 

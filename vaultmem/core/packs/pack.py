@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.conflicts import Remarks
+from vaultmem.core.packs.division import group_by_vault, share_room
 from vaultmem.core.packs.pack_item import LeftWhy, PackLabels, PackSource, PackStyle
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, render_pack, settle_pack
 from vaultmem.core.packs.room import Room
@@ -17,6 +18,9 @@ MIN_BUDGET = 100
 
 #: What a section that does not fit takes of the budget at most, so that another one fits.
 _SHORTENED_SHARE = 0.5
+
+#: Tokens that the label of a pinned section is taken to cost, where vaults share the room for them.
+_LABEL = 20
 
 
 def build_pack(
@@ -57,7 +61,7 @@ def build_pack(
         form=form,
         known={hit.record.document: hit for hit in reversed(relevant)},
     )
-    unshown, unnamed = room.take_pinned(pinned)
+    unshown, unnamed = _take_pinned(room, [*pinned])
     room.left += budget - frame - for_pinned
     room.take_wishes(wishes.hits, int(budget * wishes.share))
     room.take_relevant(relevant, int(budget * _SHORTENED_SHARE))
@@ -93,3 +97,22 @@ def build_pack(
         else:
             room.leave_out(items[-1].hit, LeftWhy.SHARE)
             items = items[:-1]
+
+
+def _take_pinned(room: Room, pinned: Sequence[Hit]) -> tuple[list[Hit], int]:
+    """Take pinned sections while they fit, each vault's into a share of its own."""
+    groups = group_by_vault(pinned)
+    if len(groups) < 2:
+        return room.take_pinned(pinned)
+    needs = [sum(count_tokens(hit.text) + _LABEL for hit in group) for group in groups]
+    unshown: list[Hit] = []
+    unnamed = 0
+    spare = room.left - sum(shares := share_room(needs, room.left))
+    for group, share in zip(groups, shares, strict=True):
+        room.left = share + spare
+        named, more = room.take_pinned(group)
+        spare = room.left
+        unshown += named
+        unnamed += more
+    room.left = spare
+    return unshown, unnamed

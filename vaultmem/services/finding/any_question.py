@@ -13,7 +13,9 @@ from vaultmem.core.finding.sureness import JUDGED, is_strong
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import DREAMS
-from vaultmem.services.finding.recall import Scorer, recall_corrected
+from vaultmem.services.finding.hits import in_each, name_vault
+from vaultmem.services.finding.parts import Scorer
+from vaultmem.services.finding.recall import recall_corrected
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
@@ -73,9 +75,13 @@ def _recall(
         from vaultmem.services.finding.plain_words import READ_SECTIONS, find_plain
 
         wanted = query.limit + beyond
-        if by_note:
-            return query, group_hits(find_plain(vault, query, READ_SECTIONS))[:wanted]
-        return query, find_plain(vault, query, wanted)
+        found = [
+            name_vault(hit, each, place)
+            for place, each in enumerate(vault.together)
+            for hit in find_plain(each, query, READ_SECTIONS if by_note else wanted)
+        ]
+        found.sort(key=lambda hit: -hit.score)
+        return query, (group_hits(found) if by_note else found)[:wanted]
     asked, given = _find_past(vault, query), query.filter
     query = query._replace(filter=given._replace(past=asked is not None))
     corrects = 0 < len(query.terms) <= MAX_TERMS
@@ -83,7 +89,7 @@ def _recall(
     if asked is not None:
         from vaultmem.services.finding.past import keep_valid
 
-        hits = keep_valid(vault, hits, asked)
+        hits = in_each(vault, hits, lambda each, own: keep_valid(each, own, asked))
     return query._replace(filter=given), hits
 
 

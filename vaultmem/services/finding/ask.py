@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
+from vaultmem.services.finding.hits import divide_hits, in_each
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -145,8 +147,15 @@ def ask(
     seen, query, answer = _find(vault, asked, progress)
     shown = show(seen, answer)
     if asked.counts and shown is not None:
-        count_recall(seen, query.text, [hit for hit, _ in shown], [text for _, text in shown])
+        _count(seen, query.text, shown)
     return answer._replace(shown=shown or ())
+
+
+def _count(vault: Vault, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
+    """Count what was shown, in each vault what is its own."""
+    texts = {hit.address: text for hit, text in shown}
+    for each, hits in divide_hits(vault, [hit for hit, _ in shown]):
+        count_recall(each, question, hits, [texts[hit.address] for hit in hits])
 
 
 @heals
@@ -170,7 +179,9 @@ def _find(
     answer = Answer(
         question=asked.question,
         terms=query.terms,
-        hits=add_cautions(seen, hits[asked.offset : query.limit], now),
+        hits=in_each(
+            seen, hits[asked.offset : query.limit], lambda each, own: add_cautions(each, own, now)
+        ),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
@@ -194,8 +205,14 @@ def look(
     """Return the vault at the ref or date asked for, else on its branch, else in the folder.
 
     Where nobody has brought it up to date, that is done first. A vault that looks at commits
-    already stays as it is.
+    already stays as it is. So it is with those beside it.
     """
+    if vault.beside:
+        alone = copy.copy(vault)
+        alone.beside = ()
+        seen = look(alone, at, refs, progress)
+        seen.beside = tuple(look(each, at, refs, progress) for each in vault.beside)
+        return seen
     if not vault.view.sources:
         sync_once(vault, progress and progress("reading notes"))
     if not (at or refs or (vault.ref and not vault.view.sources)):
@@ -237,7 +254,9 @@ def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> li
         return hits
     from vaultmem.services.finding.links import expand_hits
 
-    return expand_hits(vault, query._replace(limit=2 * len(hits)), hits)
+    wanted = query._replace(limit=2 * len(hits))
+    expanded = in_each(vault, hits, lambda each, own: expand_hits(each, wanted, own))
+    return sorted(expanded, key=lambda hit: -round(hit.score, 5))
 
 
 def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:

@@ -16,7 +16,7 @@ from vaultmem.services.finding.ask import (
 )
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.receipts import keep_receipt
+from vaultmem.services.finding.receipts import divide_pack, keep_receipt
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
@@ -66,10 +66,13 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
     seen, made, models = _make(vault, asked, progress)
     text = asked.question
     meaning, words_alone, reranked = models.describe()
-    if asked.counts:
-        count_pack(seen, text, made)
     keeps = seen.keeps_receipts if asked.receipt is None else asked.receipt
-    receipt = keep_receipt(seen, made, text).id if keeps else ""
+    receipt = ""
+    for each, part in divide_pack(seen, made) if keeps or asked.counts else ():
+        if asked.counts:
+            count_pack(each, text, part)
+        if keeps:  # Each has what is its own: a receipt may go where its vault goes.
+            receipt = keep_receipt(each, part, text, receipt).id
     warning = warn_of_pinned(made.pinned_tokens, seen.config.budget)
     return PackAnswer(text, made, receipt, meaning, words_alone, reranked, warning)
 

@@ -45,7 +45,7 @@ def _find_next(
     from vaultmem.core.finding.weights import WEIGHTS
 
     snapshot = vault.index.snapshot()
-    eligible = choose_sections(vault, snapshot, note_filter, WEIGHTS)
+    eligible = choose_sections(vault, snapshot, note_filter)
     if eligible.neighbours is None:
         return {}
     after = eligible.neighbours[len(WEIGHTS.neighbours)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.grouping import point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
-from vaultmem.core.notes.record import NoteRecord, SectionRecord
+from vaultmem.core.notes.record import NoteRecord, SectionRecord, find_place, place_number
+from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.texts import read_section, read_sections
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from vaultmem.core.finding.eligible import EligibleRows
     from vaultmem.core.finding.ranking import Ranking, Share
+    from vaultmem.services.finding.parts import Part, Searched
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: The fields of a match by whether the term stands in each of them.
@@ -32,61 +34,137 @@ _KEPT_PLACES = 4_096
 class Ranked(NamedTuple):
     """A ranking and its rows' sections, as document and ordinal; several rows may have one section.
 
-    `shares` are what each term gave to which row, `eligible` what could be found.
+    `shares` are what each term gave to which row, for each part of what was `searched`.
     """
 
     ranking: Ranking
     sections: list[tuple[int, int]]
-    shares: dict[str, Share]
-    eligible: EligibleRows
+    shares: Sequence[dict[str, Share]]
+    searched: Searched
 
 
-def make_hits(
-    vault: Vault,
-    snapshot: Snapshot,
-    ranked: Ranked,
-    groups: Sequence[Sequence[int]],
-    limit: int,
-) -> list[Hit]:
+def make_hits(ranked: Ranked, groups: Sequence[Sequence[int]], limit: int) -> list[Hit]:
     """Return a hit for each of the first groups, with its text.
 
     A group has places in the ranking: that of the section which is shown, and of those of its note
     that are only named. Where a note changed meanwhile, the next group takes its place.
     """
     hits: list[Hit] = []
-    is_union = len(vault.view.sources) > 1
-    asked = sum(share.idf for share in ranked.shares.values())
+    asked = sum(share.idf for share in ranked.shares[0].values())
     all_rows, all_scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
     start = 0
     while len(hits) < limit and start < len(groups):
         some = groups[start : start + limit - len(hits)]
         start += len(some)
         best = ranked.ranking.cut([group[0] for group in some])
-        wanted = [all_rows[place] for group in some for place in group]
-        places = find_places(vault, snapshot, ranked.eligible, wanted)
-        matches = _explain(best.rows, ranked.shares, snapshot)
-        weights = ranked.eligible.state_weight[best.rows].tolist()
+        found = _find_all(ranked.searched, [all_rows[place] for group in some for place in group])
+        matches = _explain_all(ranked, best.rows)
+        weights = ranked.searched.eligible.state_weight[best.rows].tolist()
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
         for (first, *rest), matched, weight, scored in zip(
             some, matches, weights, parts, strict=True
         ):
-            if all_rows[first] not in places:
+            if all_rows[first] not in found:
                 continue
-            record, section = places[all_rows[first]]
-            text = read_section(vault, record, section)
+            part, record, section = found[all_rows[first]]
+            text = read_section(part.vault, record, section)
             if text is None:
                 continue
-            refs = name_refs(vault, record) if is_union else ()
             also = tuple(
-                point_at(places[all_rows[place]][1], all_scores[place])
+                point_at(found[all_rows[place]][2], all_scores[place])
                 for place in rest
-                if all_rows[place] in places
+                if all_rows[place] in found
             )
+            refs = name_refs(part.vault, record)
             score, closeness, passage, neighbours, recency, semantic, named = scored
-            found = (record, section, text, score, matched, closeness, weight, refs, "")
+            what = (record, section, text, score, matched, closeness, weight, refs, "")
             why = (passage, neighbours, recency, semantic, named)
-            hits.append(Hit(*found, *why, asked=asked, also=also))
+            hit = Hit(*what, *why, asked=asked, also=also)
+            hits.append(hit if part.is_alone else name_vault(hit, part.vault, part.place))
     return hits
+
+
+def name_vault(hit: Hit, vault: Vault, place: int) -> Hit:
+    """Return a hit as one among those of several vaults, of which its own is the `place`-th."""
+    if not (place or vault.beside):
+        return hit
+    document = place_number(hit.record.document, place)
+    record = hit.record._replace(document=document)
+    section = hit.section._replace(document=document)
+    return hit._replace(record=record, section=section, vault=vault.name)
+
+
+def in_each(
+    vault: Vault, hits: Sequence[Hit], change: Callable[[Vault, list[Hit]], list[Hit]]
+) -> list[Hit]:
+    """Return hits as `change` makes them of those of each vault.
+
+    What it leaves out or brings changes nothing in the order of the others.
+    """
+    if not vault.beside:
+        return change(vault, [*hits])
+    order = {(hit.record.document, hit.section.ordinal): n for n, hit in enumerate(hits)}
+    placed: list[tuple[int, Hit]] = []
+    for place, (each, own) in enumerate(divide_hits(vault, hits)):
+        behind = -1
+        of_each: list[tuple[int, Hit]] = []
+        for hit in (name_vault(hit, each, place) for hit in change(each, own)):
+            behind = order.get((hit.record.document, hit.section.ordinal), behind)
+            of_each.append((behind, hit))
+        for n in range(len(of_each) - 1, 0, -1):  # What was moved up stands before what is behind.
+            at = min(of_each[n - 1][0], of_each[n][0])
+            of_each[n - 1] = (at, of_each[n - 1][1])
+        placed += of_each
+    return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
+
+
+def name_hits(vault: Vault, hits: Sequence[Hit]) -> dict[int, str]:
+    """Return for each hit's document the handle that its own vault knows it by."""
+    return {
+        place_number(document, place): handle
+        for place, (each, own) in enumerate(divide_hits(vault, hits))
+        for document, handle in name_notes(each, own).items()
+    }
+
+
+def divide_hits(vault: Vault, hits: Iterable[Hit]) -> list[tuple[Vault, list[Hit]]]:
+    """Return each vault that was asked with its own hits, as it knows them by itself."""
+    if not vault.beside:
+        return [(vault, [*hits])]
+    found: list[tuple[Vault, list[Hit]]] = [(each, []) for each in vault.together]
+    for hit in hits:
+        place = find_place(hit.record.document)
+        document = place_number(hit.record.document, -place)
+        record = hit.record._replace(document=document)
+        section = hit.section._replace(document=document)
+        found[place][1].append(hit._replace(record=record, section=section))
+    return found
+
+
+def _find_all(
+    searched: Searched, rows: Sequence[int]
+) -> dict[int, tuple[Part, NoteRecord, SectionRecord]]:
+    """Return part, note and section of each row that has them."""
+    found: dict[int, tuple[Part, NoteRecord, SectionRecord]] = {}
+    for part in searched.parts:
+        own = [row - part.first for row in rows if 0 <= row - part.first < part.snapshot.size]
+        places = find_places(part.vault, part.snapshot, part.eligible, own) if own else {}
+        found |= {row + part.first: (part, *place) for row, place in places.items()}
+    return found
+
+
+def _explain_all(ranked: Ranked, rows: NDArray[np.int64]) -> list[tuple[Match, ...]]:
+    """Return for each row the terms that stand in it."""
+    parts = ranked.searched.parts
+    if len(parts) == 1:
+        return _explain(rows, ranked.shares[0], parts[0].snapshot)
+    found: dict[int, tuple[Match, ...]] = {}
+    for part, shares in zip(parts, ranked.shares, strict=True):
+        own = rows[(rows >= part.first) & (rows < part.first + part.snapshot.size)]
+        if len(own):
+            told = _explain(own - part.first, shares, part.snapshot)
+            found |= dict(zip(own.tolist(), told, strict=True))
+    return [found[row] for row in rows.tolist()]
 
 
 def find_places(

@@ -49,13 +49,11 @@ def find_plain(vault: Vault, query: RecallQuery, limit: int) -> list[Hit]:
 
     Looked at are the notes whose title has one of them, and the newest sections besides.
     """
-    from vaultmem.core.finding.weights import WEIGHTS
-
     snapshot = vault.index.snapshot()
     words = [word for word in split_words(query.text) if len(word) <= MAX_TERM_LENGTH][:_WORDS]
     if not (snapshot.size and words):
         return []
-    eligible = choose_sections(vault, snapshot, query.filter, WEIGHTS)
+    eligible = choose_sections(vault, snapshot, query.filter)
     wanted = {*((word,) for word in words), *pairwise(words)}
     rows = _choose_rows(vault, snapshot, eligible, words)
     read = list(_read_rows(vault, snapshot, eligible, rows, wanted))

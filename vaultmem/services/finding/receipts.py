@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
 from vaultmem.core.blob import blob_id
+from vaultmem.core.packs.division import take_part
 from vaultmem.core.packs.receipt import (
     Receipt,
     ShownSection,
@@ -24,6 +25,7 @@ from vaultmem.core.packs.receipt import (
 )
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
+from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.reading.texts import read_text
 from vaultmem.storage.files import read_known
 from vaultmem.storage.machines import KeptReceipt, find_receipts
@@ -34,13 +36,28 @@ if TYPE_CHECKING:
     from vaultmem.core.packs.pack_text import Pack
 
 
-def keep_receipt(vault: Vault, pack: Pack, query: str) -> Receipt:
-    """Record a pack that was just made of this vault; durable when this returns."""
+def divide_pack(vault: Vault, pack: Pack) -> list[tuple[Vault, Pack]]:
+    """Return each vault that a pack was made of, with what is its own; the first in any case."""
+    if not vault.beside:
+        return [(vault, pack)]
+    many = len(vault.together)
+    parts = [
+        (each, take_part(pack, place, many, pack_source(each), each.view.totals()[1]))
+        for place, each in enumerate(vault.together)
+    ]
+    return [(each, part) for each, part in parts if each is vault or part.items or part.unshown]
+
+
+def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
+    """Record a pack that was just made of this vault; durable when this returns.
+
+    It gets a name of its own, unless one is given.
+    """
     now = datetime.fromtimestamp(vault.now(), UTC)
     shown, unshown = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(
-        id=f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}",
+        id=name or f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}",
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
         vault=escape_bytes(str(vault.root)),

@@ -15,13 +15,14 @@ from vaultmem.core.finding.spelling import (
 from vaultmem.core.finding.terms import split_words, stem_word
 from vaultmem.services.finding.hits import find_places
 from vaultmem.services.reading.texts import read_section
-from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
-    from vaultmem.core.finding.eligible import EligibleRows
+    from vaultmem.services.finding.parts import Part
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: Misspelt words that are looked up, terms that are tried for each, and sections that are read for
@@ -34,26 +35,24 @@ _TRIED = 12
 _READ = 4
 
 
-def respell(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, query: RecallQuery
-) -> RecallQuery:
+def respell(parts: Sequence[Part], query: RecallQuery) -> RecallQuery:
     """Return the query with similar words for those that no section has which it may find.
 
     A word among others must be nearer than one alone: it may be right, and the others answer.
     """
     different = {*query.terms}
-    if len(different) > _FEW and any(map(snapshot.count_sections, different)):
+    if len(different) > _FEW and any(
+        part.snapshot.count_sections(term) for part in parts for term in different
+    ):
         return query
-    known = {term: _is_known(snapshot, eligible, term) for term in different}
+    known = {term: any(_is_known(part, term) for part in parts) for term in different}
     is_alone = not any(known.values())
     if all(known.values()) or (not is_alone and len(known) > _FEW):
         return query
     words = dict.fromkeys(split_words(query.text))
     unknown = [word for word in words if not known.get(stem_word(word), True)]
     replaced = {
-        word: other
-        for word in unknown[:_WORDS]
-        if (other := _find_word(vault, snapshot, eligible, word, is_alone))
+        word: other for word in unknown[:_WORDS] if (other := _find_word(parts, word, is_alone))
     }
     terms = {stem_word(word): stem_word(other) for word, other in replaced.items()}
     return query._replace(
@@ -72,54 +71,51 @@ def _read_terms(snapshot: Snapshot) -> list[Spellings]:
     return known
 
 
-def _find_word(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, word: str, is_alone: bool
-) -> str:
-    """Return the nearest word of the vault, the most frequent of equals; empty if there is none."""
+def _find_word(parts: Sequence[Part], word: str, is_alone: bool) -> str:
+    """Return the nearest word of all vaults, the most frequent of equals; empty if none is."""
     most = allow_distance(word, is_alone)
     if not most:
         return ""
     near = {
         each
-        for terms in _read_terms(snapshot)
+        for part in parts
+        for terms in _read_terms(part.snapshot)
         for each in find_near_stems(word, stem_word(word), terms, most, is_alone)
     }
-    held = [
-        (distance, -len(rows), term, rows)
-        for distance, term in sorted(near)
-        if len(rows := _find_rows(snapshot, eligible, term))
-    ]
+    held = []
+    for distance, term in sorted(near):
+        rows = [_find_rows(part, term) for part in parts]
+        if many := sum(map(len, rows)):
+            held.append((distance, -many, term, rows))
     found = [
         (measure_distance(word, other, most), fewer, other)
         for _, fewer, term, rows in sorted(held, key=lambda each: each[:3])[:_TRIED]
-        for other in _read_words(vault, snapshot, eligible, term, rows)
+        for other in _read_words(parts, term, rows)
     ]
     best = min(found, default=None)
     return best[2] if best and best[0] <= most else ""
 
 
-def _is_known(snapshot: Snapshot, eligible: EligibleRows, term: str) -> bool:
-    rows, _ = snapshot.term(term)  # What is read is kept for the ranking.
-    return len(rows) > 0 if eligible.is_all else bool(eligible.mask[rows].any())
+def _is_known(part: Part, term: str) -> bool:
+    rows, _ = part.snapshot.term(term)  # What is read is kept for the ranking.
+    return len(rows) > 0 if part.eligible.is_all else bool(part.eligible.mask[rows].any())
 
 
-def _find_rows(snapshot: Snapshot, eligible: EligibleRows, term: str) -> NDArray[np.int64]:
-    rows, _ = snapshot.term(term)
-    return rows[eligible.mask[rows]]
+def _find_rows(part: Part, term: str) -> NDArray[np.int64]:
+    rows, _ = part.snapshot.term(term)
+    return rows[part.eligible.mask[rows]]
 
 
-def _read_words(
-    vault: Vault,
-    snapshot: Snapshot,
-    eligible: EligibleRows,
-    term: str,
-    rows: NDArray[np.int64],
-) -> set[str]:
+def _read_words(parts: Sequence[Part], term: str, rows: Sequence[NDArray[np.int64]]) -> set[str]:
     """Return the words of a term that the first sections have."""
-    places = find_places(vault, snapshot, eligible, rows[:_READ].tolist())
     found: set[str] = set()
-    for note, section in places.values():
-        names = [note.title, section.heading, *section.parents, *note.tags, note.path]
-        text = "\n".join([read_section(vault, note, section) or "", *names])
-        found.update(word for word in split_words(text) if stem_word(word) == term)
+    left = _READ
+    for part, own in zip(parts, rows, strict=True):
+        chosen = own[:left].tolist()
+        left -= len(chosen)
+        places = find_places(part.vault, part.snapshot, part.eligible, chosen) if chosen else {}
+        for note, section in places.values():
+            names = [note.title, section.heading, *section.parents, *note.tags, note.path]
+            text = "\n".join([read_section(part.vault, note, section) or "", *names])
+            found.update(word for word in split_words(text) if stem_word(word) == term)
     return found

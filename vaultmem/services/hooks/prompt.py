@@ -10,7 +10,7 @@ from vaultmem.core.packs.pack_item import PackForm, PackItem, PackStyle, parse_l
 from vaultmem.core.packs.passages import choose_passages, render_passages
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask
-from vaultmem.services.reading.handles import name_notes
+from vaultmem.services.finding.hits import name_hits
 from vaultmem.vault import Vault
 
 #: Tokens of what is added to a prompt, and sections at most.
@@ -39,7 +39,7 @@ def _show_some(seen: Vault, answer: Answer) -> list[tuple[Hit, str]] | None:
     """
     least = min(2, len(set(answer.terms)))
     hits = [hit for hit in answer.hits if least and len(hit.matches) >= least]
-    handles = name_notes(seen, hits)
+    handles = name_hits(seen, hits)
     form = PackForm(PackStyle.TEXT, parse_labels(seen.config.labels))
     items = [_make_item(hit, handles[hit.record.document]) for hit in hits]
     return _fit([(item.hit, render_item(item, form)) for item in items]) or None

@@ -1,0 +1,69 @@
+"""A pack over several vaults: what each gets of the pinned half, and which part of it is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.notes.record import find_place, place_number
+from vaultmem.core.packs.pack_item import PackItem, PackSource
+from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
+
+
+def group_by_vault(hits: Iterable[Hit]) -> list[list[Hit]]:
+    """Return hits by the vault that they are of, the first one's first."""
+    groups: dict[int, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(find_place(hit.record.document), []).append(hit)
+    return [groups[place] for place in sorted(groups)]
+
+
+def share_room(needs: Sequence[int], room: int) -> list[int]:
+    """Return what each gets of a room: what it needs, or as much as all others who need more."""
+    shares = [0] * len(needs)
+    left = room
+    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[place] = min(needs[place], left // (len(needs) - done))
+        left -= shares[place]
+    return shares
+
+
+def take_part(pack: Pack, place: int, many: int, source: PackSource, flat: int) -> Pack:
+    """Return what a pack over `many` vaults shows of the one at a place, as a pack of that alone.
+
+    `source` is where that vault is, `flat` the tokens of all its notes.
+    """
+    items = tuple(
+        item._replace(hit=_own(item.hit, place))
+        for item in pack.items
+        if find_place(item.hit.record.document) == place
+    )
+    unshown = tuple(
+        _own(hit, place) for hit in pack.unshown if find_place(hit.record.document) == place
+    )
+    told = (f"This is what a pack over {many} vaults showed of this one.",)
+    form = choose_form(source, pack.style, pack.labels)
+    account = _account(items, pack.account.budget, flat)
+    text, account = settle_pack(items, unshown, 0, source, account, form, told)
+    return pack._replace(
+        text=text,
+        items=items,
+        unshown=unshown,
+        unnamed=0,
+        account=account,
+        source=source,
+        told=told,
+        left_out=(),
+    )
+
+
+def _own(hit: Hit, place: int) -> Hit:
+    """Return a hit as its vault knows it by itself."""
+    document = place_number(hit.record.document, -place)
+    record = hit.record._replace(document=document)
+    return hit._replace(record=record, section=hit.section._replace(document=document), vault="")
+
+
+def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackAccount:
+    pinned = sum(item.pinned for item in items)
+    return PackAccount(pinned, len(items) - pinned, 0, budget, flat)

@@ -1,0 +1,139 @@
+"""What is to be said of a pack's sections besides their own words: what contradicts what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from vaultmem.core.finding.hit import Hit
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.notes.record import NoteRecord, find_place, place_number
+from vaultmem.core.packs.conflicts import (
+    CONFLICT_PROPERTIES,
+    ORDERED,
+    Contradiction,
+    Remarks,
+    find_same_titles,
+)
+from vaultmem.core.packs.order import bring_together
+from vaultmem.core.paths import fold
+from vaultmem.services.finding.hits import divide_hits, name_vault
+from vaultmem.services.reading.texts import read_sections
+from vaultmem.storage.links import LinkStore
+from vaultmem.vault import Vault
+
+if TYPE_CHECKING:
+    from vaultmem.core.links.link import Link
+
+
+def add_remarks(
+    vault: Vault, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int]
+) -> tuple[list[Hit], Remarks]:
+    """Return the relevant sections, opponents side by side, and what is to be said of them.
+
+    A note that contradicts a relevant one, and counts no less, is added where nothing hides it
+    (its state, say). `trusted` are the documents whose promotion is on record.
+    """
+    relations = _find_relations(vault, [*pinned, *relevant])
+    partners = _find_partners(vault, relations, [*pinned, *relevant])
+    hits = bring_together(relevant, relations, partners, trusted)
+    return hits, Remarks(relations)
+
+
+def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return the conflicts that the notes' properties and titles tell of."""
+    found = find_same_titles(hits)
+    for place, (each, own) in enumerate(divide_hits(vault, hits)):
+        found += [_number(one, place) for one in _find_told(each, own)] if own else []
+    distinct: dict[frozenset[int], Contradiction] = {}
+    for told in sorted(found, key=_rank_relation):
+        distinct.setdefault(frozenset((told.first, told.second)), told)
+    return list(distinct.values())
+
+
+def _number(told: Contradiction, place: int) -> Contradiction:
+    """Return a conflict between notes of one of several vaults, by their numbers among all."""
+    if not place:
+        return told
+    first, second = (place_number(each, place) for each in (told.first, told.second))
+    by = told.told_by if told.told_by < 0 else place_number(told.told_by, place)
+    return told._replace(first=first, second=second, told_by=by)
+
+
+def _find_told(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return the conflicts that properties tell of."""
+    found = []
+    written = _find_written(vault, hits)
+    others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
+    shown = {hit.record.document for hit in hits}
+    for (document, _, link), other in zip(written, others, strict=True):
+        if other is None or other == document or not shown & {document, other}:
+            continue
+        if link.property == "superseded_by":
+            found.append(Contradiction(other, document, "supersedes", document))
+        else:
+            found.append(Contradiction(document, other, link.property, document))
+    return found
+
+
+def _rank_relation(told: Contradiction) -> tuple[bool, bool, int, int]:
+    """Put what orders two notes before what says that they differ, and that before titles."""
+    is_title = told.why not in CONFLICT_PROPERTIES
+    return (told.why not in ORDERED, is_title, told.first, told.second)
+
+
+def _resolve(vault: Vault, links: Sequence[tuple[str, Link]]) -> list[int | None]:
+    from vaultmem.services.finding.links import resolve_few
+
+    return resolve_few(vault, links)
+
+
+def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Link]]:
+    """Return the links in properties about conflicts that are of these notes, or may mean one.
+
+    Each is the linking document, its path, and the link.
+    """
+    shown = {hit.record.document: hit.record.path for hit in hits}
+    names = {fold(path).rpartition("/")[2].removesuffix(".md") for path in shown.values()}
+    store = LinkStore(vault.state)
+    names.update(fold(alias) for each in store.aliases_of(shown).values() for alias in each)
+    found = []
+    for document, links in store.links_in(CONFLICT_PROPERTIES).items():
+        for link in links:
+            name = fold(link.path).rpartition("/")[2].removesuffix(".md")
+            if document in shown or name in names:
+                found.append((document, link))
+    listed = ", ".join(str(document) for document, _ in found)
+    paths = vault.view.paths(f"d.id IN ({listed})") if found else {}
+    return [(document, paths[document], link) for document, link in found if document in paths]
+
+
+def _find_partners(
+    vault: Vault, relations: Iterable[Contradiction], hits: Sequence[Hit]
+) -> dict[int, Hit]:
+    """Return the first section of each note that is in a conflict and was not found itself."""
+    known = {hit.record.document for hit in hits}
+    wanted = {n for each in relations for n in (each.first, each.second)} - known
+    if not wanted:
+        return {}
+    visible = NoteFilter()
+    found: dict[int, Hit] = {}
+    for place, each in enumerate(vault.together):
+        own = {place_number(n, -place) for n in wanted if find_place(n) == place}
+        records = [
+            record
+            for record in each.view.records_of(own).values()
+            if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
+        ]
+        hits = [name_vault(hit, each, place) for hit in _first_sections(each, records)]
+        found |= {hit.record.document: hit for hit in hits}
+    return found
+
+
+def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
+    sections = vault.view.sections_of({record.document for record in records}, [0])
+    places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
+    return [
+        Hit(record, section, text, 0.0, (), 0.0, 1.0)
+        for record, section, text in read_sections(vault, places)
+    ]
