@@ -70,6 +70,7 @@ class Config(NamedTuple):
     share_turns: bool = False
     sync_remote: str = ""
     sync_every: str = "never"
+    with_vaults: tuple[str, ...] = ()
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path of the vault is passed over."""
@@ -81,7 +82,11 @@ class Config(NamedTuple):
 
 
 #: Every key with its default, whose type is the key's.
-_DEFAULTS = Config()._asdict()
+_FIELDS = {"with": "with_vaults"}  # The keys that are no names in Python.
+_DEFAULTS = {
+    next((key for key, own in _FIELDS.items() if own == field), field): default
+    for field, default in Config()._asdict().items()
+}
 
 
 def find_root(path: str | Path | None) -> Path:
@@ -152,7 +157,7 @@ def _parse_keys(text: str) -> Config:
                 f'{CONFIG_NAME}: each item of "{prop.name}" must be one line of text; '
                 "put each in double quotes"
             )
-    given = {name: value for name, value in values.items() if value is not None}
+    given = {_FIELDS.get(k, k): value for k, value in values.items() if value is not None}
     return _with_contexts(Config(**given))  # type: ignore[arg-type]
 
 
@@ -170,7 +175,8 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             given = _parse_keys(f"{name}: {value}\n")
         except VaultError as error:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
-        config = config._replace(**{name: given._asdict()[name]})
+        field = _FIELDS.get(name, name)
+        config = config._replace(**{field: given._asdict()[field]})
     if problem := find_contradiction(config._asdict()):
         raise RefusedError(problem)
     return config

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from vaultmem.config import Config
+from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
 
 #: What this thread goes by while it works for another process; None for this one's own.
@@ -46,7 +47,15 @@ def open_named_vault(
     """
     settings = read_settings(agent, session, ref)
     settings["config"] = config
-    return open_vault(path or current_environment().get("VAULTMEM_VAULT"), **settings)
+    named = path or current_environment().get("VAULTMEM_VAULT")
+    return open_vault(_find_named(named) if isinstance(named, str) else named, **settings)
+
+
+def _find_named(named: str) -> str:
+    """Return the folder of a vault that is named by it, or by its name in the user's list."""
+    from vaultmem.storage.vault_list import find_named
+
+    return find_named(named, find_user_folder("config", current_environment()))
 
 
 def read_settings(

@@ -130,6 +130,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
     "index": [["index"]],
     "trust": [["trust"]],
+    "vaults": [["vaults", "add", "."], ["vaults"]],
     "remember": [
         ["remember", "Gangways are steep."],
         ["remember", "Gangways are wet.", "--branch", "side"],
@@ -141,7 +142,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "pin": [["pin", "a"], ["--ref", "side", "pin", "a"]],
     "unpin": [["unpin", "a"]],
     "tag": [["tag", "a", "new", "--agent", "bot"]],
-    "recall": [["recall", "tokens"], ["recall", "tokens", "--include-refs", "side,torn"]],
+    "recall": [
+        ["recall", "tokens"],
+        ["recall", "tokens", "--include-refs", "side,torn"],
+        ["recall", "tokens", "--vault", ".", "--vault", ".."],
+    ],
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
     "receipts": [["receipts"]],

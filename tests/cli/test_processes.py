@@ -18,6 +18,7 @@ from vaultmem.cli.output import ProgressLine, warn
 #: By module; those that are not here are started from nothing by tests of their own.
 COMMANDS = [
     ("vaults", ["trust"]),
+    ("vault_list", ["vaults"]),
     ("notes", ["get", "a"]),
     ("changing", ["pin", "a"]),
     ("finding", ["pack", "gangway"]),

@@ -24,7 +24,8 @@ def test_missing_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_template_documents_every_key_with_its_default() -> None:
     lines = [line.removeprefix("# ") for line in TEMPLATE.read_text().splitlines()]
-    keys = [line for line in lines if line.partition(":")[0] in Config._fields]
+    known = {*Config._fields, "with"} - {"with_vaults"}  # A word that Python has for itself.
+    keys = [line for line in lines if line.partition(":")[0] in known]
     assert len(keys) == len(Config._fields)
     assert parse_config("\n".join(keys)) == Config()
     assert parse_config(TEMPLATE.read_text()) == Config()

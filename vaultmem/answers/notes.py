@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from vaultmem.services.writing.commit import CommitReport
 
 
-def records_json(records: Iterable[NoteRecord]) -> dict[str, Any]:
-    """Return a list of notes."""
-    return {"notes": list(map(_record_json, records))}
+def records_json(records: Iterable[tuple[str, NoteRecord]]) -> dict[str, Any]:
+    """Return a list of notes, each with its vault's name, if several were asked."""
+    return {"notes": [{"vault": name or None, **_record_json(each)} for name, each in records]}
 
 
 def counts_json(what: str, counts: Iterable[tuple[str, int]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 import vaultmem
 from vaultmem.cli.arguments import find_command
 from vaultmem.cli.opening import end_process, remember_globals, run
-from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultOption
+from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
 from vaultmem.cli.quick_typer import PlainGroup
 
 #: Module of this package: its commands, or its group of commands.
@@ -41,6 +41,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "health": ("context", "status", "doctor"),
     "watching": ("watch",),
     "serving": ("serve",),
+    "vault_list": ("vaults",),
     "exporting": ("export",),
     "agents": ("connect", "skill", "hook", "import", "mcp"),
     "merge_driver": ("merge-driver",),
@@ -70,7 +71,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    vault: VaultOption = "",
+    vault: VaultsOption = [],  # noqa: B006
     agent: AgentOption = "",
     session: SessionOption = "",
     ref: RefOption = "",

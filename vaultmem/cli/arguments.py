@@ -30,6 +30,8 @@ def read_words(
     given: dict[str, Any] = {}
     rest = iter(arguments)
     for word in rest:
+        if values.get(word) in given:  # Which of the two is meant, the library says.
+            return None
         if word in values:
             given[values[word]] = next(rest, "-")
         elif word in flags:

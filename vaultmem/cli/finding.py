@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.finding import answer_json, pack_answer_json
+from vaultmem.cli.asking import open_several
 from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out
-from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
+    AllVaultsOption,
     AtOption,
     BudgetOption,
     ContextOption,
@@ -26,7 +27,7 @@ from vaultmem.cli.options import (
     StateOption,
     TagOption,
     UntilOption,
-    VaultOption,
+    VaultsOption,
     make_filter,
     narrow_filter,
     split_names,
@@ -108,7 +109,8 @@ def recall_(
     since: SinceOption = "",
     until: UntilOption = "",
     path: PathOption = [],  # noqa: B006
-    vault: VaultOption = "",
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
     ref: RefOption = "",
     at: AtOption = "",
     include_refs: IncludeRefsOption = "",
@@ -124,7 +126,7 @@ def recall_(
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_synced(vault, agent, session, ref, reads=True)
+    opened = open_several(vault, all_vaults, agent, session, ref, alone=bool(at or include_refs))
     wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
@@ -154,7 +156,8 @@ def pack(
         list[str], typer.Argument(metavar="[QUERY]", help="What the pack is for.")
     ] = [],  # noqa: B006
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
     ref: RefOption = "",
     at: AtOption = "",
     include_refs: IncludeRefsOption = "",
@@ -191,7 +194,7 @@ def pack(
     if output not in _FORMATS:
         raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
     as_json = as_json or output == "json"
-    opened = open_synced(vault, agent, session, ref, reads=True)
+    opened = open_several(vault, all_vaults, agent, session, ref, alone=bool(at or include_refs))
     asked = AskPack(
         " ".join(query),
         budget or None,

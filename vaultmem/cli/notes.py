@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import note_json, records_json
+from vaultmem.cli.asking import open_several, split_vault
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
+    AllVaultsOption,
     AtOption,
     ContextOption,
     FromAgentOption,
@@ -31,6 +33,7 @@ from vaultmem.cli.options import (
     TopicOption,
     UntilOption,
     VaultOption,
+    VaultsOption,
     make_filter,
     narrow_filter,
     read_text,
@@ -149,7 +152,8 @@ def get(
     from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.services.reading.read_notes import get_note
 
-    found = get_note(open_view(vault, ref, at, reads=True), path, full)
+    named, path = split_vault(vault, path)
+    found = get_note(open_view(named, ref, at, reads=True), path, full)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
@@ -178,25 +182,30 @@ def list_(
     since: SinceOption = "",
     until: UntilOption = "",
     path: PathOption = [],  # noqa: B006
-    vault: VaultOption = "",
+    vault: VaultsOption = [],  # noqa: B006
+    all_vaults: AllVaultsOption = False,
     ref: RefOption = "",
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """List the notes, in every state unless --state says otherwise."""
+    from vaultmem.services.finding.ask import look
     from vaultmem.services.reading.read_notes import list_notes
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
-    records = list_notes(open_view(vault, ref, at, reads=True), wanted)
+    opened = open_several(vault, all_vaults, ref=ref, alone=True)
+    found = ((each.name, look(each, at)) for each in opened.together)
+    records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
     if as_json:
         emit_json(records_json(records))
         return
-    width = min(max((len(one_line(record.path)) for record in records), default=0), 60)
-    for record in records:
+    paths = [one_line(f"{name}:{each.path}" if name else each.path) for name, each in records]
+    width = min(max(map(len, paths), default=0), 60)
+    for path_, (_, record) in zip(paths, records, strict=True):
         pin_mark = " pinned" if record.pinned else ""
         facts = f"{record.kind}  {record.state}{pin_mark}"
-        say(f"{one_line(record.path):<{width}}  {facts:<32}  {one_line(record.title)}".rstrip())
+        say(f"{path_:<{width}}  {facts:<32}  {one_line(record.title)}".rstrip())
     say(f"{len(records):,} notes")
 
 

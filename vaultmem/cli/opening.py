@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import (
@@ -23,9 +24,13 @@ from vaultmem.storage.git.head import is_plain_clone
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
-    from vaultmem.vault import Vault
+    from vaultmem.services.vaults.pool import VaultPool
+    from vaultmem.vault import UserFolders, Vault
 
 _given: dict[str, str] = {}
+
+#: The vaults that were named before the command.
+_named: list[str] = []
 
 #: What this process has opened for its command, to be closed behind it.
 _opened: list[Vault] = []
@@ -40,9 +45,10 @@ def keep_warm(vault: Vault, is_in_sync: Callable[[], bool]) -> None:
     _warm = (vault, is_in_sync)
 
 
-def remember_globals(vault: str, agent: str, session: str, ref: str) -> None:
+def remember_globals(vaults: list[str], agent: str, session: str, ref: str) -> None:
     """Keep what was given before the command's name."""
-    _given.update(vault=vault, agent=agent, session=session, ref=ref)
+    _given.update(agent=agent, session=session, ref=ref)
+    _named[:] = vaults
 
 
 def open_here(
@@ -61,7 +67,7 @@ def open_here(
 
     say_behind("")
     opened = open_named_vault(
-        vault or _given.get("vault"),
+        _choose_one(vault),
         agent=agent or _given.get("agent", ""),
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),
@@ -86,6 +92,56 @@ def _set_driver(vault: Vault) -> None:
     with contextlib.suppress(VaultError, OSError), vault.lock(0.0):  # The next command tries again.
         if install_driver(vault.history):
             warn("a clone: from now on git merges its notes property by property (.git/config)")
+
+
+def _choose_one(vault: str) -> str:
+    """Return the one vault that was named.
+
+    Raises:
+        RefusedError: there are several.
+    """
+    from vaultmem.errors import RefusedError
+
+    named = [*_named, *([vault] if vault else [])]
+    if len(set(_named)) > 1 or (vault and _named and vault not in _named):
+        raise RefusedError(
+            f"this command works on one vault, and {len(named)} are named: {', '.join(named)}; "
+            "name one (recall, pack and list take several)"
+        )
+    return named[0] if named else ""
+
+
+def has_named() -> bool:
+    """Tell whether a vault was named before the command."""
+    return bool(_named)
+
+
+def take_named() -> list[str]:
+    """Return the vaults that were named before the command, which asks several of them."""
+    named = [*_named]
+    _named.clear()
+    return named
+
+
+def open_other(path: str) -> Vault:
+    """Open a vault that is only asked, beside the command's own."""
+    from vaultmem.environment import current_environment, open_named_vault
+    from vaultmem.vault import find_user_folders
+
+    opened = open_named_vault(path, agent=_given.get("agent", ""))
+    opened.wait_briefly()
+    if _warm is None:
+        _opened.append(opened)
+        return opened
+    return _keep_others(find_user_folders(current_environment())).lend(opened)
+
+
+@cache
+def _keep_others(folders: UserFolders) -> VaultPool:
+    """Return what stays open of other vaults where this process answers many commands."""
+    from vaultmem.services.vaults.pool import VaultPool
+
+    return VaultPool(folders)
 
 
 def open_synced(

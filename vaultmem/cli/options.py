@@ -21,9 +21,23 @@ VaultOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="The vault; else $VAULTMEM_VAULT, else the one around the current folder.",
+        help="The vault: its folder, else its name in the list (`vaultmem vaults`); else "
+        "$VAULTMEM_VAULT, else the one around the current folder.",
         show_default=False,
     ),
+]
+VaultsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--vault",
+        metavar="DIR",
+        help="The vault: its folder, else its name in the list (`vaultmem vaults`); given more "
+        "than once, all of these; else $VAULTMEM_VAULT, else the one around the current folder.",
+        show_default=False,
+    ),
+]
+AllVaultsOption = Annotated[
+    bool, typer.Option("--all-vaults", help="All vaults of the list (`vaultmem vaults`).")
 ]
 AgentOption = Annotated[
     str,

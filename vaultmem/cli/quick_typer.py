@@ -29,7 +29,21 @@ class PlainCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
+        _refuse_twice(ctx, self, args)
         return super().parse_args(ctx, args)
+
+
+def _refuse_twice(ctx: Any, command: Any, args: list[str]) -> None:
+    """Refuse a vault named twice where one alone is worked on: the last would win in silence."""
+    before = args[: args.index("--")] if "--" in args else args
+    named = [each for each in before if each.partition("=")[0] == "--vault"]
+    takes = next((each for each in command.params if each.name == "vault"), None)
+    if len(named) > 1 and takes is not None and not takes.multiple:
+        raise BadParameter(
+            f"`{command.name}` works on one vault, and {len(named)} are named; name one "
+            "(recall, pack and list take several)",
+            ctx=ctx,
+        )
 
 
 def add_commands(app: Typer, *commands: Callable[..., None]) -> None:

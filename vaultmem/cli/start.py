@@ -145,13 +145,14 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
 
 
 def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
-    """Return the arguments without `--vault`, and what it named last.
+    """Return the arguments without `--vault`, and what it named.
 
     Raises:
-        ValueError: it may be another option's value; that is for the command itself to find out.
+        ValueError: it may be another option's value, or one of several vaults; that is for the
+            command itself to find out.
     """
     rest: list[str] = []
-    named = ""
+    named, is_named = "", False
     words = iter(arguments)
     for word in words:
         if word == "--":
@@ -160,8 +161,9 @@ def _take_vault(arguments: list[str]) -> tuple[list[str], str]:
             if rest and rest[-1].startswith("-") and rest[-1] != "--json":
                 raise ValueError("--vault after an option")
             named = next(words, "") if word == "--vault" else word.partition("=")[2]
-            if not named:
-                raise ValueError("--vault without a value")
+            if not named or is_named:
+                raise ValueError("--vault without a value, or more than one")
+            is_named = True
         else:
             rest.append(word)
     return rest, named
@@ -184,6 +186,10 @@ def _find_root(named: str, arguments: list[str]) -> str:
     """Return the vault's real path as `open_vault` would find it, empty if there is none."""
     named = named or os.environ.get("VAULTMEM_VAULT", "")
     if named:
+        from vaultmem.storage.user_folders import find_user_folder
+        from vaultmem.storage.vault_list import find_named
+
+        named = find_named(named, find_user_folder("config", os.environ))
         return os.path.realpath(os.path.expanduser(named))
     if arguments[0] == "hook":
         return ""  # It goes by the agent's folder, which only the event tells.

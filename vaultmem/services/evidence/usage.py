@@ -15,11 +15,9 @@ from vaultmem.vault import Vault
 _KEY = "renames"
 
 
-def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
+def list_machines(vault: Vault) -> list[Machine]:
     """Return what other machines wrote of this vault, none outside of git."""
-    if vault.head() is None:
-        return []
-    return read_machines(vault.history, vault.state, with_usage=with_usage)
+    return [] if vault.head() is None else read_machines(vault.history, vault.state)
 
 
 def read_usage(vault: Vault) -> dict[str, Surfaced]:

@@ -17,7 +17,8 @@ from vaultmem.web.api.operation import Given, Moment, Operation, Tag
 def _list(vault: Vault, given: Given) -> Any:
     from vaultmem.services.reading.read_notes import list_notes
 
-    return records_json(list_notes(vault, make_filter(given, any_state=True)))
+    wanted = make_filter(given, any_state=True)
+    return records_json(("", record) for record in list_notes(vault, wanted))
 
 
 def _get(vault: Vault, given: Given) -> Any:

@@ -1,0 +1,118 @@
+"""The list of vaults, and commands over several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def two(make_vault: Make) -> tuple[Path, Path]:
+    a = make_vault({"notes/tide.md": "# Tide\n\nThe tide turns at noon.\n"}, "a")
+    b = make_vault({"notes/ebb.md": "# Ebb\n\nAfter the tide comes the ebb tide.\n"}, "b")
+    return a, b
+
+
+def test_vaults_are_listed_by_name(run_cli: Run, two: tuple[Path, Path]) -> None:
+    a, b = two
+    assert "vaults add" in run_cli("vaults").out
+    run_cli("vaults", "add", a, "--name", "work")
+    added = run_cli("vaults", "add", b, "--json").json
+    assert (added["name"], added["path"]) == ("b", str(b))
+    shown = run_cli("vaults", "--json").json["vaults"]
+    assert [(each["name"], each["problem"]) for each in shown] == [("work", ""), ("b", "")]
+    assert "work" in run_cli("vaults").out
+    assert "tide turns" in run_cli("recall", "tide", "--vault", "work").out
+    assert run_cli("vaults", "remove", "work").code == 0
+    assert run_cli("recall", "tide", "--vault", "work").code == 3
+
+
+def test_what_cannot_be_listed_says_what_to_do(run_cli: Run, two: tuple[Path, Path]) -> None:
+    a, b = two
+    run_cli("vaults", "add", a)
+    for words, told in (
+        (("add", a.parent), "vaultmem init"),
+        (("add", b, "--name", "a"), "--name"),
+        (("add", b, "--name", "x/y"), "--name"),
+        (("add", a, "--name", "other"), "remove a"),
+        (("remove", "nobody"), "vaultmem vaults"),
+    ):
+        done = run_cli("vaults", *words)
+        assert done.code
+        assert told in done.err
+
+
+def test_a_folder_goes_before_a_name_of_the_list(run_cli: Run, two: tuple[Path, Path]) -> None:
+    a, b = two
+    run_cli("vaults", "add", a, "--name", "b")
+    assert "ebb" in run_cli("recall", "tide", "--vault", "b", cwd=b.parent).out
+    assert "ebb" not in run_cli("recall", "tide", "--vault", "b", cwd=a).out
+
+
+def test_a_vault_that_is_gone_is_told_and_removed(run_cli: Run, two: tuple[Path, Path]) -> None:
+    a, _ = two
+    run_cli("vaults", "add", a)
+    a.rename(a.with_name("moved"))
+    shown = run_cli("vaults", "--json").json["vaults"]
+    assert "no vaultmem.yaml" in shown[0]["problem"]
+    assert run_cli("vaults", "remove", a).code == 0
+
+
+def test_two_vaults_named_are_both_asked(run_cli: Run, two: tuple[Path, Path]) -> None:
+    a, b = two
+    for words in (("--vault", a, "--vault", b), ("--vault", b, f"--vault={a}")):
+        found = run_cli("recall", "tide", *words, "--json").json["hits"]
+        assert {(hit["vault"], hit["path"]) for hit in found} == {
+            (str(a), "notes/tide.md"),
+            (str(b), "notes/ebb.md"),
+        }
+    before = run_cli("--vault", a, "recall", "tide", "--vault", b, "--json").json["hits"]
+    assert len(before) == 2
+    assert str(a) in (text := run_cli("pack", "tide", "--vault", a, "--vault", b).out)
+    assert "noon" in text
+    assert "ebb tide" in text
+
+
+def test_all_vaults_of_the_list_are_asked(run_cli: Run, two: tuple[Path, Path]) -> None:
+    for each in two:
+        run_cli("vaults", "add", each)
+    done = run_cli("recall", "tide", "--all-vaults", cwd=two[0])
+    assert "a:notes/tide.md" in done.out
+    assert "b:notes/ebb.md" in done.out
+    assert "noon" in run_cli("get", "a:notes/tide.md", cwd=two[1]).out
+    listed = run_cli("list", "--all-vaults", cwd=two[0]).out
+    assert "a:notes/tide.md" in listed
+    assert "b:notes/ebb.md" in listed
+
+
+@pytest.mark.parametrize("words", [("status",), ("remember", "x"), ("get", "tide"), ("log",)])
+def test_a_command_for_one_vault_refuses_a_second(
+    run_cli: Run, two: tuple[Path, Path], words: tuple[str, ...]
+) -> None:
+    a, b = two
+    done = run_cli(*words, "--vault", a, "--vault", b)
+    assert done.code == 2
+    assert "one vault" in done.err
+    done = run_cli("--vault", a, *words, "--vault", b)
+    assert done.code
+    assert "one vault" in done.err
+
+
+def test_one_that_cannot_be_read_is_told_and_the_rest_answers(
+    run_cli: Run, two: tuple[Path, Path]
+) -> None:
+    a, b = two
+    for each in two:
+        run_cli("vaults", "add", each)
+    (b / "vaultmem.yaml").write_text("colour: blue\n")
+    done = run_cli("recall", "tide", "--all-vaults", cwd=a)
+    assert done.code == 0
+    assert "noon" in done.out
+    assert "passed over" in done.err
+    assert "colour" in done.err

@@ -1,0 +1,74 @@
+"""The vaults that a command asks: one with what goes with it, several that are named, or all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vaultmem.cli.opening import has_named, open_other, open_synced, take_named
+from vaultmem.cli.output import warn
+from vaultmem.environment import current_environment
+from vaultmem.vault import find_user_folders
+
+if TYPE_CHECKING:
+    from vaultmem.vault import UserFolders, Vault
+
+
+def split_vault(vault: str, address: str) -> tuple[str, str]:
+    """Return the vault that an address `NAME:path` names, or that was given, and the path.
+
+    A colon is no more than a part of the path where what stands before it is no vault.
+    """
+    from vaultmem.services.vaults.beside import find_addressed
+
+    if vault or has_named():
+        return vault, address
+    return find_addressed(_find_folders(), address)
+
+
+def _find_folders() -> UserFolders:
+    return find_user_folders(current_environment())
+
+
+def open_several(
+    vaults: list[str],
+    every: bool,
+    agent: str = "",
+    session: str = "",
+    ref: str = "",
+    alone: bool = False,
+) -> Vault:
+    """Open a vault to be read, in sync, and beside it the others that are named, or go with it.
+
+    Those that go with it (`with` in vaultmem.yaml) are left out where a commit is looked at, which
+    they do not have (`alone`).
+    """
+    from vaultmem.services.vaults import beside
+    from vaultmem.storage.vault_list import read_vaults
+
+    folders = _find_folders()
+    named = list(dict.fromkeys([*take_named(), *vaults]))
+    named += read_vaults(folders.config).values() if every else []
+    opened = open_synced(named[0] if named else "", agent, session, ref, reads=True)
+    if not (every or len(named) > 1):
+        if not alone:
+            _tell(add_companions(opened))
+        return opened
+    others, told = beside.open_each(named[1:], open_other)
+    told += beside.put_beside(opened, others, folders)
+    opened.name = beside.name_vaults(folders, [opened.root])[opened.root]
+    _tell(told)
+    return opened
+
+
+def add_companions(opened: Vault) -> list[str]:
+    """Put beside a vault those that go with it, and return what is to be said of that."""
+    if not opened.config.with_vaults or opened.ref:
+        return []
+    from vaultmem.services.vaults import beside
+
+    return beside.add_companions(opened, _find_folders(), open_other)
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        warn(f"note: {line}")

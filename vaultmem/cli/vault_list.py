@@ -1,0 +1,97 @@
+"""Commands that keep the list of vaults: vaults, vaults add, vaults remove."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.cli.options import JsonOption
+from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.core.safe_text import escape_bytes, one_line
+
+if TYPE_CHECKING:
+    from vaultmem.services.vaults.listing import ListedVault
+    from vaultmem.vault import UserFolders
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group to the application."""
+    app = typer.Typer(cls=PlainGroup, invoke_without_command=True, rich_markup_mode=None)
+    app.callback()(list_all)
+    add_commands(app, add, remove)
+    parent.add_typer(app, name="vaults", help="List your vaults, each by a name, and how they are.")
+
+
+def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List your vaults, and how they are.
+
+    A name of the list is what `--vault` takes, unless there is a folder of that name.
+    """
+    if context.invoked_subcommand:
+        return
+    from vaultmem.services.vaults.listing import list_vaults
+
+    listed = list_vaults(_find_folders())
+    if as_json:
+        emit_json({"vaults": [each._asdict() for each in listed]})
+        return
+    width = max((len(each.name) for each in listed), default=0)
+    for each in listed:
+        say_painted(f"{each.name:<{width}}", "bold", f"  {escape_bytes(one_line(each.path))}")
+        style = "yellow" if each.problem or each.doubtful else ""
+        say_painted(f"{'':<{width}}  {_describe(each)}", style)
+    if not listed:
+        say("No vault is listed yet; `vaultmem vaults add PATH` lists one.")
+
+
+def add(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The vault's folder.")],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Its name; else that of its folder.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Put a vault on the list; nothing in it is changed."""
+    from vaultmem.services.vaults.listing import add_vault
+
+    added = add_vault(_find_folders(), path, name)
+    if as_json:
+        emit_json(added._asdict())
+        return
+    say_painted("listed  ", "green", f"{added.name}  {escape_bytes(one_line(added.path))}")
+
+
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, or its folder.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Take a vault off the list; its notes stay where they are."""
+    from vaultmem.services.vaults.listing import remove_vault
+
+    removed = remove_vault(_find_folders(), name)
+    if as_json:
+        emit_json({"name": removed.name, "path": removed.path})
+        return
+    say_painted(
+        "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"
+    )
+
+
+def _find_folders() -> UserFolders:
+    from vaultmem.environment import current_environment
+    from vaultmem.vault import find_user_folders
+
+    return find_user_folders(current_environment())
+
+
+def _describe(listed: ListedVault) -> str:
+    if listed.problem:
+        return listed.problem
+    notes = "never read yet" if listed.notes is None else f"{listed.notes:,} notes"
+    facts = [notes, f"on {listed.branch}" if listed.branch else "no branch"]
+    facts += [f"{listed.doubtful:,} files not read fully"] if listed.doubtful else []
+    facts += ["trusted" if listed.trusted else "not trusted"]
+    facts += ["watched"] if listed.watched else []
+    return ", ".join(facts)

@@ -1,0 +1,82 @@
+"""The user's list of vaults: a name for each, kept in the folder of settings.
+
+The first import of whoever looks up a name, so the standard library's `json` alone is imported,
+and only where a name has to be looked up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE_NAME = "vaults.json"
+
+_NAME = re.compile(r"[^\W_][\w.-]{0,39}")
+
+
+def is_vault_name(name: str) -> bool:
+    """Tell whether a vault can be listed under a name: no path, and nothing that an address has."""
+    return bool(_NAME.fullmatch(name))
+
+
+def find_named(named: str, config: str | Path) -> str:
+    """Return the folder that a name stands for in the list, else what was given.
+
+    A folder of that name here wins, as its path was a vault before there was a list.
+    """
+    if not is_vault_name(named) or os.path.isdir(named):
+        return named
+    return read_vaults(config, anyway=True).get(named, named)
+
+
+def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
+    """Return by name the folders of the vaults in the list, in its order.
+
+    With `anyway`, a list that cannot be read is an empty one.
+
+    Raises:
+        VaultError: the list cannot be read.
+    """
+    import json
+
+    file = os.path.join(config, FILE_NAME)
+    try:
+        with open(file, encoding="utf-8") as opened:
+            listed = json.load(opened)["vaults"]
+        if all(isinstance(each, str) for each in listed.values()):
+            return {name: path for name, path in listed.items() if is_vault_name(name)}
+        problem = "a path is no text"
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = str(error)
+    if anyway:
+        return {}
+    from vaultmem.errors import VaultError
+
+    raise VaultError(f"{file}: cannot be read ({problem}); correct or remove it")
+
+
+def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
+    """Keep a list of vaults in place of the one before.
+
+    Raises:
+        FaultError: the disk did not take it.
+    """
+    import json
+
+    from vaultmem.errors import FaultError
+    from vaultmem.storage.atomic import make_private_folder, write_atomically
+
+    file = config / FILE_NAME
+    try:
+        make_private_folder(config)
+        data = json.dumps({"vaults": dict(vaults)}, indent=1, ensure_ascii=False)
+        write_atomically(file, data.encode("utf-8", "surrogateescape") + b"\n", mode=0o600)
+    except OSError as error:
+        raise FaultError(f"{file}: could not be written: {error.strerror}") from error
