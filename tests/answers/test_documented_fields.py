@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conftest import RunCli
+from in_process import run_here
 from support import git
 
 import vaultmem
@@ -177,7 +177,7 @@ class Row(NamedTuple):
 
 
 def test_each_command_prints_the_fields_that_are_documented(
-    make_vault: Make, run_cli: RunCli, tmp_path: Path
+    make_vault: Make, tmp_path: Path
 ) -> None:
     root = make_vault(NOTES)
     for name, text in FILES.items():
@@ -190,7 +190,7 @@ def test_each_command_prints_the_fields_that_are_documented(
             (root / "notes/quay.md").write_text(f"# Quay\n\n{' '.join(words[1:])}\n")
             continue
         code = int(words.pop(0)) if words[0].isdigit() else 0
-        done = run_cli(*words, "--json", cwd=root)
+        done = run_here(*words, "--json", cwd=root)
         assert done.code == code, (line, done)
         printed[" ".join(words[: 1 + (words[0] in {"session", "task"})])].update(_names(done.json))
 
