@@ -176,8 +176,11 @@ def test_what_is_written_on_a_branch_is_a_commit_there(small: Served) -> None:
     answer = program.get("/api/v1/notes/pier?ref=side")
     known = {"If-Match": answer.headers["etag"]}
     change = {"old_text": "oak", "new_text": "larch"}
-    for _ in range(2):
-        done = program.patch("/api/v1/notes/pier?ref=side", json=change, headers=known)
+    first = program.patch("/api/v1/notes/pier?ref=side", json=change, headers=known)
+    done = program.patch("/api/v1/notes/pier?ref=side", json=change, headers=known)
+    made = program.post("/api/v1/notes?ref=side", json={"text": "The buoy is red."})
+    here = program.post("/api/v1/notes?ref=main", json={"text": "The crane is blue."})
+    assert [each.json().get("ref") for each in (first, made, here)] == ["side", "side", None]
     assert done.status_code == 412
     assert "larch" in done.json()["current"]["text"]
     assert "larch" in git(small.root, "show", "side:notes/pier.md")

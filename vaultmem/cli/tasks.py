@@ -8,7 +8,14 @@ import typer
 
 from vaultmem.answers.sessions import artifact_json, tasks_json, view_json
 from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import AgentOption, BudgetOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.options import (
+    AgentOption,
+    BudgetOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.safe_text import one_line
@@ -47,6 +54,7 @@ def add(
     next_step: NextOption = "",
     text: Annotated[str, typer.Option("--text", help="More about it, in markdown.")] = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
@@ -54,7 +62,7 @@ def add(
     """Write a task down as a note in tasks/."""
     from vaultmem.services.tasks.edit_tasks import add_task
 
-    opened = _open(vault, agent, session)
+    opened = _open(vault, agent, session, ref)
     _say_task("added", add_task(opened, " ".join(title), next_step, text), as_json)
 
 
@@ -65,6 +73,7 @@ def set_(
     ] = "",
     next_step: NextOption = "",
     vault: VaultOption = "",
+    ref: RefOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
@@ -79,7 +88,7 @@ def set_(
     except ValueError:
         known = ", ".join(TaskStatus)
         raise RefusedError(f'task: "{status}" is no status; known are {known}') from None
-    opened = _open(vault, agent, session)
+    opened = _open(vault, agent, session, ref)
     task = change_task(opened, find_task(opened, name).id, wanted, next_step or None)
     _say_task("set", task, as_json)
 
@@ -87,12 +96,13 @@ def set_(
 def list_(
     everything: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """List the tasks, the last changed first."""
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    tasks = list_tasks(open_synced(vault, reads=True), everything)
+    tasks = list_tasks(open_synced(vault, ref=ref, reads=True), everything)
     if as_json:
         emit_json(tasks_json(tasks))
         return
@@ -105,11 +115,16 @@ def list_(
         say("No task is open.")
 
 
-def show(name: NameArgument = "", vault: VaultOption = "", as_json: JsonOption = False) -> None:
+def show(
+    name: NameArgument = "",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Show a task: how it stands, what is next, and which sessions worked on it."""
     from vaultmem.services.tasks.edit_tasks import find_task
 
-    task = find_task(open_synced(vault, reads=True), name)
+    task = find_task(open_synced(vault, ref=ref, reads=True), name)
     if as_json:
         emit_json(task)
         return
@@ -132,13 +147,14 @@ def history(
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Render all that is known of a task within a token budget: sessions, files, commits."""
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
-    opened = open_synced(vault, reads=True)
+    opened = open_synced(vault, ref=ref, reads=True)
     found = view_task(opened, find_task(opened, name), budget or None)
     _say_history(opened, found, summarizer, as_json)
 
@@ -167,6 +183,7 @@ def handoff(
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
     vault: VaultOption = "",
+    ref: RefOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
@@ -175,7 +192,7 @@ def handoff(
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over, view_task
 
-    opened = _open(vault, agent, session)
+    opened = _open(vault, agent, session, ref)
     task = find_task(opened, name)
     if note:
         hand_over(opened, task, note)
@@ -197,22 +214,23 @@ def family(
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
     vault: VaultOption = "",
+    ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Render the sessions that follow one another as one view, and say what it rests on."""
     from vaultmem.services.tasks.view import view_family
 
-    opened = open_synced(vault, reads=True)
+    opened = open_synced(vault, ref=ref, reads=True)
     found = view_family(opened, session, query, since, until, budget or None)
     _say_history(opened, found, summarizer, as_json)
 
 
-def _open(vault: str, agent: str, session: str) -> Vault:
+def _open(vault: str, agent: str, session: str, ref: str) -> Vault:
     """Open the vault for writing in the session that is meant here, if any is."""
     from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
 
-    opened = open_synced(vault, agent, session)
+    opened = open_synced(vault, agent, session, ref)
     name = identify_session(opened, session).session
     return act_in(opened, name) if name else opened
 

@@ -1,4 +1,4 @@
-"""Sessions on branches that are not checked out: all that one does is a commit there."""
+"""Sessions and tasks on branches that are not checked out: all that is done is a commit there."""
 
 from __future__ import annotations
 
@@ -82,6 +82,31 @@ def test_a_session_from_start_to_end_without_a_checkout(root: Path) -> None:
     assert {"Agent-Id: claude", "Session-Id: s-1", "Vault-Event: session-close"} < set(
         last.splitlines()
     )
+
+
+def test_a_task_is_kept_where_its_session_is(root: Path) -> None:
+    def run(*words: str) -> str:
+        done = run_here(*words, "--ref", "side", cwd=root, env=CLAUDE)
+        assert done.code == 0, done.err
+        return done.out
+
+    run("session", "start", "--id", "s-1")
+    added = run("task", "add", "Paint the buoys")
+    again = run("task", "add", "Paint the buoys")
+    changed = run("task", "set", "paint-the-buoys-2", "--status", "doing")
+    run("handoff", "paint-the-buoys-2", "--note", "One is done.")
+    listed = run("task", "list")
+    history = run("task", "history", "paint-the-buoys-2")
+    here = run_here("task", "list", cwd=root)
+
+    assert added == "added  paint-the-buoys  (open)\non  side, which is not checked out\n"
+    assert again.startswith("added  paint-the-buoys-2")
+    assert changed.startswith("set    paint-the-buoys-2  (doing)")
+    assert len(listed.splitlines()) == 2
+    assert "One is done." in history
+    assert "s-1" in run("task", "show", "paint-the-buoys-2")
+    assert here.out == "No task is open.\n"
+    assert git(root, "log", "-1", "--format=%an", "side") == "claude"
 
 
 def test_which_session_is_meant_goes_by_the_branch(root: Path, opened: Open) -> None:

@@ -10,7 +10,8 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import fold_name, slugify
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.read_notes import read_note
+from vaultmem.services.reading.look import look_now
+from vaultmem.services.reading.read_notes import names_in, read_note
 from vaultmem.services.writing.edit_notes import check_text, edit_note, write_note
 from vaultmem.vault import Vault
 
@@ -99,11 +100,11 @@ def find_task(vault: Vault, name: str = "") -> Task:
 
 def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
     """Return the tasks, the last changed first; the vault must be in sync."""
-    records = vault.view.records(f"d.path LIKE '{FOLDER}/%'")
+    seen = look_now(vault)
     tasks = []
-    for record in records:
+    for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'"):
         try:
-            task = read_task(vault, PurePosixPath(record.path))
+            task = read_task(seen, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
             continue
         if over_too or not task.is_over:
@@ -113,7 +114,7 @@ def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
 
 def read_task(vault: Vault, path: PurePosixPath) -> Task:
     """Return the task that a note tells of."""
-    return parse_task(read_note(vault, path))
+    return parse_task(read_note(look_now(vault), path))
 
 
 def _add_session(text: str, task: Task, session: str) -> str:
@@ -124,14 +125,11 @@ def _add_session(text: str, task: Task, session: str) -> str:
 
 
 def _free_path(vault: Vault, slug: str) -> PurePosixPath:
-    taken = {
-        fold_name(PurePosixPath(record.path))
-        for record in vault.view.records(f"d.path LIKE '{FOLDER}/%'")
-    }
+    taken = names_in(look_now(vault), PurePosixPath(FOLDER))
     number = 1
     while True:
         name = slug if number == 1 else f"{slug}-{number}"
         path = PurePosixPath(FOLDER, f"{name}.md")
-        if fold_name(path) not in taken and not (vault.root / path).exists():
+        if fold_name(path) not in taken:
             return path
         number += 1

@@ -14,6 +14,7 @@ from vaultmem.core.tasks.view import Entry, ViewPart
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.links import list_backlinks
 from vaultmem.services.history.commits import CommitFilter, list_commits
+from vaultmem.services.reading.look import look_now
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session
@@ -30,6 +31,7 @@ _SESSIONS = 60
 
 def gather_task(vault: Vault, task: Task) -> list[Entry]:
     """Return what is known of a task, each with the rank that decides what fits a budget."""
+    vault = look_now(vault)
     at = read_timestamp(task.updated or task.created) or 0.0
     stand = f"{task.title}: {task.status}"
     entries = [Entry(ViewPart.STAND, 0, stand, task.path, at)]
