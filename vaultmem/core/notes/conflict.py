@@ -1,9 +1,15 @@
-"""Conflict markers in a text: what git leaves where two sides changed the same lines."""
+"""Conflicts in a text: git's markers, and the callouts in which vaultmem keeps what a side said."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from vaultmem.core.notes.sections import find_fences
+from vaultmem.core.safe_text import one_line
 
 #: Source: `git merge --help`, "HOW CONFLICTS ARE PRESENTED". A heading underlined with seven `=`
 #: is one of the three alone.
@@ -31,3 +37,117 @@ def find_conflict(text: str, fences: Sequence[tuple[int, int]] = ()) -> str:
             return f"conflict markers stand in it (line {text.count(chr(10), 0, begin) + 1})"
         seen = ""
     return ""
+
+
+class Speaker(NamedTuple):
+    """Who said something: a name, a date (`2026-11-22`), and a branch or machine; "" if unknown."""
+
+    author: str = ""
+    date: str = ""
+    where: str = ""
+
+
+#: What a side did: it said other words, left words out, or removed the note.
+SAID, LEFT_OUT, REMOVED = "Also said", "Left out", "Removed"
+
+_HEAD = re.compile(
+    rf"> \[!conflict(?:\|([0-9]{{1,6}}))?\] ({SAID}|{LEFT_OUT}|{REMOVED}) by (.+?)"
+    r"(?: on ([0-9]{4}-[0-9]{2}-[0-9]{2}))?(?: \(([^\n]+)\))?[ \t]*"
+)
+_NOBODY = "somebody"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+class Callout(NamedTuple):
+    """What another side said in place of the `about` lines above, or that it removed the note."""
+
+    verb: str
+    speaker: Speaker
+    lines: tuple[str, ...] = ()
+    about: int = 1
+
+
+class Placed(NamedTuple):
+    """A callout, and in front of which line of the text without callouts it stands (from 0).
+
+    `line` is its first line in the text with them, from 0.
+    """
+
+    callout: Callout
+    place: int
+    line: int = 0
+
+
+def find_callouts(text: str, body: int = 0) -> tuple[Placed, ...]:
+    """Return the conflicts that stand in a text as callouts; lines count from offset `body`."""
+    return take_out_callouts(text[body:])[1]
+
+
+def take_out_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
+    """Return a text without its callouts, and these: what `put_in_callouts` put in.
+
+    One in fenced code is an example.
+    """
+    if "> [!conflict" not in text:
+        return text, ()
+    lines = _LINE.findall(text)
+    code = _find_code_lines(text)
+    kept: list[str] = []
+    found: list[Placed] = []
+    at, was_taken = 0, False
+    while at < len(lines):
+        head = _HEAD.fullmatch(lines[at].rstrip("\r\n")) if at not in code else None
+        if head is None:
+            kept.append(lines[at])
+            at, was_taken = at + 1, False
+            continue
+        end = at + 1
+        while end < len(lines) and lines[end].startswith(">"):
+            end += 1
+        if not was_taken and kept and not kept[-1].strip():
+            kept.pop()
+        found.append(Placed(_read_callout(head, lines[at + 1 : end]), len(kept), at))
+        is_divided = end < len(lines) and not lines[end].strip()
+        at, was_taken = end + is_divided, is_divided
+    return "".join(kept), tuple(found)
+
+
+def put_in_callouts(text: str, placed: Iterable[Placed]) -> str:
+    """Return a text with callouts put in, a blank line before and behind each."""
+    lines = _LINE.findall(text)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    parts: list[str] = []
+    at = 0
+    for place, group in groupby(sorted(placed, key=attrgetter("place")), attrgetter("place")):
+        parts += lines[at:place]
+        at = place
+        block = [[f"{line}{line_end}" for line in format_callout(x.callout)] for x in group]
+        for number, callout in enumerate(block):
+            if number or place:
+                parts += ["" if parts[-1].endswith("\n") else line_end, line_end]
+            parts += callout
+        parts += [line_end] if place < len(lines) else []
+    return "".join([*parts, *lines[at:]])
+
+
+def format_callout(callout: Callout) -> list[str]:
+    """Return a callout's lines, without line ends."""
+    author, date, where = (one_line(part) for part in callout.speaker)
+    count = "" if callout.about == 1 else f"|{callout.about}"
+    head = f"> [!conflict{count}] {callout.verb} by {author or _NOBODY}"
+    head += (f" on {date}" if date else "") + (f" ({where})" if where else "")
+    return [head, *(f"> {line}" if line else ">" for line in callout.lines)]
+
+
+def _read_callout(head: re.Match[str], lines: Sequence[str]) -> Callout:
+    said = (line.rstrip("\r\n")[1:].removeprefix(" ") for line in lines)
+    speaker = Speaker(head[3], head[4] or "", head[5] or "")
+    return Callout(head[2], speaker, tuple(said), int(head[1] or 1))
+
+
+def _find_code_lines(text: str) -> set[int]:
+    found: set[int] = set()
+    for start, end in find_fences(text, 0):
+        first = text.count("\n", 0, start)
+        found.update(range(first, first + text.count("\n", start, end) + 1))
+    return found
