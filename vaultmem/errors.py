@@ -7,7 +7,7 @@
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
     |   `-- ChangedError      6   a note is another than the one that was read to be changed
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
-    |-- MergeConflictError    8   two sides changed the same thing; nothing was merged
+    |-- MergeConflictError    8   two sides changed what only a person can join
     |-- BusyError             1   another process had what this one needs for too long
     |-- DamagedError          1   the cache was damaged and is built again
     `-- FaultError            1   the disk or the system failed; it says what was written

@@ -123,9 +123,6 @@ checkpoint sand
 switch side
 > The quay is of clay.
 checkpoint clay
-8 merge main
-> The quay is of sand.
-checkpoint "sand here too"
 merge main
 sync ../remote.git
 sync --dry-run
@@ -154,7 +151,7 @@ RARE = {
     "eval": {"added"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
     "review": {"decided", "choice", "told", "other", "reject"},
-    "merge": {"would_merge"},
+    "merge": {"would_merge", "value", "other", "authors", "refused"},
     "pack": {"reason", "instead"},
     "recall": {"model", "weight", "embedded", "sections", "problem"},
     "session start": {"path", "status", "left", "commit", "problem"},

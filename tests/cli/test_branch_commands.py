@@ -17,15 +17,16 @@ from vaultmem.services.notes.create import create_vault
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with branches that merge (`side`) and do not merge (`torn`) into main."""
+    """A vault with branches that merge of which one changed what main did (`torn`)."""
     root = tmp_path_factory.mktemp("template") / "vault"
     create_vault(root).vault.close()
     commit_on(root, "main", {"notes/a.md": NOTE, "notes/b.md": "b\n"})
     git(root, "branch", "side", "main")
     git(root, "branch", "torn", "main")
-    commit_on(root, "main", {"notes/a.md": change(NOTE, "title: Session tokens", "title: Ours")})
+    ours = change(NOTE, "title: Session tokens", "title: Ours", "opaque", "clear")
+    commit_on(root, "main", {"notes/a.md": ours})
     commit_on(root, "side", {"notes/a.md": change(NOTE, "weekly", "daily"), "notes/c.md": "c\n"})
-    theirs = change(NOTE, "title: Session tokens", "title: Theirs")
+    theirs = change(NOTE, "title: Session tokens", "title: Theirs", "opaque", "odd")
     commit_on(root, "torn", {"notes/a.md": theirs}, who="Ey\x1b[2Jve <eve@example.org>")
     git(root, "reset", "-q", "--hard")
     return root
@@ -88,47 +89,45 @@ def test_a_merge_says_what_came_in(root: Path) -> None:
     assert again.out == "main has all of side already; nothing was merged.\n"
     assert told["source"]["commit"] == tip
     del told["source"]
-    assert told == {"merged": False, "commit": None, "into": "main", "paths": [], "conflicts": []}
+    nothing: dict[str, Any] = {name: [] for name in ("paths", "losses", "conflicts", "twins")}
+    assert told == {"merged": False, "commit": None, "into": "main", **nothing}
 
 
 CONFLICT: dict[str, Any] = {
     "path": "notes/a.md",
-    "what": 'property "title"',
-    "ours": "Ours",
+    "what": "line 11",
+    "ours": "Tokens are clear.\n",
     "our_author": "Bob",
 }
 
 
-def test_a_conflict_ends_with_code_8_tells_both_sides_and_changes_nothing(
-    root: Path, run_cli: RunCli
-) -> None:
+def test_a_merge_tells_what_both_sides_changed(root: Path, run_cli: RunCli) -> None:
     before, refs = look_around(root), list_refs(root)
-
-    process = run_cli("merge", "torn", cwd=root)
-    text = run_here("merge", "torn", cwd=root)
-    told = run_here("merge", "torn", "--json", cwd=root)
+    planned = run_here("merge", "torn", "--dry-run", "--json", cwd=root).json
+    shown = run_here("merge", "torn", "--dry-run", cwd=root)
     taken = run_here("promote", "--from", "torn", "a", cwd=root)
     taken_json = run_here("promote", "--from", "torn", "a", "--json", cwd=root)
-    elsewhere = run_here("merge", "main", "--ref", "torn", cwd=root)
+    assert (look_around(root), list_refs(root)) == (before, refs)
+    told = run_cli("merge", "torn", cwd=root)
 
-    for done in (process, text, told, taken, taken_json, elsewhere):
+    assert told.code == 0
+    assert told.err == ""
+    for out in (shown.out, told.out):
+        assert '  lost      notes/a.md: property "title": ' in out
+        assert "  conflict  notes/a.md: line 11\n" in out
+        assert "\x1b" not in out
+    [conflict] = planned["conflicts"]
+    assert set(conflict) == {"path", "what", "ours", "theirs", "our_author", "their_author"}
+    assert {name: conflict[name] for name in CONFLICT} == CONFLICT
+    assert (conflict["theirs"], conflict["their_author"][:2]) == ("Tokens are odd.\n", "Ey")
+    assert (planned["would_merge"], planned["refused"], planned["twins"]) == (True, None, [])
+    for done in (taken, taken_json):
         assert done.code == 8
         assert done.err.startswith("vaultmem: error: ")
-        assert done.err.count("\n") == 1
         assert "nothing was changed" in done.err
-        assert "\x1b" not in done.out + done.err
-    assert process == text
-    assert text.out.splitlines()[:2] == ["notes/a.md", '  property "title"']
-    assert "    ours (Bob): Ours\n" in text.out
-    assert "    theirs (Ey" in text.out
-    for done in (told, taken_json):
-        [conflict] = done.json["conflicts"]
-        assert set(conflict) == {"path", "what", "ours", "theirs", "our_author", "their_author"}
-        assert {name: conflict[name] for name in CONFLICT} == CONFLICT
-        assert (conflict["theirs"], conflict["their_author"][:2]) == ("Theirs", "Ey")
-    assert (told.json["merged"], taken_json.json["promoted"]) == (False, [])
-    assert taken.out == text.out
-    assert (look_around(root), list_refs(root)) == (before, refs)
+    assert "    ours (Bob): Tokens are clear.\n" in taken.out
+    assert "    theirs (Ey" in taken.out
+    assert (taken_json.json["promoted"], taken_json.json["conflicts"]) == ([], [conflict])
 
 
 def test_promote_from_a_branch_names_what_it_did(root: Path) -> None:

@@ -81,21 +81,49 @@ def test_git_merge_takes_both_sides_of_a_note(repository: Path, name: str) -> No
     assert leftovers(repository) == []
 
 
-def test_a_conflict_is_marked_in_the_note_and_the_rest_is_merged(repository: Path) -> None:
-    said = fork(
-        repository,
-        {"a.md": BASE},
-        {"a.md": BASE.replace("candidate", "active") + "- ours\n"},
-        {"a.md": BASE.replace("candidate", "stale") + "- theirs\n"},
+def test_what_both_sides_changed_is_merged_and_said_and_git_commits_it(repository: Path) -> None:
+    """The later commit's value wins, a state is never freer, and no marker is left."""
+    ours, theirs = (
+        BASE.replace("candidate", state)
+        .replace("Tokens\ns", f"{title}\ns")
+        .replace("opaque", words)
+        for state, title, words in (("active", "A", "clear"), ("archived", "B", "secret"))
     )
+    said = fork(repository, {"a.md": BASE}, {"a.md": ours}, {"a.md": theirs})
 
-    assert "CONFLICT (content): Merge conflict in a.md" in said
-    assert (repository / "a.md").read_text() == (
-        "---\ntitle: Tokens\n<<<<<<< ours\nstate: active\n=======\nstate: stale\n>>>>>>> theirs\n"
-        "tags:\n  - auth\n---\n# Tokens\n\n- opaque\n- ours\n- theirs\n"
+    assert "CONFLICT" not in said
+    assert "vaultmem: a.md: both sides changed line 9; ours stays, theirs stands behind it" in said
+    assert 'vaultmem: lost a.md: property "state": active' in said
+    day = git(repository, "log", "-1", "--format=%cI", "theirs")[:10]
+    name = git(repository, "log", "-1", "--format=%an", "theirs")
+    text = (repository / "a.md").read_text()
+    assert text.partition("# Tokens")[2] == (
+        f"\n\n- clear\n\n> [!conflict] Also said by {name} on {day} (theirs)\n> - secret\n"
     )
-    assert git(repository, "status", "--porcelain") == "UU a.md"
+    assert "state: archived\n" in text
+    assert text.count("title:") == 1
+    assert git(repository, "status", "--porcelain") == ""
     assert leftovers(repository) == []
+
+
+def test_in_a_rebase_the_author_of_the_replayed_commit_is_named(repository: Path) -> None:
+    write_notes(repository, {"a.md": BASE})
+    commit(repository, "base")
+    git(repository, "checkout", "-q", "-b", "theirs")
+    write_notes(repository, {"a.md": BASE.replace("opaque", "secret")})
+    git(repository, "commit", "-qam", "theirs", "--author", "Ole <ole@example.org>")
+    git(repository, "checkout", "-q", "main")
+    write_notes(repository, {"a.md": BASE.replace("opaque", "clear")})
+    commit(repository, "ours")
+    git(repository, "checkout", "-q", "theirs")
+    git(repository, "rebase", "main")
+
+    day = git(repository, "log", "-1", "--format=%cI")[:10]
+    assert (
+        (repository / "a.md")
+        .read_text()
+        .endswith(f"- clear\n\n> [!conflict] Also said by Ole on {day}\n> - secret\n")
+    )
 
 
 def test_a_note_that_both_sides_added_is_merged_from_nothing(repository: Path) -> None:

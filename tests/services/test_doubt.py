@@ -308,6 +308,7 @@ def test_no_commit_takes_markers_and_none_is_made_in_an_unmerged_index(
     make_vault: MakeVault,
 ) -> None:
     root = make_vault({NOTE: write(body="Base.\n")})
+    git(root, "config", "--remove-section", "merge.vaultmem")  # With it, no marker is made.
     write_notes(root, {NOTE: write(body="Stashed.\n")})
     git(root, "stash")
     commit(root, {NOTE: write(body="Ours.\n")})

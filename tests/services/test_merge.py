@@ -28,18 +28,18 @@ from vaultmem.core.blob import blob_id
 from vaultmem.errors import (
     ConflictError,
     FaultError,
-    MergeConflictError,
     NoteNotFoundError,
     PendingError,
     RefusedError,
     VaultError,
 )
 from vaultmem.services.branching import merge
-from vaultmem.services.branching.merge import merge_branch
+from vaultmem.services.branching.merge import merge_branch, plan_merge
+from vaultmem.services.branching.settle import Lost
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.services.writing.edit_notes import set_note_property
+from vaultmem.services.writing.edit_notes import edit_note
 from vaultmem.storage import work_tree as move
 from vaultmem.storage.git.vault_history import History
 from vaultmem.vault import Vault
@@ -104,7 +104,7 @@ TORN: dict[str, tuple[Content, Content, Content, list[tuple[str, str, str]]]] = 
         NOTE,
         change(NOTE, "state: active", "state: stale", "  - auth\n", "  - auth\n  - x\n"),
         change(NOTE, "state: active", "state: archived", "weekly", "daily"),
-        [('property "state"', "stale", "archived")],
+        [],
     ),
     "notes/b.md": (
         NOTE,
@@ -116,24 +116,35 @@ TORN: dict[str, tuple[Content, Content, Content, list[tuple[str, str, str]]]] = 
         "a\nb\n",
         None,
         "a\nb\nc\n",
-        [("removed or renamed by ours, changed by theirs", "", "a\nb\nc\n")],
+        [("removed by ours, changed by theirs", "", "a\nb\nc\n")],
     ),
     "bytes.bin": (
         b"\0a",
         b"\0b",
         b"\0c",
-        [("the whole file", *(f"{blob_id(data)[:7]}, not text" for data in (b"\0b", b"\0c")))],
+        [
+            (
+                "the whole file; theirs is bytes (side).bin",
+                *(blob_id(data)[:7] for data in (b"\0b", b"\0c")),
+            )
+        ],
     ),
     "notes/place.md": (
         None,
         "a note\n",
         None,
-        [("a file on one side, a folder on the other", "a note\n", "")],
+        [("a file on one side, a folder on the other; the file is notes/place (main).md", "", "")],
     ),
     "notes/place.md/in.md": (None, None, "in a folder\n", []),
-    "notes/moved.md": (LONG, None, None, [("renamed by both", "notes/m1.md", "notes/m2.md")]),
+    "notes/moved.md": (
+        LONG,
+        None,
+        None,
+        [("renamed by both, now notes/m1.md", "notes/m1.md", "notes/m2.md")],
+    ),
     "notes/m1.md": (None, LONG, None, []),
     "notes/m2.md": (None, None, LONG, []),
+    "notes/links.md": (None, None, "[[m2]] and [[m1]]\n", []),
 }
 
 
@@ -354,12 +365,11 @@ def test_what_the_repository_says_of_files_that_are_no_notes_counts(
         {"log.txt": "a\ntheirs\n", "sub/whole.csv": "1\n2\n3\n5\n"},
     )
 
-    with pytest.raises(MergeConflictError) as raised:
-        merge_branch(opened(root), "side")
-    assert [conflict.path for conflict in raised.value.conflicts] == ["sub/whole.csv"]
-    commit_on(root, "side", {"sub/whole.csv": "0\n2\n3\n4\n"})
-    merge_branch(opened(root), "side")
+    done = merge_branch(opened(root), "side")
 
+    assert [conflict.path for conflict in done.conflicts] == ["sub/whole.csv"]
+    assert (root / "sub/whole.csv").read_text() == "0\n2\n3\n4\n"
+    assert (root / "sub/whole (side).csv").read_text() == "1\n2\n3\n5\n"
     assert (root / "log.txt").read_text() == "a\nours\ntheirs\n"
 
 
@@ -395,22 +405,45 @@ def test_a_crosswise_history_is_merged_as_notes_too(make_vault: MakeVault, opene
 # ---- what does not
 
 
-def test_a_conflict_tells_path_both_values_and_who_wrote_them_and_changes_nothing(
+def test_what_both_sides_changed_is_settled_in_one_commit_that_tells_of_it(
     torn: Path, opened: Open
 ) -> None:
-    before, refs = look_around(torn), list_refs(torn)
+    planned = plan_merge(opened(torn), "side")
+    before = list_refs(torn)
+    done = merge_branch(opened(torn), "side")
 
-    with pytest.raises(MergeConflictError, match="nothing was changed") as raised:
-        merge_branch(opened(torn), "side")
-
-    assert (look_around(torn), list_refs(torn)) == (before, refs)
-    assert raised.value.exit_code == 8
     found: dict[str, list[tuple[str, str, str]]] = {}
-    for each in raised.value.conflicts:
+    for each in done.conflicts:
         found.setdefault(each.path, []).append((each.what, each.ours, each.theirs))
         assert (each.our_author, each.their_author) in {("Ada", "Bob"), ("Ada", "")}, each
     assert found == {path: case[3] for path, case in TORN.items() if case[3]}
-    assert "in 6 files" in str(raised.value)
+    assert done.losses == (Lost("notes/a.md", 'property "state"', "stale"),)
+    assert planned[3:7] == done[3:7]
+    assert before != list_refs(torn)
+
+    day = git(torn, "log", "-1", "--format=%cI", "side")[:10]
+    files = {name: data for name, (_, data) in disk_bytes(torn).items()}
+    texts = {name: data.decode(errors="replace") for name, data in files.items()}
+    assert texts["notes/a.md"] == change(
+        *(NOTE, "state: active", "state: archived", "  - auth\n", "  - auth\n  - x\n"),
+        *("weekly", "daily"),
+    )
+    assert (
+        f"> [!conflict] Also said by Bob on {day} (side)\n> Tokens are random.\n"
+        in (texts["notes/b.md"])
+    )
+    assert texts["notes/gone.md"] == f"> [!conflict] Removed by Ada on {day}\n\na\nb\nc\n"
+    assert (files["bytes.bin"], files["bytes (side).bin"]) == (b"\0b", b"\0c")
+    assert texts["notes/place (main).md"] == "a note\n"
+    assert texts["notes/place.md/in.md"] == "in a folder\n"
+    assert texts["notes/m1.md"] == LONG
+    assert not {"notes/m2.md", "notes/moved.md"} & texts.keys()
+    assert texts["notes/links.md"] == "[[m1]] and [[m1]]\n"
+    assert not any("<<<<<<<" in text for text in texts.values())
+    assert is_clean(torn)
+    body = git(torn, "log", "-1", "--format=%b")
+    assert 'lost notes/a.md: property "state": stale\n' in body
+    assert "conflict notes/b.md: line 11\n" in body
 
 
 def test_agents_are_named_with_their_sessions_where_they_differ(
@@ -418,33 +451,31 @@ def test_agents_are_named_with_their_sessions_where_they_differ(
 ) -> None:
     root = make_vault({"notes/a.md": NOTE})
     git(root, "branch", "side")
-    path = PurePosixPath("notes/a.md")
     there = opened(root, agent="claude", session="s-2", ref="side")
     sync_vault(there)
-    set_note_property(there, path, "title", "Theirs")
-    write_notes(root, {"notes/a.md": change(NOTE, "Session tokens\nk", "Ours\nk")})
+    edit_note(there, PurePosixPath("notes/a.md"), lambda note: change(note.text, "opaque", "odd"))
+    write_notes(root, {"notes/a.md": change(NOTE, "opaque", "clear")})
     git(root, "commit", "-qam", "by hand")
 
-    with pytest.raises(MergeConflictError) as raised:
-        merge_branch(opened(root), "side")
+    [conflict] = merge_branch(opened(root), "side").conflicts
 
-    [conflict] = raised.value.conflicts
-    assert (conflict.what, conflict.ours, conflict.theirs) == ('property "title"', "Ours", "Theirs")
     assert (conflict.our_author, conflict.their_author) == (PERSON[0], "claude, session s-2")
+    assert "Also said by claude on " in (root / "notes/a.md").read_text()
 
 
-def test_git_itself_marks_the_same_conflicts(torn: Path) -> None:
+def test_git_itself_settles_what_is_one_note_in_the_same_way(torn: Path) -> None:
     done = subprocess.run(
         ["git", "merge", "-q", "--no-edit", "side"], cwd=torn, capture_output=True, check=False
     )
 
     assert done.returncode == 1
     unmerged = set(git(torn, "diff", "--name-only", "--diff-filter=U").splitlines())
-    wanted = {path for path, case in TORN.items() if case[3]}
-    assert wanted - {"notes/place.md"} <= unmerged
+    assert {"notes/a.md", "notes/b.md"} & unmerged == set()
+    assert {"notes/gone.md", "bytes.bin", "notes/moved.md"} <= unmerged
     text = (torn / "notes/a.md").read_text()
-    assert "<<<<<<< ours\nstate: stale\n=======\nstate: archived\n>>>>>>> theirs\n" in text
-    assert ("  - x\n" in text, "daily" in text) == (True, True)
+    assert ("state: archived\n" in text, "  - x\n" in text, "daily" in text) == (True,) * 3
+    assert "Also said by Bob" in (torn / "notes/b.md").read_text()
+    assert b'lost notes/a.md: property "state": stale' in done.stderr
 
 
 @pytest.mark.parametrize("how", ["changed", "untracked", "removed", "staged"])

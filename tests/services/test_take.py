@@ -181,9 +181,9 @@ def test_what_others_left_uncommitted_elsewhere_and_staged_stays(root: Path, ope
 
 
 def test_a_conflict_tells_both_sides_and_changes_nothing(root: Path, opened: Open) -> None:
-    mine = change(NOTE, "title: Session tokens", "title: Ours")
+    mine = change(NOTE, "are opaque", "are clear")
     commit_on(root, "main", {"notes/a.md": mine}, "ours", "Ada <ada@example.org>")
-    commit_on(root, "bots", {"notes/a.md": change(NOTE, "title: Session tokens", "title: Theirs")})
+    commit_on(root, "bots", {"notes/a.md": change(NOTE, "are opaque", "are odd")})
     git(root, "reset", "-q", "--hard")
     before, refs = look_around(root), list_refs(root)
 
@@ -191,8 +191,8 @@ def test_a_conflict_tells_both_sides_and_changes_nothing(root: Path, opened: Ope
         promote_from(opened(root), "bots", [GANGWAY, "a"])
 
     [conflict] = raised.value.conflicts
-    assert (conflict.path, conflict.what) == ("notes/a.md", 'property "title"')
-    assert (conflict.ours, conflict.theirs) == ("Ours", "Theirs")
+    assert (conflict.path, conflict.what) == ("notes/a.md", "line 11")
+    assert (conflict.ours, conflict.theirs) == ("Tokens are clear.\n", "Tokens are odd.\n")
     assert (conflict.our_author, conflict.their_author) == ("Ada", "Bob")
     assert (look_around(root), list_refs(root)) == (before, refs)
 

@@ -200,7 +200,7 @@ def test_what_waits_is_decided_and_taken_back(small: Served) -> None:
     assert program.post("/api/v1/review/ffff", json={"choice": "accept"}).status_code == 404
 
 
-def test_a_merge_is_looked_at_and_done_or_says_what_both_changed(small: Served) -> None:
+def test_a_merge_is_looked_at_and_done_and_says_what_both_changed(small: Served) -> None:
     git(small.root, "branch", "side")
     program = small.connect("ada")
     any_one = {"If-Match": "*"}
@@ -214,15 +214,13 @@ def test_a_merge_is_looked_at_and_done_or_says_what_both_changed(small: Served) 
     program.post("/api/v1/checkpoint", json={"note": "pine"})
     before = git(small.root, "rev-parse", "HEAD")
     plan = program.get("/api/v1/merge?branch=side").json()
-    assert (plan["would_merge"], plan["paths"]) == (False, [])
-    refused = program.post("/api/v1/merge", json={"branch": "side"})
-    assert (refused.status_code, refused.json()["code"]) == (409, "MergeConflictError")
-    assert refused.json()["conflicts"] == plan["conflicts"]
+    assert (plan["would_merge"], plan["paths"]) == (True, ["notes/pier.md"])
     assert "larch" in plan["conflicts"][0]["theirs"]
     assert git(small.root, "rev-parse", "HEAD") == before
-    assert program.post("/api/v1/undo", json={"commit": before}).status_code == 200
-    assert program.post("/api/v1/merge", json={"branch": "side"}).json()["merged"]
-    assert "larch" in (small.root / "notes/pier.md").read_text()
+    merged = program.post("/api/v1/merge", json={"branch": "side"}).json()
+    assert (merged["merged"], merged["conflicts"]) == (True, plan["conflicts"])
+    text = (small.root / "notes/pier.md").read_text()
+    assert ("pine" in text, "larch" in text, "[!conflict]" in text) == (True, True, True)
 
 
 def test_a_checkpoint_names_who_made_it_and_in_which_session(small: Served) -> None:

@@ -38,25 +38,30 @@ def switched_json(name: str, commit: str, files: int) -> dict[str, Any]:
 
 
 def merge_json(done: MergeReport) -> dict[str, Any]:
-    """Return what was merged into what; nothing was in conflict."""
+    """Return what was merged into what, and what both sides had changed or made."""
     return {
         "merged": bool(done.commit),
         "commit": done.commit or None,
         "source": done.source,
         "into": done.into,
         "paths": done.paths,
-        "conflicts": [],
+        "losses": done.losses,
+        "conflicts": done.conflicts,
+        "twins": done.twins,
     }
 
 
 def planned_json(plan: MergePlan) -> dict[str, Any]:
     """Return what a merge would do."""
     return {
-        "would_merge": plan.needed and not plan.conflicts,
+        "would_merge": plan.needed and not plan.refused,
         "source": plan.source,
         "into": plan.into,
         "paths": plan.paths,
+        "losses": plan.losses,
         "conflicts": plan.conflicts,
+        "twins": plan.twins,
+        "refused": plan.refused or None,
     }
 
 

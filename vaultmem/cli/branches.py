@@ -34,7 +34,7 @@ from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
     from vaultmem.services.branching.clash import Conflict
-    from vaultmem.services.branching.merge import MergePlan
+    from vaultmem.services.branching.merge import MergePlan, MergeReport
     from vaultmem.vault import Vault
 
 
@@ -67,7 +67,7 @@ def say_conflicts(conflicts: Sequence[Conflict]) -> None:
             ("theirs", each.their_author, each.theirs),
         ):
             who = f" ({one_line(author)})" if author else ""
-            shown = one_line(text)[:200] if text else "(nothing)"
+            shown = one_line(text.strip())[:200] if text.strip() else "(nothing)"
             say(f"    {side}{who}: {shown}")
 
 
@@ -178,8 +178,8 @@ def merge(
 ) -> None:
     """Merge a branch into the one that is checked out (or --ref): all of it, or nothing.
 
-    Different properties, tags and list items merge by themselves. Exit code 8: both sides changed
-    the same thing; it is shown with who wrote it, and nothing was changed.
+    Of words that both sides changed ours stay, and theirs follow in the note as a callout:
+    `vaultmem conflicts` lists them. Of a property the later value stays; the other is told.
     """
     from vaultmem.services.branching.merge import merge_branch, plan_merge
 
@@ -198,6 +198,22 @@ def merge(
     else:
         count = f", {len(done.paths):,} files changed" if done.paths else ""
         say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
+        say_merged(done)
+
+
+def say_merged(done: MergeReport | MergePlan) -> None:
+    """Tell what a merge had to decide."""
+    for twin in done.twins:
+        authors = " and ".join(map(one_line, twin.authors))
+        where = "" if twin.other == twin.path else f", which {one_line(twin.other)} said too"
+        say(f"  twins     {one_line(twin.path)}{where}: by {authors}")
+    for lost in done.losses:
+        say(f"  lost      {one_line(lost.path)}: {one_line(lost.what)}: {one_line(lost.value)}")
+    for path in dict.fromkeys(each.path for each in done.conflicts):
+        whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
+        say(f"  conflict  {one_line(path)}: {whats}")
+    if done.conflicts:
+        say("Both sides stand in these notes; `vaultmem conflicts` shows them.")
 
 
 def _say_plan(plan: MergePlan, as_json: bool) -> None:
@@ -205,10 +221,11 @@ def _say_plan(plan: MergePlan, as_json: bool) -> None:
         emit_json(planned_json(plan))
     elif not plan.needed:
         say(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
-    elif plan.conflicts:
+    elif plan.refused:
         say_conflicts(plan.conflicts)
-        say(f"Nothing would be merged: both sides changed that. It stays as {plan.into} has it.")
+        say(f"Nothing would be merged. {plan.refused}")
     else:
         say_painted("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
         for path in plan.paths:
             say(f"  {one_line(path)}")
+        say_merged(plan)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vaultmem.cli.output import warn
 from vaultmem.cli.quick_typer import PlainCommand
-from vaultmem.errors import MergeConflictError, RefusedError, VaultError
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import RefusedError, VaultError
+
+if TYPE_CHECKING:
+    from vaultmem.core.merging.merged import Sides
 
 #: Nobody wrote a note of this size; git's own markers would not help with one either.
 _MAX_BYTES = 16 * 1024 * 1024
@@ -34,12 +38,17 @@ def merge_driver(
     theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="Theirs: %B.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note's path: %P.")],
 ) -> None:
-    """Merge three versions of a note into OURS; exit 8 if conflicts are marked in it."""
-    from vaultmem.core.merging.note import merge_texts
+    """Merge three versions of a note into OURS; what could not stay is told on stderr."""
+    from vaultmem.core.merging.note import is_note, merge_texts
     from vaultmem.storage.atomic import write_atomically
 
     try:
-        merged = merge_texts(path, _read(base), _read(ours), _read(theirs))
+        texts = (_read(base), _read(ours), _read(theirs))
+        merged = merge_texts(path, *texts)
+        if merged.conflicts or merged.losses:
+            if not is_note(path):
+                raise RefusedError("both sides changed a line, and it is no note")
+            merged = merge_texts(path, *texts, _find_sides(path))
         mode = os.stat(ours).st_mode & 0o777
         # No fsync: git reads it at once, and writes the note itself.
         write_atomically(Path(ours), merged.text.encode("utf-8"), mode=mode, durable=False)
@@ -49,8 +58,31 @@ def merge_driver(
     except VaultError as error:
         warn(f"{path}: not merged: {error}")
         raise typer.Exit(1) from None
-    if merged.conflicts:
-        raise typer.Exit(MergeConflictError.exit_code)
+    for conflict in merged.conflicts:
+        warn(f"{path}: both sides changed {conflict.what}; ours stays, theirs stands behind it")
+    for loss in merged.losses:
+        warn(f"lost {path}: {loss.what}: {one_line(loss.value)}")
+
+
+def _find_sides(path: str) -> Sides:
+    """Return who changed a note last on each side, as far as git tells which these are."""
+    from vaultmem.core.merging.merged import UNKNOWN, Sides
+    from vaultmem.core.notes.conflict import Speaker
+    from vaultmem.environment import current_environment
+    from vaultmem.storage.git.head import find_git_folder
+    from vaultmem.storage.git.last_change import find_last_change, find_theirs
+    from vaultmem.storage.git.runner import GitRunner
+
+    try:
+        if (found := find_git_folder(Path.cwd())) is None:
+            return UNKNOWN
+        git = GitRunner(*found)
+        commit, called = find_theirs(found[1], current_environment())
+        mine, other = (find_last_change(git, side, path) for side in ("HEAD", commit))
+    except VaultError:
+        return UNKNOWN
+    later = "" if mine.at == other.at or not commit else "ours" if mine.at > other.at else "theirs"
+    return Sides(later=later, theirs=Speaker(other.author, other.day, called))
 
 
 def _read(name: str) -> str:

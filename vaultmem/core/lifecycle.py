@@ -123,6 +123,15 @@ def most_restricted(*states: State) -> State:
     return max(states, key=_BY_RESTRICTION.index)
 
 
+def rank_state(name: str) -> int:
+    """Return how much a state restricts a note, by its name; one that is none counts as unreadable.
+
+    No name is `active`.
+    """
+    known = {state.value: rank for rank, state in enumerate(_BY_RESTRICTION)}
+    return known.get(name or State.ACTIVE.value, known[State.UNREADABLE.value])
+
+
 def check_promotion(path: str, state: State) -> None:
     """Allow candidate, active or stale notes to be promoted to active.
 

@@ -14,9 +14,10 @@ from vaultmem.core.delta.lines import (
     join_lines,
     split_keys,
     split_lines,
+    strip_end,
 )
 from vaultmem.core.merging.items import combine_insertions, join_items, leaves_fence_open
-from vaultmem.core.merging.merged import Labels, MergeConflict, Merged, mark_conflict
+from vaultmem.core.merging.merged import MergeConflict
 from vaultmem.core.notes.sections import find_fences
 
 Span = tuple[int, int]
@@ -49,14 +50,29 @@ class _Text(NamedTuple):
         return index >= 0 and place <= self.fences[index][1]
 
 
+class Clash(NamedTuple):
+    """A conflict, and which lines of the merged text (`start` to `end`) ours are in it."""
+
+    start: int
+    end: int
+    conflict: MergeConflict
+
+
+class MergedLines(NamedTuple):
+    """Merged lines; in each clash ours are taken."""
+
+    lines: list[str]
+    clashes: tuple[Clash, ...]
+
+    @property
+    def text(self) -> str:
+        """The merged text."""
+        return "".join(self.lines)
+
+
 def merge_lines(
-    base: str,
-    ours: str,
-    theirs: str,
-    labels: Labels,
-    first: int = 0,
-    prose: int | None = None,
-) -> Merged:
+    base: str, ours: str, theirs: str, first: int = 0, prose: int | None = None
+) -> MergedLines:
     """Merge what two sides made of `base`; a line that one side changed alone is that side's.
 
     Line ends are not compared, and each line keeps its own. `first` is how many lines stand
@@ -66,7 +82,7 @@ def merge_lines(
     texts = (_read_text(base), _read_text(ours), _read_text(theirs))
     line_end = find_line_end(ours, base, theirs)
     merged: list[str] = []
-    conflicts: list[MergeConflict] = []
+    clashes: list[Clash] = []
     at = (0, 0, 0)
     for region in find_regions(*(text.keys for text in texts)):
         merged += _take_agreed(texts, at, region.base[0])
@@ -74,12 +90,14 @@ def merge_lines(
         may_combine = prose is not None and region.base[0] >= prose
         lines = _merge_region(texts, region, may_combine)
         if lines is None:
-            before, mine, other, behind = _isolate(texts, region)
-            conflicts.append(_describe(texts, region, (len(before), len(behind)), first))
-            lines = [*before, *mark_conflict(mine, other, labels, line_end), *behind]
+            before, mine, _, behind = _isolate(texts, region)
+            conflict = _describe(texts, region, (len(before), len(behind)), first)
+            start = len(merged) + len(before)
+            clashes.append(Clash(start, start + len(mine), conflict))
+            lines = [*before, *mine, *behind]
         merged += lines
     merged += _take_agreed(texts, at, len(texts[0].lines))
-    return Merged(join_lines(merged, line_end), tuple(conflicts))
+    return MergedLines(split_lines(join_lines(merged, line_end)), tuple(clashes))
 
 
 def find_regions(
@@ -148,6 +166,8 @@ def _merge_region(texts: Texts, region: Region, may_combine: bool) -> list[str] 
         return mine
     if ours.keys[slice(*region.ours)] == theirs.keys[slice(*region.theirs)]:
         return mine
+    if region.base[0] == region.base[1] and (held := _find_holding(mine, other)) is not None:
+        return held
     in_code = ours.is_in_fence(region.ours[0]) or theirs.is_in_fence(region.theirs[0])
     if not may_combine or in_code:
         return None
@@ -156,6 +176,15 @@ def _merge_region(texts: Texts, region: Region, may_combine: bool) -> list[str] 
     if region.base[0] == region.base[1]:
         return combine_insertions(mine, other, following, any(map(str.strip, base.keys)))
     return _join_hunks(texts, region, following)
+
+
+def _find_holding(ours: list[str], theirs: list[str]) -> list[str] | None:
+    """Return the side that has all lines of the other in their order, if one has."""
+    for mine, other in ((ours, theirs), (theirs, ours)):
+        rest = iter(map(strip_end, other))
+        if all(strip_end(line) in rest for line in mine):
+            return other
+    return None
 
 
 def _join_hunks(texts: Texts, region: Region, following: str | None) -> list[str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vaultmem.core.delta.lines import find_line_end
-from vaultmem.core.merging.merged import MergeConflict
+from vaultmem.core.merging.merged import Loss
 from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.edit_properties import format_value, set_property
 from vaultmem.core.notes.frontmatter import read_frontmatter
@@ -119,7 +119,7 @@ def _merge_hyphens(
         items = (BlockPart(f"={item}", f"{lead} {format_value(item)}\n") for item in old)
         before = (BlockPart("head", mine[0].text), *items)
     settled = merge_parts(before, mine, other, _settle_item, append=True)
-    if any(part.conflict for part in settled):
+    if any(part.loss for part in settled):
         return None
     return "".join(part.text for part in settled)
 
@@ -151,12 +151,11 @@ def _settle_item(name: str, base: str | None, ours: str | None, theirs: str | No
     side = changed_by(base, ours, theirs)
     text = ours if side == "ours" else theirs
     if side != "both":
-        return Settled(name, text or "", text or "")
+        return Settled(name, text or "")
     for text in (ours, theirs):
         if ours and theirs and text and keeps_comments(text, base, ours, theirs):
-            return Settled(name, text, text)
-    clash = MergeConflict(name, base or "", ours or "", theirs or "")
-    return Settled(name=name, text="", plain="", conflict=clash)
+            return Settled(name, text)
+    return Settled(name, "", loss=Loss(name, theirs or ""))
 
 
 def _rewrite(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-#: What the two sides are called in a conflict.
-Labels = tuple[str, str]
+from vaultmem.core.notes.conflict import Speaker
 
 
 class MergeConflict(NamedTuple):
     """A place that both sides changed in different ways.
 
-    `what` is `property "state"`, or which lines of ours: `lines 12-14`, `line 12`, or
-    `behind line 12` where ours has none. The texts are a property's values, or lines with their
-    ends; empty where a side has nothing there.
+    `what` is which lines of ours: `lines 12-14`, `line 12`, or `behind line 12` where ours has
+    none. The texts are lines with their ends; empty where a side has nothing there.
     """
 
     what: str
@@ -23,16 +20,32 @@ class MergeConflict(NamedTuple):
     theirs: str
 
 
+class Loss(NamedTuple):
+    """What one side said and the merged text does not: `property "confidence"`, and its value."""
+
+    what: str
+    value: str
+
+
 class Merged(NamedTuple):
-    """A merged text; it is clean without conflicts, else each is in it between markers."""
+    """A merged text: of each conflict ours is in it; what could not stay is in `losses`.
+
+    `is_twin` tells that both sides had said the same.
+    """
 
     text: str
     conflicts: tuple[MergeConflict, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    is_twin: bool = False
 
 
-def mark_conflict(
-    ours: Sequence[str], theirs: Sequence[str], labels: Labels, line_end: str
-) -> list[str]:
-    """Return the lines of both sides between git's markers, each with a line end."""
-    lines = [f"<<<<<<< {labels[0]}", *ours, "=======", *theirs, f">>>>>>> {labels[1]}"]
-    return [line if line.endswith("\n") else line + line_end for line in lines]
+class Sides(NamedTuple):
+    """Who speaks on each side, and which (`ours`, `theirs`) has the later commit, "" if unknown."""
+
+    ours: Speaker = Speaker()
+    theirs: Speaker = Speaker()
+    later: str = ""
+
+
+#: Nothing is known of the sides.
+UNKNOWN = Sides()

@@ -1,86 +1,196 @@
 """Merge three versions of a note: its properties one by one, its body line by line.
 
-Nothing that either side added is lost by a clean merge. Where the properties cannot be merged
-safely, the whole text is merged as lines; where that would break them, all of it is a conflict.
+It always comes to an end. What one side alone said stays; of a property that both changed one value
+stays and the other is told as lost; of words that both changed ours stay, and theirs follow as a
+callout. No state becomes freer than both sides have it.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from vaultmem.core.delta.lines import find_line_end, split_lines
+from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
+from vaultmem.core.lifecycle import rank_state
+from vaultmem.core.merging.callouts import merge_words
 from vaultmem.core.merging.lines import merge_lines
-from vaultmem.core.merging.merged import Labels, MergeConflict, Merged, mark_conflict
-from vaultmem.core.merging.properties import merge_blocks, read_block
-from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
+from vaultmem.core.merging.merged import UNKNOWN, Loss, MergeConflict, Merged, Sides
+from vaultmem.core.merging.properties import Rules, merge_blocks, read_block
+from vaultmem.core.notes.conflict import SAID, Callout, Placed, put_in_callouts
+from vaultmem.core.notes.edit_properties import quarantine_unread, set_property
+from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
+from vaultmem.core.notes.values import read_timestamp
+from vaultmem.errors import RefusedError
 
-__all__ = ["MergeConflict", "Merged", "merge_texts"]
+__all__ = ["MergeConflict", "Merged", "is_note", "merge_texts"]
 
 _BOM = "\ufeff"
 
 _T = TypeVar("_T", str, tuple[str, str])
 
-Texts = tuple[str, str, str]
-Matters = tuple[Frontmatter, Frontmatter, Frontmatter]
+
+class _Side(NamedTuple):
+    """A version of a note."""
+
+    text: str
+    matter: Frontmatter
+
+    @property
+    def is_readable(self) -> bool:
+        return not self.matter.problem and not self.matter.warnings
+
+    @property
+    def front(self) -> str:
+        return self.text[: self.matter.body]
+
+    @property
+    def body(self) -> str:
+        return self.text[self.matter.body :]
+
+    @property
+    def state_rank(self) -> int:
+        """How much its state restricts it, as far as lines alone can tell."""
+        said = find_said_states(self.text, self.matter) if self.matter.body else []
+        return max(map(rank_state, said), default=rank_state(""))
 
 
-def merge_texts(
-    path: str, base: str, ours: str, theirs: str, labels: Labels = ("ours", "theirs")
-) -> Merged:
+def is_note(path: str) -> bool:
+    """Tell whether a file is merged as a note."""
+    return path.lower().endswith(".md")
+
+
+def merge_texts(path: str, base: str, ours: str, theirs: str, sides: Sides = UNKNOWN) -> Merged:
     """Merge what two sides made of `base`; only markdown (by `path`) is read as a note.
 
-    An empty `base` means a file that both sides added.
+    An empty `base` means a file that both sides added. Other texts are merged as lines, and of
+    lines that both changed ours stay.
     """
     if theirs in (base, ours):
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
     marks = [_BOM if text.startswith(_BOM) else "" for text in (base, ours, theirs)]
-    texts = (base.removeprefix(_BOM), ours.removeprefix(_BOM), theirs.removeprefix(_BOM))
-    if not path.lower().endswith(".md"):
-        merged = merge_lines(*texts, labels)
+    base, ours, theirs = (text.removeprefix(_BOM) for text in (base, ours, theirs))
+    if is_note(path):
+        merged = _merge_note(path, base, ours, theirs, sides)
     else:
-        merged = _merge_note(texts, labels)
-    return Merged(_pick(*marks) + merged.text, merged.conflicts)
+        lines = merge_lines(base, ours, theirs)
+        merged = Merged(lines.text, tuple(clash.conflict for clash in lines.clashes))
+    return merged._replace(text=_pick(*marks) + merged.text)
 
 
-def _merge_note(texts: Texts, labels: Labels) -> Merged:
-    base, ours, theirs = texts
-    matters = (read_frontmatter(base), read_frontmatter(ours), read_frontmatter(theirs))
-    readable = not any(matter.problem or matter.warnings for matter in matters)
-    if readable and any(matter.body for matter in matters):
-        merged = _merge_by_property(texts, matters, labels)
+def _merge_note(path: str, base: str, ours: str, theirs: str, sides: Sides) -> Merged:
+    if not base:
+        from vaultmem.core.merging.twins import merge_twins
+
+        if (twins := merge_twins(path, ours, theirs, sides.later)) is not None:
+            return twins
+    old, mine, other = (_Side(text, read_frontmatter(text)) for text in (base, ours, theirs))
+    if not sides.later:
+        sides = sides._replace(later=_find_later(mine, other))
+    if mine.is_readable and other.is_readable:
+        merged = _merge_by_property(old, mine, other, sides)
         if merged is not None:
             return merged
-    body = base.count("\n", 0, matters[0].body) if matters[0].problem else 0
-    merged = merge_lines(*texts, labels, prose=body)
-    if merged.conflicts or _is_sound(merged.text, matters):
-        return merged
-    marked = mark_conflict([ours], [theirs], labels, find_line_end(ours, theirs))
-    what = f"lines 1-{len(split_lines(ours))}"
-    return Merged("".join(marked), (MergeConflict(what, base, ours, theirs),))
+    first = base.count("\n", 0, old.matter.body) if old.matter.problem else 0
+    lines = merge_lines(base, ours, theirs, prose=first)
+    if not lines.clashes and _is_sound(lines.text, mine, other):
+        return Merged(lines.text)
+    return _merge_around(old, mine, other, sides)
 
 
-def _merge_by_property(texts: Texts, matters: Matters, labels: Labels) -> Merged | None:
+def _find_later(ours: _Side, theirs: _Side) -> str:
+    """Return which side says that it was changed later, "" if neither does."""
+    times = []
+    for side in (ours, theirs):
+        prop = side.matter.get("updated")
+        at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+        times.append(at or 0.0)
+    return "" if times[0] == times[1] else "ours" if times[0] > times[1] else "theirs"
+
+
+def _merge_by_property(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged | None:
     """Merge block and body apart; None if reading the result would not give what was merged."""
-    sides = list(zip(texts, matters, strict=True))
-    old, mine, other = (read_block(text, matter) for text, matter in sides)
-    block = merge_blocks(old, mine, other, labels)
+    triple = (old, mine, other)
+    before = old if old.is_readable else _Side("", Frontmatter())
+    rules = Rules(sides.later, "" if old.text else _find_first(mine, other))
+    blocks = [read_block(side.text, side.matter) for side in (before, mine, other)]
+    block = merge_blocks(blocks[0], blocks[1], blocks[2], rules)
     if block is None:
         return None
-    frames = [_read_frame(text, matter) for text, matter in sides]
+    frames = [_read_frame(side.text, side.matter) for side in triple]
     frame = _pick(*frames)
-    if block.plain and not frame[0]:
+    if block.text and not frame[0]:
         frame = next(filter(lambda frame: frame[0], (frames[1], frames[2], frames[0])))
-    was, our_body, their_body = (text[matter.body :] for text, matter in sides)
-    first = texts[1].count("\n", 0, matters[1].body)
-    body = merge_lines(was, our_body, their_body, labels, first, prose=0)
-    head, close = (_end_line(part, texts[1], bool(body.text)) for part in frame)
-    found = read_frontmatter(plain := head + block.plain + close + body.text)
+    body = _merge_bodies(old, mine, other, sides)
+    head, close = (_end_line(part, mine.text, bool(body.text)) for part in frame)
+    text = head + block.text + close + body.text
+    found = read_frontmatter(text)
     told = found.problem or found.warnings
-    if told or _read_values(found) != block.values or plain[found.body :] != body.text:
+    if told or _read_values(found) != block.values or text[found.body :] != body.text:
         return None
-    return Merged(head + block.text + close + body.text, block.conflicts + body.conflicts)
+    return Merged(text, body.conflicts, block.losses)
+
+
+def _find_first(ours: _Side, theirs: _Side) -> str:
+    from vaultmem.core.merging.twins import is_first
+
+    is_ours = is_first(ours.text, theirs.text, ours.matter, theirs.matter)
+    return "ours" if is_ours else "theirs"
+
+
+def _merge_bodies(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged:
+    first = mine.text.count("\n", 0, mine.matter.body)
+    return merge_words(old.body, mine.body, other.body, sides, first)
+
+
+def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged:
+    """Take one side's frontmatter as a whole, where two cannot be merged, and merge the bodies."""
+    fronts = [side.front for side in (old, mine, other)]
+    front = _pick(*fronts)
+    losses: tuple[Loss, ...] = ()
+    if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
+        front, lost = fronts[1:] if _is_chosen(mine, other, sides) else fronts[:0:-1]
+        known = {*front.splitlines(), *fronts[0].splitlines()}
+        lines = [line for line in lost.splitlines() if line not in known]
+        losses = (Loss("properties", "\n".join(lines)),) if lines else ()
+    body = _merge_bodies(old, mine, other, sides)
+    text = _end_line(front, mine.text, bool(body.text)) + body.text
+    if (
+        mine.is_readable
+        and other.is_readable
+        and not _Side(text, read_frontmatter(text)).is_readable
+    ):
+        text, body = _append_all(mine.text, other.text, sides)
+    return Merged(_restrict(text, mine, other), body.conflicts, losses)
+
+
+def _append_all(ours: str, theirs: str, sides: Sides) -> tuple[str, Merged]:
+    """Return ours with all of theirs as a callout behind it, where nothing else can be read."""
+    count = len(split_lines(ours))
+    callout = Callout(SAID, sides.theirs, tuple(split_keys(theirs)), 0)
+    conflict = MergeConflict(f"lines 1-{count}", "", ours, theirs)
+    text = put_in_callouts(ours, [Placed(callout, count)])
+    return text, Merged(text, (conflict,))
+
+
+def _is_chosen(mine: _Side, other: _Side, sides: Sides) -> bool:
+    """Tell whether ours is the frontmatter to keep: one that can be read, else restricts more."""
+    ranks = [(bool(side.front) and side.is_readable, side.state_rank) for side in (mine, other)]
+    if ranks[0] != ranks[1]:
+        return ranks[0] > ranks[1]
+    return sides.later == "ours" or (not sides.later and mine.front >= other.front)
+
+
+def _restrict(text: str, mine: _Side, other: _Side) -> str:
+    """Return a note's text so that its state is no freer than that of either side."""
+    wanted = max(mine, other, key=lambda side: side.state_rank)
+    if _Side(text, read_frontmatter(text)).state_rank >= wanted.state_rank:
+        return text
+    said = find_said_states(wanted.text, wanted.matter)
+    try:
+        return set_property(text, "state", max(said, key=rank_state))
+    except RefusedError:
+        return quarantine_unread(text)
 
 
 def _read_frame(text: str, matter: Frontmatter) -> tuple[str, str]:
@@ -94,17 +204,15 @@ def _end_line(line: str, text: str, goes_on: bool) -> str:
     return line + find_line_end(text) if missing else line
 
 
-def _is_sound(merged: str, matters: Matters) -> bool:
+def _is_sound(merged: str, mine: _Side, other: _Side) -> bool:
     """Tell whether properties that both sides could read are still read, as one of them has it."""
-    _, ours, theirs = matters
-    if any(side.problem or side.warnings for side in (ours, theirs)):
+    if not (mine.is_readable and other.is_readable):
         return True
     found = read_frontmatter(merged)
-    mine, other = (_read_values(side) for side in (ours, theirs))
-    values = _read_values(found)
-    if found.problem or found.warnings or not mine.keys() & other.keys() <= values.keys():
+    ours, theirs, values = map(_read_values, (mine.matter, other.matter, found))
+    if found.problem or found.warnings or not ours.keys() & theirs.keys() <= values.keys():
         return False
-    return all(value in (mine.get(name), other.get(name)) for name, value in values.items())
+    return all(value in (ours.get(name), theirs.get(name)) for name, value in values.items())
 
 
 def _read_values(matter: Frontmatter) -> dict[str, str | tuple[str, ...]]:

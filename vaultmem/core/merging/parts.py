@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vaultmem.core.delta.lines import match_lines, strip_end
-from vaultmem.core.merging.merged import MergeConflict
+from vaultmem.core.merging.merged import Loss
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 
@@ -29,16 +29,15 @@ class BlockPart(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of a part: its lines, with markers around two versions if there is a conflict.
+    """What became of a part: its lines, what reading them must give (None: no such part).
 
-    `plain` is the same without markers, `value` what reading it must give (None: no such part).
+    `loss` is what one side said that could not stay.
     """
 
     name: str
     text: str
-    plain: str
     value: str | tuple[str, ...] | None = None
-    conflict: MergeConflict | None = None
+    loss: Loss | None = None
 
 
 #: Decides about a part: its name, and its lines in base, ours and theirs (None: not there).
@@ -117,9 +116,9 @@ def _settle_part(
     if name:
         return settle(name, base, ours, theirs)
     if base is not None and (ours is None or theirs is None):
-        return Settled("", "", "")  # A line that one side removed.
+        return Settled("", "")  # A line that one side removed.
     text = (theirs if changed_by(base, ours, theirs) == "theirs" and theirs else ours) or theirs
-    return Settled("", text or "", text or "")
+    return Settled("", text or "")
 
 
 def _pair(base: Sequence[BlockPart], side: Sequence[BlockPart]) -> dict[int, int]:

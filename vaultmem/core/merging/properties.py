@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from vaultmem.core.delta.lines import find_line_end
+from vaultmem.core.lifecycle import OWNER_KINDS, rank_state
 from vaultmem.core.merging.lists import Value, merge_list
-from vaultmem.core.merging.merged import Labels, MergeConflict, mark_conflict
+from vaultmem.core.merging.merged import Loss
 from vaultmem.core.merging.parts import BlockPart, Settled, changed_by, keeps_comments, merge_parts
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.values import read_timestamp
+
+_TRUE = frozenset(["true", "yes", "on"])
+
+#: Where a note came from: of two that say the same, the first one counts.
+_ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
 
 class Block(NamedTuple):
@@ -23,15 +28,21 @@ class Block(NamedTuple):
 
 
 class MergedBlock(NamedTuple):
-    """A merged block; `plain` has one side's version in the place of each conflict.
-
-    `values` is what reading `plain` must give, to be checked.
-    """
+    """A merged block, what reading it must give, and what could not stay."""
 
     text: str
-    plain: str
     values: dict[str, Value]
-    conflicts: tuple[MergeConflict, ...]
+    losses: tuple[Loss, ...]
+
+
+class Rules(NamedTuple):
+    """Whose value counts where both changed one: of the side that is `later`, if that is known.
+
+    `first` is the side of the note that was made first, of two that came from nothing.
+    """
+
+    later: str = ""
+    first: str = ""
 
 
 class _Written(NamedTuple):
@@ -46,21 +57,18 @@ def read_block(text: str, matter: Frontmatter) -> Block:
     return Block(text[matter.start : matter.end], matter.properties)
 
 
-def merge_blocks(base: Block, ours: Block, theirs: Block, labels: Labels) -> MergedBlock | None:
+def merge_blocks(base: Block, ours: Block, theirs: Block, rules: Rules) -> MergedBlock | None:
     """Merge three blocks; None if their lines cannot be told apart by property."""
     divided = [_divide(block) for block in (base, ours, theirs)]
     parts = [side for side in divided if side is not None]
     if len(parts) < 3:
         return None
-    line_end = find_line_end(ours.text, theirs.text)
     written = [_name_properties(*side) for side in zip((base, ours, theirs), parts, strict=True)]
-    settle = partial(_settle, written, labels, line_end)
-    merged = merge_parts(parts[0], parts[1], parts[2], settle)
+    merged = merge_parts(parts[0], parts[1], parts[2], partial(_settle, written, rules))
     return MergedBlock(
         "".join(part.text for part in merged),
-        "".join(part.plain for part in merged),
         {part.name: part.value for part in merged if part.value is not None},
-        tuple(part.conflict for part in merged if part.conflict is not None),
+        tuple(part.loss for part in merged if part.loss is not None),
     )
 
 
@@ -85,8 +93,7 @@ def _name_properties(block: Block, parts: Sequence[BlockPart]) -> dict[str, _Wri
 
 def _settle(
     written: Sequence[dict[str, _Written]],
-    labels: Labels,
-    line_end: str,
+    rules: Rules,
     name: str,
     base: str | None,
     ours: str | None,
@@ -96,29 +103,25 @@ def _settle(
     before, mine, other = (side.get(name) for side in written)
     side = changed_by(base, ours, theirs)
     if side == "both":
-        side = _choose_side(before, mine, other)
+        side = _find_equal(before, mine, other)
     if side != "both":
         return _take(name, mine if side == "ours" else other)
     if (merged := merge_list(name, base, ours, theirs)) is not None:
-        return Settled(name, merged[0], merged[0], merged[1])
-    sides = ([ours] if ours else [], [theirs] if theirs else [])
-    kept = mine or other
-    return Settled(
-        name=name,
-        text="".join(mark_conflict(*sides, labels, line_end)),
-        plain=kept.text if kept else "",
-        value=kept.prop.value if kept else None,
-        conflict=_describe(name, before, mine, other),
-    )
+        return Settled(name, merged[0], merged[1])
+    if name in _ORIGIN and rules.first:
+        return _take(name, mine if rules.first == "ours" else other)
+    side = _choose_side(name, written[1:], rules)
+    kept, lost = (mine, other) if side == "ours" else (other, mine)
+    return _take(name, kept)._replace(loss=_describe_loss(name, before, kept, lost))
 
 
 def _take(name: str, written: _Written | None) -> Settled:
     if written is None:
-        return Settled(name, "", "")
-    return Settled(name, written.text, written.text, written.prop.value)
+        return Settled(name, "")
+    return Settled(name, written.text, written.prop.value)
 
 
-def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
+def _find_equal(base: _Written | None, ours: _Written | None, theirs: _Written | None) -> str:
     """Return whose lines are taken for a scalar that both changed, or "both" if none can.
 
     They can if the value is the same, or `updated` and the later time; and if no comment that
@@ -144,17 +147,38 @@ def _choose_side(base: _Written | None, ours: _Written | None, theirs: _Written 
     return "both"
 
 
-def _describe(
-    name: str, base: _Written | None, ours: _Written | None, theirs: _Written | None
-) -> MergeConflict:
-    """Return a conflict as values, or as lines where the values do not tell the difference."""
-    sides = (base, ours, theirs)
-    values = [_show_value(side) for side in sides]
+def _choose_side(name: str, sides: Sequence[dict[str, _Written]], rules: Rules) -> str:
+    """Return the side whose value lets the note do less, else the later one, else the greater."""
+    deciding = "state" if name == "state_reason" else name
+    ranks = [_rank_restriction(deciding, side.get(deciding)) for side in sides]
+    if ranks[0] != ranks[1]:
+        return "ours" if ranks[0] > ranks[1] else "theirs"
+    if rules.later:
+        return rules.later
+    texts = [side[name].text.encode() if name in side else b"" for side in sides]
+    return "ours" if texts[0] >= texts[1] else "theirs"
+
+
+def _rank_restriction(name: str, written: _Written | None) -> int:
+    """Return how much a value of a property restricts its note, 0 for all other properties."""
+    said = written.prop.value if written else ""
+    word = said.strip().lower() if isinstance(said, str) else "?"
+    if name == "state":
+        return rank_state(word)
+    if name == "kind":
+        return int(word not in OWNER_KINDS)
+    return int(name == "pinned" and word not in _TRUE)
+
+
+def _describe_loss(
+    name: str, base: _Written | None, kept: _Written | None, lost: _Written | None
+) -> Loss:
+    """Return what was lost as a value, or as lines where the value does not tell the difference."""
+    values = [_show_value(side) for side in (base, kept, lost)]
     unclear = values[1] == values[2] or (base is not None and values[0] in values[1:])
     if unclear or None in values:
-        values = [side.text.rstrip() if side else "" for side in sides]
-    old, mine, other = (value or "" for value in values)
-    return MergeConflict(f'property "{name}"', old, mine, other)
+        values = [side.text.rstrip() if side else "" for side in (base, kept, lost)]
+    return Loss(f'property "{name}"', values[2] or "(removed)")
 
 
 def _show_value(written: _Written | None) -> str | None:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import State
+from vaultmem.core.merging.merged import Merged
 from vaultmem.core.merging.note import merge_texts
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.paths import fold_name
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import (
     ConflictError,
     MergeConflictError,
@@ -50,7 +52,7 @@ class _Taken(NamedTuple):
     """A note of the other branch, who wrote it last there, and what it becomes here.
 
     `here` is the blob id that it has here now, "" for none; `data` is what it becomes, `promoted`
-    the same in state active.
+    the same in state active; `lost` are values that could not stay.
     """
 
     path: str
@@ -59,6 +61,7 @@ class _Taken(NamedTuple):
     data: bytes
     promoted: bytes
     state: State
+    lost: tuple[str, ...] = ()
 
 
 def promote_from(vault: Vault, source: str, addresses: Sequence[str]) -> Promotion:
@@ -142,7 +145,8 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
     for each in (note, here):
         if each is not None:
             refuse_foreign(each)
-    text = note.text if here is None else _merge(vault, target, here, note)
+    merging = Merged(note.text) if here is None else _merge(vault, target, here, note)
+    text = merging.text
     merged = parse_note(path, text.encode("utf-8"))
     check_note(vault, merged)
     promoted = text
@@ -153,11 +157,12 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
         raise RefusedError(f"{path}: both versions together are too large for a note")
     last = _find_last(vault, target, path)
     blob = "" if here is None else here.blob
-    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state)
+    lost = tuple(f"lost {path}: {x.what}: {one_line(x.value)}" for x in merging.losses)
+    return _Taken(str(path), last, blob, text.encode("utf-8"), data, merged.state, lost)
 
 
-def _merge(vault: Vault, target: Target, here: Note, there: Note) -> str:
-    """Return the text that the note becomes here."""
+def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
+    """Return what the note becomes here; words that both changed are nothing to be promoted."""
     path, history = str(here.path), vault.history
     head = history.head().commit
     merged = merge_texts(path, _read_base(vault, head, target, path), here.text, there.text)
@@ -167,7 +172,7 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> str:
             f"{path}: changed differently here and on {target.name}; nothing was changed",
             name_authors(vault, shown, head, target.commit),
         )
-    return merged.text
+    return merged
 
 
 def _read_base(vault: Vault, head: str, target: Target, path: str) -> str:
@@ -231,7 +236,7 @@ def _draft(
 def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int) -> Draft:
     """Return the commit of what somebody wrote on the other branch, under their name."""
     author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
-    body = (f"{taken.path} from {target.name} at {target.commit}",)
+    body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
     event = Event("take", f"take: {taken.path} from {target.name}", author, body, "refine")
     draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
     return draft._replace(author=Identity(taken.last.author, taken.last.email))

@@ -88,6 +88,7 @@ class Unmerged(NamedTuple):
     theirs: TreeEntry | None
     kind: str = ""
     names: tuple[str, ...] = ()
+    aside: str = ""
 
 
 class MergedTree(NamedTuple):
@@ -127,8 +128,8 @@ def merge_commits(
             raise _explain(history, error) from None
     words = iter(out.split("\0"))
     tree = next(words)
-    stages = dict(_take_stages(words))
-    return MergedTree(tree, tuple(_join(stages, list(_take_messages(words)))))
+    stages, asides = _take_stages(words)
+    return MergedTree(tree, tuple(_join(stages, asides, list(_take_messages(words)))))
 
 
 def find_shared_versions(
@@ -184,16 +185,23 @@ def _explain(history: History, error: VaultError) -> VaultError:
     return error
 
 
-def _take_stages(words: Iterator[str]) -> Iterator[tuple[str, dict[str, TreeEntry]]]:
-    """Yield each open path with its versions: "1" is the base's, "2" ours, "3" theirs."""
+def _take_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]], dict[str, str]]:
+    """Return each open path with its versions ("1" is the base's, "2" ours, "3" theirs).
+
+    And where git put those that were in a folder's way.
+    """
     stages: dict[str, dict[str, TreeEntry]] = {}
+    asides: dict[str, str] = {}
     for word in words:
         if not word:
             break
-        meta, _, path = word.partition("\t")
+        meta, _, name = word.partition("\t")
         mode, blob, stage = meta.split()
-        stages.setdefault(_ASIDE.sub("", path), {})[stage] = TreeEntry(mode, blob)
-    yield from sorted(stages.items())
+        path = _ASIDE.sub("", name)
+        stages.setdefault(path, {})[stage] = TreeEntry(mode, blob)
+        if path != name:
+            asides[path] = name
+    return stages, asides
 
 
 def _take_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -208,11 +216,15 @@ def _take_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]]
 
 
 def _join(
-    stages: Mapping[str, dict[str, TreeEntry]], messages: list[tuple[str, tuple[str, ...]]]
+    stages: Mapping[str, dict[str, TreeEntry]],
+    asides: Mapping[str, str],
+    messages: list[tuple[str, tuple[str, ...]]],
 ) -> Iterator[Unmerged]:
     """Yield what is open, each conflict once, whether git has versions of it or not."""
     left = {
-        path: Unmerged(path, found.get("1"), found.get("2"), found.get("3"))
+        path: Unmerged(
+            *(path, found.get("1"), found.get("2"), found.get("3")), aside=asides.get(path, "")
+        )
         for path, found in stages.items()
     }
     for kind, paths in messages:

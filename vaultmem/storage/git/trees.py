@@ -43,13 +43,14 @@ def find_entry(history: History, commit: str, path: str) -> TreeEntry | None:
     return None
 
 
-def diff_commits(history: History, old: str, new: str) -> list[FileChange]:
-    """Return what differs in the vault between two commits, renames not yet joined.
+def diff_commits(history: History, old: str, new: str, renames: bool = False) -> list[FileChange]:
+    """Return what differs in the vault between two commits, with `renames` joined.
 
     An empty `old` is nothing at all.
     """
     where = ["--", history.prefix] if history.prefix else []
-    command = ("diff-tree", "-r", "--no-renames", *RAW, old or EMPTY_TREE, new or EMPTY_TREE)
+    options = ("-M" if renames else "--no-renames", *RAW)
+    command = ("diff-tree", "-r", *options, old or EMPTY_TREE, new or EMPTY_TREE)
     words = Words(history.git.run(*command, *where).split("\0"))
     return list(take_changes(words, history.prefix))
 

@@ -1,0 +1,87 @@
+"""Twins, the same statement made on two sides: one note remains, confirmed by the other author."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from vaultmem.core.merging.merged import Loss, Merged
+from vaultmem.core.merging.properties import Rules, merge_blocks, read_block
+from vaultmem.core.notes.confirm import MAX_CONFIRMATIONS, Saying, has_room
+from vaultmem.core.notes.edit_properties import add_to_list, list_items, set_property
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.values import read_timestamp
+from vaultmem.core.similarity.canonical import say_same
+from vaultmem.errors import RefusedError
+
+
+def merge_twins(path: str, ours: str, theirs: str, later: str = "") -> Merged | None:
+    """Return one note of two that say the same; None if they do not.
+
+    The one made first stays as it is worded, whichever side that is; of the other, who said it
+    and in which words is kept as `remember` keeps it.
+    """
+    notes = [parse_note(PurePosixPath(path), text.encode("utf-8")) for text in (ours, theirs)]
+    if not all(each.matter.body and not each.problem and not each.warnings for each in notes):
+        return None
+    if not say_same(*(each.visible_body for each in notes), *(each.title for each in notes)):
+        return None
+    is_ours = is_first(ours, theirs, *(each.matter for each in notes))
+    first, second = notes if is_ours else reversed(notes)
+    if later and not is_ours:
+        later = "ours" if later == "theirs" else "theirs"
+    try:
+        return _join(path, first, second, later)
+    except RefusedError:  # Its properties cannot be edited by position.
+        return None
+
+
+def is_first(ours: str, theirs: str, mine: Frontmatter, other: Frontmatter) -> bool:
+    """Tell whether ours was made first; where that is not known, any side, but always the same."""
+    made = [_read_time(matter, "created") for matter in (mine, other)]
+    if made[0] != made[1]:
+        return made[0] < made[1]
+    return ours <= theirs
+
+
+def _read_time(matter: Frontmatter, name: str) -> float:
+    prop = matter.get(name)
+    at = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
+    return float("inf") if at is None else at
+
+
+def _join(path: str, first: Note, second: Note, later: str) -> Merged | None:
+    blocks = [read_block(each.text, each.matter) for each in (first, second)]
+    nothing = read_block("", Frontmatter())
+    merged = merge_blocks(nothing, blocks[0], blocks[1], Rules(later, first="ours"))
+    if merged is None:
+        return None
+    text = first.text
+    text = text[: first.matter.start] + merged.text + text[first.matter.end :]
+    note = parse_note(PurePosixPath(path), text.encode("utf-8"))
+    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != merged.values:
+        return None
+    losses = merged.losses
+    wording = second.visible_body.strip()
+    if wording == first.visible_body.strip():
+        wording = ""
+    elif not has_room(note, wording):
+        losses, wording = (*losses, Loss("words", wording)), ""
+    text = _confirm(text, note, first, second, wording)
+    return Merged(text, (), losses, is_twin=True)
+
+
+def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
+    """Return the merged text with who said it again, between those who said it before and after."""
+    said = Saying(second.agent, second.session, datetime.min, wording=wording)
+    own = Saying(first.agent, first.session, datetime.min)
+    text = add_to_list(text, merged, "also_said", said.said)
+    names = (*list_items(first, "confirmed_by"), said.who, *list_items(second, "confirmed_by"))
+    wanted = tuple(name for name in dict.fromkeys(names) if name != own.who)[-MAX_CONFIRMATIONS:]
+    if wanted != list_items(merged, "confirmed_by"):
+        text = set_property(text, "confirmed_by", wanted)
+    made, known = read_timestamp(second.created), read_timestamp(merged.updated)
+    if made is not None and second.created != first.created and made > (known or 0.0):
+        text = set_property(text, "updated", datetime.fromisoformat(second.created))
+    return text
