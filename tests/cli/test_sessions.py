@@ -23,7 +23,7 @@ CLAUDE = {"VAULTMEM_AGENT": "claude"}
 
 FACTS = {
     *("session", "path", "blob", "title", "agent", "status", "started", "ended", "goal"),
-    *("workspace", "edges", "pending_restore_at", "counts"),
+    *("workspace", "edges", "pending_restore_at", "counts", "machine", "last_seen"),
 }
 SESSION = FACTS | {
     *("decisions", "questions", "answered", "touched", "windows", "summary", "details"),

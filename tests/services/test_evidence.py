@@ -14,6 +14,7 @@ from clocks import Clock, ask, tell
 from machines import MakeMachines, assert_equal
 from support import git, write_notes
 
+from vaultmem.core.sessions.turns import Turn
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.services.economics import read_stats
 from vaultmem.services.evidence.publish import (
@@ -34,6 +35,7 @@ from vaultmem.services.notes.purge import plan_purge
 from vaultmem.services.notes.remember import Memory
 from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.upkeep.compact import compact, plan_compaction
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.machine_refs import REFS
@@ -403,3 +405,48 @@ def test_evidence_never_keeps_notes_from_being_pushed(
     if how == "another one writes it":
         with closing(ben.open()) as vault:
             assert times(vault) == {"notes/sails.md": 1}
+
+
+def test_an_open_session_is_shown_as_of_its_machine(make_machines: MakeMachines) -> None:
+    anna, ben = make_machines(NOTES).all
+    agent = ("--agent", "claude")
+    anna.run("session", "start", "--id", "s-1", "--goal", "mend the sails", *agent)
+    ben.run("session", "start", "--id", "s-2", "--goal", "paint the oars", *agent)
+    for machine in (anna, ben, anna):
+        assert machine.run("sync").code == 0
+
+    listed = ben.run("session", "list", "--json").json["sessions"]
+    shown = {each["session"]: each for each in listed}
+    assert (shown["s-2"]["machine"], shown["s-2"]["last_seen"]) == (None, None)
+    assert shown["s-1"]["machine"]
+    assert shown["s-1"]["last_seen"]
+    text = ben.run("session", "show", "s-1").out
+    assert f"on {shown['s-1']['machine']}, last seen 20" in text
+    assert "last seen" not in anna.run("session", "show", "s-1").out
+    anna.run("session", "close", "s-1", "--summary", "mended", *agent)
+    for machine in (anna, ben):
+        assert machine.run("sync").code == 0
+    assert "last seen" not in ben.run("session", "list").out.partition("s-2")[0]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_last_turns_are_shared_only_where_the_person_says_so_and_trusts_the_vault(
+    make_machines: MakeMachines, shares: bool
+) -> None:
+    notes = {**NOTES, "vaultmem.yaml": "share_turns: true\n"} if shares else NOTES
+    anna, ben = make_machines(notes).all
+    agent = ("--agent", "claude")
+    anna.run("session", "start", "--id", "s-1", "--goal", "mend the sails", *agent)
+    with closing(anna.open(agent="claude")) as vault:
+        add_turns(vault, "s-1", [Turn("user", "Use the red thread, please.")])
+    anna.run("session", "close", "s-1", "--summary", "mended", *agent)
+    for machine in (anna, ben):
+        assert machine.run("sync").code == 0
+    turns = ("for-each-ref", "--format=%(objectname)", REFS)
+    assert "turns/" not in ben.git("ls-tree", "-r", "--name-only", ben.git(*turns).split()[0])
+
+    for machine in (anna, ben):
+        machine.run("trust")
+    for machine in (anna, ben):
+        assert machine.run("sync").code == 0
+    assert ("red thread" in ben.run("session", "restore", "s-1").out) is shares

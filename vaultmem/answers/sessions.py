@@ -49,6 +49,8 @@ def _facts_json(facts: SessionFacts) -> dict[str, Any]:
         "workspace": facts.workspace or None,
         "edges": facts.edges,
         "pending_restore_at": facts.pending or None,
+        "machine": facts.machine or None,
+        "last_seen": facts.seen or None,
         "counts": {
             "decisions": facts.decisions,
             "questions": facts.questions,

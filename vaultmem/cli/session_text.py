@@ -59,7 +59,12 @@ def name_goal(facts: SessionFacts) -> str:
 def say_facts(found: Sequence[SessionFacts]) -> None:
     """Print one line for each session."""
     rows = [
-        (one_line(f.id), f.status, one_line(f.agent) or "-", f.started[:16].replace("T", " "))
+        (
+            one_line(f.id),
+            one_line(f.standing),
+            one_line(f.agent) or "-",
+            f.started[:16].replace("T", " "),
+        )
         for f in found
     ]
     for line, facts in zip(align(rows) if rows else [], found, strict=True):
@@ -73,7 +78,7 @@ def say_session(session: Session, tally: Tally) -> None:
     say_painted(facts.id, "bold", f"  {facts.goal or facts.title}")
     who = facts.agent or "a person"
     ended = f" to {facts.ended}" if facts.ended else ""
-    _say_fact("status", f"{facts.status}  ({who}, {facts.started}{ended})")
+    _say_fact("status", f"{one_line(facts.standing)}  ({who}, {facts.started}{ended})")
     _say_fact("note", facts.path)
     if facts.workspace:
         _say_fact("workspace", facts.workspace)

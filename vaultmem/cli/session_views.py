@@ -57,11 +57,14 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a session: how it stands, what it decided, asked and touched."""
+    from vaultmem.services.sessions.elsewhere import name_machine
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
 
     opened = open_synced(vault, agent, session, ref, reads=True)
-    found = get_session(opened, find_named(opened, name or session, or_last=True))
+    found = name_machine(
+        opened, get_session(opened, find_named(opened, name or session, or_last=True))
+    )
     tally = read_tally(opened, found.facts.id)
     if as_json:
         emit_json(shown_json(found, tally))

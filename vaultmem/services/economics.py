@@ -141,7 +141,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
 
 
 def _by_machine(vault: Vault) -> Iterator[MachineSums]:
-    for each in list_machines(vault):
+    for each in list_machines(vault, with_usage=False):
         calls = each.calls.values()
         packs, recalls = (each.calls.get(kind, CallSums()).calls for kind in ("pack", "recall"))
         last = max((sums.last for sums in calls), default=0.0)

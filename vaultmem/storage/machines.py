@@ -94,9 +94,11 @@ def find_others(history: History, state: StateDatabase) -> list[MachineRef]:
     return list(newest.values())
 
 
-def read_machines(history: History, state: StateDatabase) -> list[Machine]:
+def read_machines(
+    history: History, state: StateDatabase, *, with_usage: bool = True
+) -> list[Machine]:
     """Return all other machines that have this very vault, by name."""
-    read = (_read(history, ref) for ref in find_others(history, state))
+    read = (_read(history, ref, with_usage) for ref in find_others(history, state))
     found = [machine for machine in read if machine is not None]
     return sorted(found, key=lambda machine: (machine.name, machine.id))
 
@@ -137,7 +139,7 @@ def find_receipts(history: History, state: StateDatabase) -> dict[str, KeptRecei
     for ref in find_others(history, state):
         files = list_files(history, ref.commit)
         told = _read_json(history.objects.read(files[MACHINE])[1]) if MACHINE in files else {}
-        if told.get("vault") == escape_bytes(history.prefix):
+        if _is_of(history, told):
             named = _name(told.get("host"), ref.machine)
             for path, blob in files.items():
                 if match := _RECEIPT.fullmatch(path):
@@ -145,13 +147,36 @@ def find_receipts(history: History, state: StateDatabase) -> dict[str, KeptRecei
     return found
 
 
-def _read(history: History, ref: MachineRef) -> Machine | None:
+def read_signs(history: History, ref: MachineRef) -> dict[str, SessionSign]:
+    """Return the signs of sessions that a machine's ref has."""
+    files = read_files(history, ref.commit, lambda path: path == SESSIONS)
+    return dict(_read_sessions(_read_json(files.get(SESSIONS, b""))))
+
+
+def read_turns(history: History, state: StateDatabase, session: str) -> list[bytes]:
+    """Return the last turns of a session that another machine shares, as lines, oldest first."""
+    path = f"{TURNS}/{session}.jsonl"
+    for ref in find_others(history, state):
+        files = read_files(history, ref.commit, lambda each: each in {MACHINE, path})
+        if path in files and _is_of(history, _read_json(files.get(MACHINE, b""))):
+            return files[path].splitlines()
+    return []
+
+
+def _is_of(history: History, told: dict[str, Any]) -> bool:
+    """Tell whether what a machine says of itself is of this very vault."""
+    return bool(told.get("vault") == escape_bytes(history.prefix))
+
+
+def _read(history: History, ref: MachineRef, with_usage: bool) -> Machine | None:
     wanted = (MACHINE, CALLS, SESSIONS)
     files = read_files(
-        history, ref.commit, lambda path: path in wanted or path.startswith(f"{USAGE}/")
+        history,
+        ref.commit,
+        lambda path: path in wanted or (with_usage and path.startswith(f"{USAGE}/")),
     )
     told = _read_json(files.get(MACHINE, b""))
-    if told.get("vault") != escape_bytes(history.prefix):
+    if not _is_of(history, told):
         return None  # Another vault of the same repository has its own.
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
     return Machine(

@@ -51,6 +51,19 @@ class Transcripts:
         except OSError:
             return 0
 
+    def last_added(self) -> dict[str, float]:
+        """Return when something was last added to each transcript, in seconds since the epoch."""
+        try:
+            with os.scandir(self._root / TRANSCRIPTS) as files:
+                found = {each.name: each.stat(follow_symlinks=False) for each in files}
+        except OSError:
+            return {}
+        return {
+            name.removesuffix(".jsonl"): known.st_mtime
+            for name, known in found.items()
+            if name.endswith(".jsonl") and stat.S_ISREG(known.st_mode)
+        }
+
     def append(self, session: str, lines: Iterable[Line]) -> None:
         """Add lines; they are durable when this returns.
 

@@ -135,7 +135,8 @@ class SessionFacts(NamedTuple):
     """What lists, chains and statistics need of a session; counts are numbers of items.
 
     `started` and `ended` are ISO 8601 as written, `tokens` and `turns` those of its transcript as
-    far as the note tells. `pending` is since when a restore is wanted, "" if none is.
+    far as the note tells. `pending` is since when a restore is wanted, "" if none is. `machine` is
+    the name of the other machine that an open session is on, and `seen` its last sign there.
     """
 
     id: str
@@ -157,6 +158,15 @@ class SessionFacts(NamedTuple):
     windows: int
     turns: int
     tokens: int
+    machine: str = ""
+    seen: str = ""
+
+    @property
+    def standing(self) -> str:
+        """How it stands, as people are told it: of one elsewhere, where, and the last sign."""
+        if self.is_open and self.machine:
+            return f"on {self.machine}, last seen {self.seen[:16].replace('T', ' ')}"
+        return self.status
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.packs.receipt import parse_receipt, write_shared
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import BusyError, VaultError
+from vaultmem.services.evidence.sessions import gather_signs, gather_turns
 from vaultmem.services.evidence.signed import verify_signed
 from vaultmem.services.evidence.usage import add_up, read_own_usage
 from vaultmem.storage.git.commit_draft import Identity
@@ -26,12 +27,15 @@ from vaultmem.storage.machines import (
     CALLS,
     MACHINE,
     RECEIPTS,
+    SESSIONS,
     CallSums,
     find_own,
     format_calls,
     format_machine,
+    format_sessions,
     format_signed,
     format_usage,
+    read_signs,
     rename_own,
 )
 from vaultmem.storage.signals import SignalStore
@@ -54,7 +58,7 @@ def publish(vault: Vault) -> str | None:
         SignalStore(vault.state, vault.state_folder).fold(vault.view.totals()[1], vault.patience)
     own = find_own(history, vault.state)
     known = list_files(history, own.commit)
-    files = {**dict(_gather(vault)), **_gather_receipts(vault, known)}
+    files = {**dict(_gather(vault, own)), **_gather_receipts(vault, known)}
     changes: dict[str, bytes | None] = dict.fromkeys(known.keys() - files.keys())
     for path, data in files.items():
         if data is not None and blob_id(data) != known.get(path):
@@ -107,13 +111,16 @@ def _drop_replaced(vault: Vault) -> None:
         newest[ref.machine] = ref
 
 
-def _gather(vault: Vault) -> Iterator[tuple[str, bytes]]:
+def _gather(vault: Vault, own: MachineRef) -> Iterator[tuple[str, bytes]]:
     """Yield the files of this machine's evidence."""
     yield MACHINE, format_machine(vault.history)
     here = set(vault.manifest.paths())
     usage = add_up(vault, read_own_usage(vault)).values()
     yield from format_usage(each for each in usage if each.path in here).items()
     yield CALLS, format_calls(sum_calls(vault))
+    signs = gather_signs(vault, read_signs(vault.history, own))
+    yield SESSIONS, format_sessions(signs)
+    yield from gather_turns(vault, signs).items()
     yield from format_signed(each for each in vault.signed_trust.lists() if each.signer).items()
 
 

@@ -15,9 +15,11 @@ from vaultmem.vault import Vault
 _KEY = "renames"
 
 
-def list_machines(vault: Vault) -> list[Machine]:
+def list_machines(vault: Vault, *, with_usage: bool = True) -> list[Machine]:
     """Return what other machines wrote of this vault, none outside of git."""
-    return [] if vault.head() is None else read_machines(vault.history, vault.state)
+    if vault.head() is None:
+        return []
+    return read_machines(vault.history, vault.state, with_usage=with_usage)
 
 
 def read_usage(vault: Vault) -> dict[str, Surfaced]:

@@ -21,6 +21,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.reading.look import look_now
+from vaultmem.services.sessions.elsewhere import name_machines
 from vaultmem.services.sessions.read import (
     get_session,
     list_facts,
@@ -83,7 +84,7 @@ def list_sessions(
         for each in list_facts(vault)
         if wanted in {"", each.status} and agent in {"", each.agent}
     ]
-    return found[: limit or None]
+    return name_machines(vault, found[: limit or None])
 
 
 def search_sessions(vault: Vault, query: str, limit: int = 10) -> list[FoundSession]:

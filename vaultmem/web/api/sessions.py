@@ -26,10 +26,11 @@ def _list(vault: Vault, given: Given) -> Any:
 
 
 def _show(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.sessions.elsewhere import name_machine
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    found = get_session(vault, given["session"])
+    found = name_machine(vault, get_session(vault, given["session"]))
     return shown_json(found, read_tally(vault, found.facts.id))
 
 

@@ -64,10 +64,11 @@ def _divide(sessions: list[SessionFacts]) -> Iterator[Day]:
 def gather_session(name: str, vault: Vault) -> SessionPage:
     """Return a session by its id."""
     from vaultmem.services.history.commits import CommitFilter, list_commits
+    from vaultmem.services.sessions.elsewhere import name_machine
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.search import follow_chain
 
-    session = get_session(vault, name)
+    session = name_machine(vault, get_session(vault, name))
     wanted = CommitFilter(sessions=frozenset({session.facts.id}), everything=True)
     has_git = vault.head() is not None
     return SessionPage(
