@@ -491,3 +491,29 @@ def test_what_others_changed_outside_of_the_vault_is_left_to_git(
     assert synced(inner)["outcome"] == "synced"
     inner.write("vaultmem.yaml", "sync_remote: origin\n")
     assert "a folder of a larger repository" in inner.run("sync", "--unasked").err
+
+
+def test_a_vault_begins_in_a_clone_of_an_empty_repository(home: Path, tmp_path: Path) -> None:
+    remote, first, second = (tmp_path / name for name in ("remote.git", "first", "second"))
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
+    git(tmp_path, "clone", "-q", str(remote), str(first))
+    assert run_here("init", str(first)).code == 0
+    done = run_here("sync", cwd=first)
+    assert (done.code, "pushed" in done.out) == (0, True), done
+    git(tmp_path, "clone", "-q", str(remote), str(second))
+    (second / "notes/quay.md").parent.mkdir(exist_ok=True)
+    (second / "notes/quay.md").write_text("# Quay\n")
+    assert run_here("sync", cwd=second).code == 0
+    assert run_here("sync", "--json", cwd=first).json["followed"] == ["notes/quay.md"]
+
+
+def test_what_is_not_committed_anywhere_has_nothing_to_sync(
+    make_machines: MakeMachines, tmp_path: Path
+) -> None:
+    machines = make_machines(QUAY)
+    root = tmp_path / "unborn"
+    git(tmp_path, "init", "-q", str(root))
+    done = run_here("sync", str(machines.remote), "--vault", str(root), cwd=tmp_path)
+    assert done.code == 4
+    assert "begin with `git clone URL` instead" in done.err
+    assert not (root / "notes").exists()

@@ -34,10 +34,10 @@ class SyncState(NamedTuple):
 
 def read_sync_state(vault: Vault) -> SyncState | None:
     """Return how the vault stands with its remote; None where it has none and wants none."""
-    config = vault.config
-    if not config.sync_remote and not read_remotes(vault.history).known:
+    config, last = vault.config, read_record(vault)
+    is_projects = bool(vault.history.prefix) and not last.at  # Its remote is not there for notes.
+    if not config.sync_remote and (is_projects or not read_remotes(vault.history).known):
         return None
-    last = read_record(vault)
     try:
         place = find_place(vault)
         name, waiting, problem = place.remote.name, count_waiting(vault, place), ""

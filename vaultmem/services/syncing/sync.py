@@ -144,7 +144,9 @@ class _Sync:
             add_remote(self._vault.history, self._place.remote, self._place.branch)
         for attempt in range(_ATTEMPTS):
             try:
-                self._merge()
+                with self._vault.lock():  # Nobody switches to another branch in between.
+                    self._check_branch()
+                    self._merge()
             except (RefusedError, MergeConflictError) as error:
                 return self._give_up(error)
             except (PendingError, ConflictError):  # Somebody has saved, or committed, meanwhile.
@@ -231,7 +233,7 @@ class _Sync:
         fate = done.refs.get(name, (Fate.CURRENT, ""))[0]
         if fate is Fate.MOVED:
             begin_anew(self._vault)
-        elif fate is not Fate.REFUSED:
+        else:  # What was refused is not tried again before it has changed.
             self.known = self.known._replace(evidence=commit)
         self._report = self._report._replace(evidence=fate.value if commit else "")
 
@@ -250,6 +252,13 @@ class _Sync:
         waiting = count_waiting(self._vault, self._place)
         self._report = self._report._replace(outcome=outcome, waiting=waiting, **facts)  # type: ignore[arg-type]
         return True
+
+    def _check_branch(self) -> None:
+        here = find_branch(self._vault) or self._vault.history.head().branch
+        if here != self._place.branch:
+            raise VaultError(
+                f"not synced: {here or 'no branch'} was checked out meanwhile; try again"
+            )
 
     def _check_related(self, ours: str, theirs: str) -> None:
         refs, name = self._vault.history.refs, self._place.name

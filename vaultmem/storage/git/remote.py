@@ -117,7 +117,8 @@ def _working_apart(history: History, remote: Remote) -> Iterator[dict[str, str]]
         (folder / "HEAD").write_text("ref: refs/heads/none\n")
         (folder / "config").write_text("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n")
         known = history.git.run("for-each-ref", "--format=%(objectname) %(refname)")
-        (folder / "packed-refs").write_bytes(f"{known}\n".encode("utf-8", "surrogateescape"))
+        listed = f"{known}\n".lstrip("\n").encode("utf-8", "surrogateescape")
+        (folder / "packed-refs").write_bytes(listed)
         if (common / "shallow").is_file():
             shutil.copyfile(common / "shallow", folder / "shallow")
         env = {"GIT_DIR": str(folder), "GIT_OBJECT_DIRECTORY": str(common / "objects")}
