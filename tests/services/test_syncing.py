@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -327,7 +330,7 @@ def test_a_watcher_syncs_and_says_so(
         monkeypatch.setenv(name, value)
     with watched(anna.root) as (_, told):
         wait_until((anna.root / "notes/crane.md").exists)
-        wait_until(lambda: ("synced", "origin: 1 commits in, 0 out") in told)
+        wait_until(lambda: ("synced", "origin: commits in: 1, out: 0") in told)
     assert [each for each in told if each.what == "problem"] == []
 
 
@@ -339,7 +342,7 @@ def test_status_and_doctor_tell_what_waits_and_why(make_machines: MakeMachines) 
     machines.refuse_pushes()
     assert anna.run("sync").code == 5
     shown = anna.run("status").out
-    assert "refused: pre-receive hook declined: not today; 1 commits wait" in shown
+    assert "refused: pre-receive hook declined: not today; commits that wait: 1" in shown
     checks = {each["name"]: each for each in anna.run("doctor", "--json").json["checks"]}
     assert checks["sync"]["verdict"] == "problem"
     assert "not today" in checks["sync"]["told"]
@@ -517,3 +520,44 @@ def test_what_is_not_committed_anywhere_has_nothing_to_sync(
     assert done.code == 4
     assert "begin with `git clone URL` instead" in done.err
     assert not (root / "notes").exists()
+
+
+def test_a_remote_that_goes_away_before_the_push_gets_it_later(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(ben, "crane")
+    synced(ben)
+    save(anna, "pier")
+    away = machines.remote.with_suffix(".away")
+
+    def push_nowhere(*given: Any) -> Pushed:
+        machines.remote.rename(away)
+        return push(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("vaultmem.services.syncing.sync.push", push_nowhere)
+        done = anna.run("sync")
+    assert (done.code, "offline: nothing pushed; 2 commits wait" in done.out) == (0, True), done
+    assert (anna.root / "notes/crane.md").exists()
+    away.rename(machines.remote)
+    assert synced(anna)["pushed"] == 2
+
+
+def test_ctrl_c_ends_a_sync_and_all_that_it_started(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna = machines.all[0]
+    save(anna, "pier")
+    mark = machines.remote / "asked"
+    hook = machines.refuse_pushes(f"echo $$ > {mark}; exec sleep 60")
+    words = [sys.executable, "-m", "vaultmem", "sync", "--vault", str(anna.root)]
+    with subprocess.Popen(words, env={**os.environ, **anna.env}, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: mark.exists() and mark.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert process.returncode == 130
+    wait_until(lambda: not Path(f"/proc/{mark.read_text().strip()}/exe").exists())
+    hook.unlink()
+    assert synced(anna)["pushed"] == 1

@@ -129,10 +129,10 @@ class Clock:
 
 def _describe(told: dict[str, object]) -> Synced | None:
     if told["outcome"] == "offline":
-        return Synced(f"offline; {told['waiting']} commits wait")
+        return Synced(f"offline; commits that wait: {told['waiting']}")
     if told["outcome"] != "synced":
         return Synced(f"not synced: {told['told']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):
         return None
-    text = f"{told['remote']}: {told['fetched']} commits in, {told['pushed']} out"
+    text = f"{told['remote']}: commits in: {told['fetched']}, out: {told['pushed']}"
     return Synced(text, moved=True)
