@@ -94,6 +94,27 @@ def test_branches_are_made_compared_moved_merged_and_removed(make_vault: Make) -
     assert git(root, "status", "--porcelain") == ""
 
 
+def test_what_both_sides_changed_is_named_and_not_recited(make_vault: Make) -> None:
+    root = make_vault(NOTES)
+    git(root, "branch", "draft")
+
+    async def scene(client: Client) -> None:
+        for there, time in (({}, "one"), ({"ref": "draft"}, "two")):
+            blob = (await call(client, "read_note", path="ferry", **there))["blob"]
+            new = {"old_text": "noon", "new_text": time, "blob": blob}
+            await call(client, "update_note", path="ferry", **new, **there)
+        await call(client, "checkpoint", note="at one")
+        for more in ({"dry_run": True}, {}):
+            merge = {"action": "merge", "from": "draft", **more}
+            done = await client.call_tool("checkpoint", merge)
+            assert not done.is_error, told(done)
+            assert "both changed  notes/ferry.md: " in told(done)
+            assert "two" not in told(done) + str(done.structured_content["conflicts"])
+        assert "two" in told(await client.call_tool("read_note", {"path": "ferry"}))
+
+    play(root, scene)
+
+
 def test_a_note_of_another_branch_is_promoted_here(make_vault: Make) -> None:
     root = make_vault(NOTES)
     git(root, "branch", "draft")

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
 from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text
+from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
+    from vaultmem.services.branching.clash import Conflict
+    from vaultmem.services.branching.settle import Lost
     from vaultmem.services.writing.commit import CommitReport
     from vaultmem.vault import Vault
 
@@ -84,12 +87,21 @@ def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
     if given.get("dry_run"):
         data = planned_json(plan_merge(into, source))
         verb = "Would merge" if data["would_merge"] else "Would not merge"
-        data = {**_moved(""), **data}
     else:
-        data = {**_moved(""), **merge_json(merge_branch(into, source))}
+        data = merge_json(merge_branch(into, source))
         verb = "Merged" if data["merged"] else "Has all already, so did not merge"
-    lines = [f"{verb} {source} into {data['into']}.", *map(str, data["paths"])]
-    return Answer("\n".join(lines), data)
+    lines = [f"{verb} {source} into {data['into']}.", *filter(None, [data.get("refused")])]
+    lines += map(one_line, data["paths"])
+    lines += [f"both changed  {_name_place(each)}" for each in data["conflicts"]]
+    lines += [f"lost  {_name_place(each)}" for each in data["losses"]]
+    lines += [f"both said  {one_line(each.path)}" for each in data["twins"]]
+    # What notes say is read with read_note, labelled and quoted.
+    told = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
+    return Answer("\n".join(lines), {**_moved(""), **data, **told})
+
+
+def _name_place(each: Conflict | Lost) -> str:
+    return one_line(f"{each.path}: {each.what}")
 
 
 def _moved(commit: str) -> dict[str, Any]:
