@@ -450,3 +450,25 @@ def test_last_turns_are_shared_only_where_the_person_says_so_and_trusts_the_vaul
     for machine in (anna, ben):
         assert machine.run("sync").code == 0
     assert ("red thread" in ben.run("session", "restore", "s-1").out) is shares
+
+
+def test_a_long_history_of_evidence_ends_and_another_begins(
+    make_machines: MakeMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vaultmem.storage.git.machine_refs.MAX_COMMITS", 2)
+    machines = make_machines(NOTES)
+    anna, ben = machines.all
+    anna.run("pack", "oars", "--agent", "claude")
+    for _ in range(3):
+        anna.run("recall", "sail loft")
+        assert anna.run("sync", "--json").json["evidence"] == "done"
+        assert ben.run("sync").code == 0
+
+    (ref,) = anna.git("for-each-ref", "--format=%(refname)", REFS + "*.2").split()
+    for where in (machines.git, anna.git, ben.git):
+        assert ref in where("for-each-ref", "--format=%(refname)", REFS)
+        assert ref.removesuffix("2") + "1" not in where("for-each-ref", "--format=%(refname)", REFS)
+    assert anna.git("rev-list", "--count", ref) == "1"
+    with closing(ben.open()) as vault:
+        assert times(vault)["notes/sails.md"] == 3
+    assert len(ben.run("receipts", "--json").json["receipts"]) == 1

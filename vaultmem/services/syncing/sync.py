@@ -37,6 +37,7 @@ from vaultmem.services.syncing.place import Place, find_place
 from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
 from vaultmem.services.syncing.rescue import rescue_commits
 from vaultmem.services.writing.commit import commit_all
+from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import Fate, Pushed, push
 from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
@@ -235,6 +236,8 @@ class _Sync:
             begin_anew(self._vault)
         else:  # What was refused is not tried again before it has changed.
             self.known = self.known._replace(evidence=commit)
+            if fate is Fate.DONE and (old := find_replaced(self._vault.history, name, commit)):
+                self._push_refs({old: ""})  # If that fails, the newer one counts all the same.
         self._report = self._report._replace(evidence=fate.value if commit else "")
 
     def _give_up(self, error: RefusedError | MergeConflictError) -> SyncReport:

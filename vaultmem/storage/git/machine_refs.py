@@ -25,6 +25,9 @@ _REF = re.compile(rf"([0-9a-f]{{40}}) {REFS}([0-9a-f]{{16}})\.([1-9][0-9]{{0,5}}
 _MAX_BYTES = 1024 * 1024
 _MAX_FILES = 4_000
 
+#: Commits that a ref may have: what is in them adds up, and every clone fetches it.
+MAX_COMMITS = 1_000
+
 
 class MachineRef(NamedTuple):
     """A machine's ref: its id, its number, and its commit ("" if it has none yet)."""
@@ -77,6 +80,8 @@ def write_files(
 ) -> MachineRef:
     """Commit files upon what a ref has, None for those that go, and move it there.
 
+    Where its history has grown long, the commit begins that of the next number, and this ref goes.
+
     Raises:
         VaultError: somebody else moved it first, or git cannot write.
     """
@@ -87,11 +92,27 @@ def write_files(
         for path, data in files.items()
     }
     tree = trees.change(trees.root(ref.commit), entries)
-    parents = [ref.commit] if ref.commit else []
+    ends = bool(ref.commit) and _count_commits(history, ref.commit) >= MAX_COMMITS
+    target = MachineRef(ref.machine, ref.number + 1, "") if ends else ref
+    parents = [target.commit] if target.commit else []
     made = pack.add("commit", format_commit(tree, parents, author, at, "vaultmem: evidence\n"))
     pack.write(history.git)
-    history.git.run("update-ref", ref.name, made, ref.commit or "0" * 40)
-    return ref._replace(commit=made)
+    history.git.run("update-ref", target.name, made, target.commit or "0" * 40)
+    if ends:
+        drop_ref(history, ref)
+    return target._replace(commit=made)
+
+
+def find_replaced(history: History, name: str, commit: str) -> str:
+    """Return the ref whose place one has just taken, "" where it has not."""
+    match = _REF.fullmatch(f"{commit} {name}")
+    if match is None or match[3] == "1" or _count_commits(history, commit) > 1:
+        return ""
+    return MachineRef(match[2], int(match[3]) - 1, "").name
+
+
+def _count_commits(history: History, commit: str) -> int:
+    return int(history.git.run("rev-list", "--count", commit, "--"))
 
 
 def drop_ref(history: History, ref: MachineRef) -> None:
