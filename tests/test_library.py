@@ -51,7 +51,8 @@ STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through
 LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")
 
 #: It hides $GIT_* from git, whoever set them; that is no setting of ours.
-READS_ENVIRONMENT = {"storage/git/runner.py"}
+#: They hand it to their children.
+READS_ENVIRONMENT = {"storage/git/runner.py", "storage/processes.py"}
 
 ENVIRONMENT = {
     "VAULTMEM_VAULT": "/nowhere",

@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -41,6 +41,11 @@ class _Status(NamedTuple):
     name: str
     started: str
     is_terminal: bool
+
+
+def make_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child: this process's own, but for what is given."""
+    return {**os.environ, **given}
 
 
 def find_process(pid: int) -> Process | None:

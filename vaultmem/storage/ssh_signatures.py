@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -101,7 +100,6 @@ def _run(seconds: float | None, data: bytes, *words: str) -> tuple[int, bytes, b
             capture_output=True,
             timeout=seconds,
             check=False,
-            env={**os.environ, "LC_ALL": "C"},
         )
     except FileNotFoundError:
         raise VaultError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import sys
 import time
 from subprocess import DEVNULL, PIPE, Popen
@@ -15,6 +14,7 @@ from vaultmem.core.settings import read_interval
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.syncing.place import find_place
 from vaultmem.services.syncing.record import name_address, read_record
+from vaultmem.storage.processes import make_environment
 from vaultmem.vault import Vault
 
 #: Settings of whoever works here just now, who did not ask for it.
@@ -57,7 +57,7 @@ def sync_later(vault: Vault) -> None:
 def _start(vault: Vault, output: int) -> Popen[bytes]:
     # -P: the current folder may be a vault that has a folder called `vaultmem`.
     command = [sys.executable, "-P", "-m", "vaultmem", "sync", "--unasked", "--json"]
-    env = {**os.environ, **vault.environment}
+    env = make_environment(vault.environment)
     return Popen(
         [*command, "--vault", str(vault.root)],
         env={name: value for name, value in env.items() if name not in _WHO},
