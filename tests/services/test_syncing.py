@@ -561,3 +561,22 @@ def test_ctrl_c_ends_a_sync_and_all_that_it_started(make_machines: MakeMachines)
     wait_until(lambda: not Path(f"/proc/{mark.read_text().strip()}/exe").exists())
     hook.unlink()
     assert synced(anna)["pushed"] == 1
+
+
+def test_words_that_both_changed_are_synced_and_stand_in_the_note(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(anna, "quay", "# Quay\n\nOf granite.\n")
+    save(ben, "quay", "# Quay\n\nOf wood.\n")
+    synced(anna)
+    planned = ben.run("sync", "--dry-run", "--json").json
+    assert planned["merge"] is None  # What is not committed is in no branch yet.
+    shown = ben.run("sync")
+    assert (shown.code, "conflict  notes/quay.md" in shown.out) == (0, True), shown
+    assert "vaultmem conflicts" in shown.out
+    synced(anna)
+    assert_equal(machines)
+    assert anna.read("notes/quay.md").startswith("# Quay\n\nOf wood.\n")
+    assert "granite" in anna.read("notes/quay.md")

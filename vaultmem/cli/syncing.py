@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.syncing import sync_json, sync_plan_json
-from vaultmem.cli.branches import say_conflicts
+from vaultmem.cli.branches import say_conflicts, say_merged
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import (
     AgentOption,
@@ -55,14 +55,14 @@ def sync(
 
     Nothing is ever forced or asked for. A remote that cannot be reached is no error: what waits
     goes with the next sync. Exit code 5: the remote, or what came, was refused; 8: both sides
-    changed the same thing. What could not go to the branch is then in a ref of its own.
+    changed what is no file of the vault. What could not go is then in a ref of its own there.
     """
     from vaultmem.services.syncing.plan import plan_sync
     from vaultmem.services.syncing.sync import sync_remote
 
     opened = open_here(vault, agent, session, ref)
     if dry_run:
-        plan = plan_sync(opened, remote)
+        plan = plan_sync(opened, remote, join)
         emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)
         return
     report = _sync_unasked(opened) if unasked else sync_remote(opened, remote, join)
@@ -104,6 +104,8 @@ def _say_report(report: SyncReport) -> None:
         how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
         came = f"{_commits(report.fetched)} from {remote}{how}, {files:,} files changed"
         say_painted("fetched ", "green", came)
+    if report.merged:
+        say_merged(report.merged)
     if report.pushed:
         say_painted("pushed  ", "green", f"{_commits(report.pushed)} to {remote}")
     if offline:
@@ -136,7 +138,8 @@ def _say_plan(plan: SyncPlan) -> None:
     if plan.merge:
         for path in plan.merge.paths:
             say(f"  {one_line(path)}")
-        say_conflicts(plan.merge.conflicts)
+        say_merged(plan.merge)
+        say(f"{plan.merge.refused}") if plan.merge.refused else None
     if plan.waiting:
         say_painted("would push   ", "yellow", f"{_commits(plan.waiting)} to {remote}")
     if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):

@@ -46,6 +46,26 @@ def count_waiting(vault: Vault, place: Place) -> int:
     return int(vault.history.git.run("rev-list", "--count", ours, *known, "--")) if ours else 0
 
 
+def check_related(vault: Vault, place: Place, joins: bool) -> None:
+    """Make sure that both sides have a commit in common, or are to be joined.
+
+    Raises:
+        VaultError: they have none that is known here.
+    """
+    refs = vault.history.refs
+    if joins or refs.merge_base(f"refs/heads/{place.branch}", place.tracking):
+        return
+    if refs.is_shallow():
+        raise VaultError(
+            f"not synced: this clone is shallow and has no commit that {place.name} has; "
+            "`git fetch --unshallow` gets it"
+        )
+    raise VaultError(
+        f"not synced: this vault and {place.name} were made apart, and have no commit in common; "
+        "`vaultmem sync --join` makes one vault of both and keeps all notes"
+    )
+
+
 def refuse_outside(vault: Vault, place: Place, ours: str, theirs: str) -> None:
     """Leave to git what others changed in a larger repository that the vault is a folder of.
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from vaultmem.services.branching.merge import MergePlan, plan_merge
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.syncing.contact import count_waiting, fetch_branch, find_tip
+from vaultmem.services.syncing.contact import check_related, count_waiting, fetch_branch, find_tip
 from vaultmem.services.syncing.place import find_place
 from vaultmem.services.syncing.record import read_record
 from vaultmem.services.writing.pending import find_pending
-from vaultmem.storage.lock import WRITER, hold_lock
+from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import Vault
 
 
@@ -29,13 +29,13 @@ class SyncPlan(NamedTuple):
     told: str = ""
 
 
-def plan_sync(vault: Vault, where: str = "", patience: float = WRITER) -> SyncPlan:
+def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
     """Fetch, and return what a sync would do; no branch and no file is changed.
 
     Raises:
         VaultError: as for `sync_remote`.
     """
-    with hold_lock(vault.state_folder / "sync.lock", patience):
+    with hold_lock(vault.state_folder / "sync.lock"):
         place = find_place(vault, where)
         uncommitted = 0 if find_branch(vault) else len(find_pending(vault).files)
         told = fetch_branch(vault, place, read_record(vault))
@@ -43,6 +43,8 @@ def plan_sync(vault: Vault, where: str = "", patience: float = WRITER) -> SyncPl
         ours = find_tip(vault, f"refs/heads/{place.branch}")
         fetched = refs.count_ahead(theirs, ours)[0] if ours and theirs else 0
         apart = fetched and not refs.is_ancestor(ours, theirs)
-        merge = plan_merge(vault, place.tracking) if apart else None
+        if apart:
+            check_related(vault, place, joins)
+        merge = plan_merge(vault, place.tracking, joins) if apart else None
         waiting = count_waiting(vault, place)
         return SyncPlan(place.remote.name, place.branch, uncommitted, fetched, waiting, merge, told)

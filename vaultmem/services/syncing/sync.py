@@ -27,6 +27,7 @@ from vaultmem.services.branching.merge import MergeReport, merge_branch
 from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import (
+    check_related,
     count_waiting,
     fetch_branch,
     find_tip,
@@ -189,7 +190,7 @@ class _Sync:
             followed = follow_commit(vault, theirs)
             self._report = self._report._replace(followed=followed)
         else:
-            self._check_related(ours, theirs)
+            check_related(vault, self._place, self._joins)
             merged = merge_branch(vault, self._place.tracking, self._joins)
             self._report = self._report._replace(merged=merged)
         self._report = self._report._replace(fetched=self._report.fetched + fetched)
@@ -262,20 +263,6 @@ class _Sync:
             raise VaultError(
                 f"not synced: {here or 'no branch'} was checked out meanwhile; try again"
             )
-
-    def _check_related(self, ours: str, theirs: str) -> None:
-        refs, name = self._vault.history.refs, self._place.name
-        if self._joins or refs.merge_base(ours, theirs):
-            return
-        if refs.is_shallow():
-            raise VaultError(
-                f"not synced: this clone is shallow and has no commit that {name} has; "
-                "`git fetch --unshallow` gets it"
-            )
-        raise VaultError(
-            f"not synced: this vault and {name} were made apart, and have no commit in common; "
-            "`vaultmem sync --join` makes one vault of both and keeps all notes"
-        )
 
     def _own_tip(self) -> str:
         head = self._vault.history.head()
