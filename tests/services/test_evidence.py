@@ -54,6 +54,10 @@ NOTES = {
 }
 
 
+#: Makes of an id one that no object has.
+SWAPPED = str.maketrans("0123456789abcdef", "fedcba9876543210")
+
+
 class Machines:
     """Two clones over a bare remote, and how evidence gets from one to the other."""
 
@@ -221,7 +225,11 @@ def test_what_others_wrote_counts_only_as_it_is_meant(two: Machines) -> None:
     git(tree, "commit", "-q", "-m", "x")
     git(tree, "push", "-q", str(two.remote), f"HEAD:{REFS}{'0' * 16}.1")
     git(tree, "push", "-q", str(two.remote), f"HEAD:{REFS}not-one")
+    blob = git(tree, "rev-parse", "HEAD:usage/00.json")
+    git(tree, "push", "-q", str(two.remote), f"{blob}:{REFS}{'3' * 16}.1")
     two.carry(two.a)
+    commit = git(two.a.root, "rev-parse", "HEAD")
+    (two.a.root / ".git" / f"{REFS}{'4' * 16}.1").write_text(commit.translate(SWAPPED) + "\n")
 
     usage = read_usage(two.a)
     assert {path: each.times for path, each in usage.items()} == {"notes/oars.md": 2}

@@ -17,6 +17,7 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.evidence.publish import evidence_refspecs, publish
 from vaultmem.services.evidence.signed import allow_key, sign_trust, verify_signed
 from vaultmem.services.finding.trust import list_trusted, sign_trusted, trust_vault
+from vaultmem.services.health.examine_notes import check_trust
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.machine_refs import REFS
 from vaultmem.storage.ssh_signatures import sign
@@ -88,6 +89,17 @@ def signed(vault: Vault) -> tuple[str, str]:
     """Return the list that was signed on a machine last, and its signature."""
     (found,) = vault.signed_trust.lists()
     return found.text, found.signature
+
+
+def test_what_was_vouched_for_by_hand_elsewhere_is_told_and_trusts_nothing(pair: Pair) -> None:
+    trust_vault(pair.a)
+    pair.send(pair.a)
+    write_notes(pair.b.root, {HORN: RULE.format(times="for ever")})
+    assert pair.receive(pair.b) == []
+
+    bell, horn = check_trust(pair.b).paths
+    assert bell.startswith(f"{BELL}  (vouched for on ")
+    assert horn == HORN
 
 
 def test_what_the_owner_signs_on_one_machine_counts_on_another_that_allows_the_key(

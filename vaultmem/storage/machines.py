@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MACHINE = "machine.json"
 CALLS = "calls.json"
 SESSIONS = "sessions.json"
+PROMOTIONS = "promotions.json"
 USAGE = "usage"
 RECEIPTS = "receipts"
 TURNS = "turns"
@@ -62,7 +63,8 @@ class SessionSign(NamedTuple):
 class Machine(NamedTuple):
     """A clone of the vault on one device, as it was when its evidence was written.
 
-    `name` is its host's; `calls` are by kind, `usage` by note, `sessions` by id.
+    `name` is its host's; `calls` are by kind, `usage` by note, `sessions` by id. `promotions` are
+    the texts (path and digest) that somebody vouched for there; here they are told and no more.
     """
 
     id: str
@@ -71,6 +73,7 @@ class Machine(NamedTuple):
     calls: Mapping[str, CallSums]
     usage: Mapping[str, Surfaced]
     sessions: Mapping[str, SessionSign]
+    promotions: frozenset[tuple[str, str]]
 
 
 def find_own(history: History, state: StateDatabase) -> MachineRef:
@@ -138,7 +141,7 @@ def find_receipts(history: History, state: StateDatabase) -> dict[str, KeptRecei
     found: dict[str, KeptReceipt] = {}
     for ref in find_others(history, state):
         files = list_files(history, ref.commit)
-        told = _read_json(history.objects.read(files[MACHINE])[1]) if MACHINE in files else {}
+        told = _read_json(read_files(history, ref.commit, MACHINE.__eq__).get(MACHINE, b""))
         if _is_of(history, told):
             named = _name(told.get("host"), ref.machine)
             for path, blob in files.items():
@@ -169,7 +172,7 @@ def _is_of(history: History, told: dict[str, Any]) -> bool:
 
 
 def _read(history: History, ref: MachineRef, with_usage: bool) -> Machine | None:
-    wanted = (MACHINE, CALLS, SESSIONS)
+    wanted = (MACHINE, CALLS, SESSIONS, PROMOTIONS)
     files = read_files(
         history,
         ref.commit,
@@ -186,6 +189,7 @@ def _read(history: History, ref: MachineRef, with_usage: bool) -> Machine | None
         dict(_read_calls(_read_json(files.get(CALLS, b"")))),
         {each.path: each for shard in shards for each in _read_usage(_read_json(shard))},
         dict(_read_sessions(_read_json(files.get(SESSIONS, b"")))),
+        frozenset(_read_promotions(_read_json(files.get(PROMOTIONS, b"")))),
     )
 
 
@@ -221,6 +225,11 @@ def format_sessions(sessions: Mapping[str, SessionSign]) -> bytes:
     return _format({name: [int(sign.at), sign.is_open] for name, sign in sessions.items()})
 
 
+def format_promotions(notes: Mapping[str, Iterable[str]]) -> bytes:
+    """Return the digests of texts that were vouched for, by path, as a file."""
+    return _format({path: sorted(digests) for path, digests in notes.items()})
+
+
 def _format(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, indent=0, sort_keys=True).encode() + b"\n"
 
@@ -252,6 +261,12 @@ def _read_sessions(sessions: dict[str, Any]) -> Iterator[tuple[str, SessionSign]
         match _numbers(row):
             case [at, is_open]:
                 yield name, SessionSign(at, bool(is_open))
+
+
+def _read_promotions(notes: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for path, digests in notes.items():
+        if isinstance(digests, list):
+            yield from ((path, each) for each in digests if isinstance(each, str))
 
 
 def _numbers(row: object) -> list[float]:

@@ -26,12 +26,14 @@ from vaultmem.storage.git.machine_refs import (
 from vaultmem.storage.machines import (
     CALLS,
     MACHINE,
+    PROMOTIONS,
     RECEIPTS,
     SESSIONS,
     CallSums,
     find_own,
     format_calls,
     format_machine,
+    format_promotions,
     format_sessions,
     format_signed,
     format_usage,
@@ -118,6 +120,8 @@ def _gather(vault: Vault, own: MachineRef) -> Iterator[tuple[str, bytes]]:
     usage = add_up(vault, read_own_usage(vault)).values()
     yield from format_usage(each for each in usage if each.path in here).items()
     yield CALLS, format_calls(sum_calls(vault))
+    promoted = {path: each for path, each in vault.trust.notes().items() if path in here}
+    yield PROMOTIONS, format_promotions(promoted)
     signs = gather_signs(vault, read_signs(vault.history, own))
     yield SESSIONS, format_sessions(signs)
     yield from gather_turns(vault, signs).items()

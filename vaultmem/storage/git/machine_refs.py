@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.git.commit_draft import REGULAR, Identity, TreeEntry, format_commit
 from vaultmem.storage.git.objects import ObjectPack
 from vaultmem.storage.git.tree_builder import TreeBuilder
@@ -50,10 +51,13 @@ def list_refs(history: History) -> list[MachineRef]:
 
 
 def list_files(history: History, commit: str) -> dict[str, str]:
-    """Return the blob id of each file of a machine's commit that may be read."""
+    """Return the blob id of each file of a machine's commit that may be read.
+
+    A ref that leads to something else, or to what a clone does not have, has no files.
+    """
     if not commit:
         return {}
-    out = history.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit)
+    out = history.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, check=False)
     found: dict[str, str] = {}
     for line in out.split("\0")[:_MAX_FILES]:
         meta, _, path = line.partition("\t")
@@ -67,7 +71,10 @@ def list_files(history: History, commit: str) -> dict[str, str]:
 def read_files(history: History, commit: str, wanted: Callable[[str], bool]) -> dict[str, bytes]:
     """Return those files of a machine's commit whose path is wanted."""
     blobs = {path: blob for path, blob in list_files(history, commit).items() if wanted(path)}
-    texts = history.objects.read_all(blobs.values())
+    try:
+        texts = list(history.objects.read_all(blobs.values()))
+    except NoteNotFoundError:
+        return {}
     return {path: data for path, (_, data) in zip(blobs, texts, strict=True)}
 
 
