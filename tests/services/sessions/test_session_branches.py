@@ -20,7 +20,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.edit_session import add_detail
 from vaultmem.services.sessions.identify import identify_session
-from vaultmem.services.sessions.read import get_session
+from vaultmem.services.sessions.read import find_dead, get_session
 from vaultmem.services.sessions.recover import recover_sessions
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
@@ -143,6 +143,7 @@ def test_a_session_whose_process_is_gone_is_recovered_on_its_branch(
 
     vault = opened(root)
     sync_vault(vault)
+    assert [each.id for each in find_dead(vault)] == ["s-1"]
     [done] = recover_sessions(vault)
 
     assert (done.session, done.status, done.problem) == ("s-1", "canceled", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
-from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.reading.look import go_to, look_now, name_branch
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.reading.look import find_branch, go_to, look_now, name_branch
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.reading.texts import read_text
@@ -41,13 +42,31 @@ def find_unsettled(vault: Vault) -> list[ActiveSession]:
 
 
 def find_dead(vault: Vault) -> list[ActiveSession]:
-    """Return the sessions whose process is gone and whose note has no end."""
-    table = open_table(vault)
-    return [
-        record
-        for record in find_unsettled(vault)
-        if record.is_gone and (facts := table.find(record.id)) and facts.is_open
-    ]
+    """Return the sessions whose process is gone and whose note has no end, on any branch."""
+    folder = go_to(vault, "")
+    gone = [record for record in find_unsettled(folder) if record.is_gone]
+    found = ((record, find_home(folder, record)[1]) for record in gone)
+    return [record for record, session in found if session and session.facts.is_open]
+
+
+def find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
+    """Return where a session is open, the folder or its own branch, and the session itself."""
+    session = _read(folder, record)
+    if record.ref in {"", name_branch(folder)} or (session and session.facts.is_open):
+        return folder, session
+    there = go_to(folder, record.ref)
+    with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
+        found = _read(there, record) if find_branch(there) else None
+        if found is not None and found.facts.is_open:
+            return there, found
+    return folder, session
+
+
+def _read(vault: Vault, record: ActiveSession) -> Session | None:
+    try:
+        return read_session(vault, session_path(record.id))
+    except (NoteNotFoundError, RefusedError):
+        return None
 
 
 def get_session(vault: Vault, name: str) -> Session:

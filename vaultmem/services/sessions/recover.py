@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -14,13 +13,13 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session import Session, Status, session_path
 from vaultmem.core.sessions.session_note import DETAILS
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
-from vaultmem.services.reading.look import find_branch, go_to, name_branch
+from vaultmem.errors import PendingError, RefusedError, VaultError
+from vaultmem.services.reading.look import go_to
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.close import commit_close, find_author, find_own
 from vaultmem.services.sessions.decide import find_unlinked, link_decision
 from vaultmem.services.sessions.edit_session import edit_as_event
-from vaultmem.services.sessions.read import find_unsettled, read_session
+from vaultmem.services.sessions.read import find_home, find_unsettled
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
@@ -66,7 +65,7 @@ def recover_sessions(vault: Vault) -> list[Recovered]:
         sync_vault(vault)
         pending = cache(lambda: find_pending(vault))  # One look serves all sessions.
         for record in find_unsettled(vault):  # Somebody else may have been faster.
-            home, session = _find_home(vault, record)
+            home, session = find_home(vault, record)
             if session is None:
                 if record.is_gone:
                     active.drop(record.id)
@@ -170,26 +169,6 @@ def _last_seen(vault: Vault, record: ActiveSession) -> datetime:
         except OSError:
             continue
     return datetime.fromtimestamp(max(times)).replace(microsecond=0)
-
-
-def _find_home(folder: Vault, record: ActiveSession) -> tuple[Vault, Session | None]:
-    """Return where a session is open, the folder or its own branch, and the session itself."""
-    session = _read(folder, record)
-    if record.ref in {"", name_branch(folder)} or (session and session.facts.is_open):
-        return folder, session
-    there = go_to(folder, record.ref)
-    with contextlib.suppress(VaultError):  # The branch may be gone, or checked out elsewhere.
-        found = _read(there, record) if find_branch(there) else None
-        if found is not None and found.facts.is_open:
-            return there, found
-    return folder, session
-
-
-def _read(vault: Vault, record: ActiveSession) -> Session | None:
-    try:
-        return read_session(vault, session_path(record.id))
-    except (NoteNotFoundError, RefusedError):
-        return None
 
 
 def _has_git(vault: Vault) -> bool:
