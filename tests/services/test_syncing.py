@@ -137,6 +137,30 @@ def test_a_rejected_push_is_merged_and_pushed_again(
     assert_equal(machines)
 
 
+def test_a_push_that_another_outruns_by_a_moment_is_tried_again(
+    make_machines: MakeMachines,
+) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    synced(anna)
+    save(ben, "crane")
+    ben.git("add", "-A")
+    ben.git("commit", "-qm", "crane")
+    ben.git("push", "-q", "origin", "HEAD:refs/heads/late")
+    hook = machines.refuse_pushes(
+        "[ $1 != refs/heads/main ] || [ -e outrun ] || "
+        "{ touch outrun; git update-ref refs/heads/main refs/heads/late; }"
+    )
+    hook.rename(hook.with_name("update"))  # It is asked when the ref is known, and not locked.
+    save(anna, "pier")
+
+    told = synced(anna)
+
+    assert (told["outcome"], told["fetched"]) == ("synced", 1)
+    assert (machines.remote / "outrun").exists()
+    assert machines.git("ls-tree", "-r", "--name-only", "main").count("notes/") >= 3
+
+
 REFUSES_MAIN = 'while read -r old new ref; do [ "$ref" = refs/heads/main ] && exit 1; done; exit 0'
 
 

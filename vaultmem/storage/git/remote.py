@@ -216,6 +216,7 @@ _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
 #: How git says that a ref is not where it was when we fetched it.
 _MOVED = re.compile(
     r"fetch first|non-fast-forward|stale info|incorrect old value|lock|already exists"
+    r"|failed to update ref"  # Somebody was quicker by a moment: the ref's lock noticed.
 )
 
 
