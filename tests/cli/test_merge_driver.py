@@ -126,6 +126,26 @@ def test_in_a_rebase_the_author_of_the_replayed_commit_is_named(repository: Path
     )
 
 
+def test_in_a_rebase_the_replayed_value_counts_for_the_other_stays_in_history(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_notes(repository, {"a.md": BASE})
+    commit(repository, "base")
+    git(repository, "checkout", "-q", "-b", "theirs")
+    write_notes(repository, {"a.md": BASE.replace("title: Tokens", "title: Replayed")})
+    git(repository, "commit", "-qam", "theirs")
+    git(repository, "checkout", "-q", "main")
+    write_notes(repository, {"a.md": BASE.replace("title: Tokens", "title: Upstream")})
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2099-01-01T00:00:00Z")
+    git(repository, "commit", "-qam", "ours")
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+    git(repository, "checkout", "-q", "theirs")
+    git(repository, "rebase", "main")
+
+    assert "title: Replayed\n" in (repository / "a.md").read_text()
+    assert "title: Upstream\n" in git(repository, "show", "HEAD~1:a.md")
+
+
 def test_a_note_that_both_sides_added_is_merged_from_nothing(repository: Path) -> None:
     said = fork(
         repository, {}, {"MEMORY.md": "# Memory\n\n- ours\n"}, {"MEMORY.md": "# Memory\n\n- t\n"}

@@ -77,12 +77,16 @@ def _find_sides(path: str) -> Sides:
         if (found := find_git_folder(Path.cwd())) is None:
             return UNKNOWN
         git = GitRunner(*found)
-        commit, called = find_theirs(found[1], current_environment())
-        mine, other = (find_last_change(git, side, path) for side in ("HEAD", commit))
+        theirs = find_theirs(found[1], current_environment())
+        mine, other = (find_last_change(git, side, path) for side in ("HEAD", theirs.commit))
     except VaultError:
         return UNKNOWN
-    later = "" if mine.at == other.at or not commit else "ours" if mine.at > other.at else "theirs"
-    return Sides(later=later, theirs=Speaker(other.author, other.day, called))
+    speaker = Speaker(other.author, other.day, theirs.called)
+    if theirs.is_replayed:  # It comes later then, and what it replaces stays in the commit before.
+        return Sides(later="theirs", theirs=speaker)
+    is_same = mine.at == other.at or not theirs.commit
+    later = "" if is_same else "ours" if mine.at > other.at else "theirs"
+    return Sides(later=later, theirs=speaker)
 
 
 def _read(name: str) -> str:

@@ -36,8 +36,16 @@ def find_last_change(git: GitRunner, commit: str, path: str = "") -> LastChange:
     return LastChange(int(found[0]), found[1][:10], found[3].strip() or found[2])
 
 
-def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit that git is merging, or picks, and how it calls it; "" where unknown.
+class Theirs(NamedTuple):
+    """A commit that git merges, and how it calls it; or one that it replays on what is there."""
+
+    commit: str = ""
+    called: str = ""
+    is_replayed: bool = False
+
+
+def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> Theirs:
+    """Return the commit that git is merging, or picks; an empty one where it is unknown.
 
     `git merge` says it to its merge driver by `GITHEAD_{commit}`.
     """
@@ -48,11 +56,11 @@ def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, 
     }
     if len(heads) == 1:
         ((commit, called),) = heads.items()
-        return commit, "" if _ID.fullmatch(called) else called
+        return Theirs(commit, "" if _ID.fullmatch(called) else called)
     done = _read(git_folder / "rebase-merge/done").rstrip("\n").rpartition("\n")[2].split()
     if len(done) > 1 and re.fullmatch(r"[0-9a-f]{4,40}", done[1]):
-        return done[1], ""
-    return next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), ""), ""
+        return Theirs(done[1], is_replayed=True)
+    return Theirs(next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), ""))
 
 
 def _read(file: Path) -> str:
