@@ -448,6 +448,21 @@ def test_a_server_that_does_not_serve_is_told_and_nobody_is_asked(
     assert "secret" not in done.out + done.err + anna.run("status").out
 
 
+def test_who_may_only_read_takes_in_what_is_new(make_machines: MakeMachines) -> None:
+    machines = make_machines(QUAY)
+    anna, ben = machines.all
+    save(ben, "crane")
+    synced(ben)
+    save(anna, "pier")
+    with answering(403) as address:
+        anna.git("remote", "set-url", "--push", "origin", address)
+        done = anna.run("sync")
+    assert done.code == 5
+    assert "fetched 1 commit from origin" in " ".join(done.out.split())
+    assert "2 commits wait on this machine alone" in done.err
+    assert (anna.root / "notes/crane.md").exists()
+
+
 SSH = """#!/bin/sh
 echo "$0 $*" >> {log}
 [ "$1" = -G ] && exit 1

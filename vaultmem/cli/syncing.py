@@ -73,13 +73,13 @@ def sync(
 
 
 def _sync_unasked(vault: Vault) -> SyncReport | None:
-    """Sync where that is wanted, unless somebody else does just now."""
+    """Sync where that is wanted; one that takes long is not waited for."""
     from vaultmem.services.syncing.sync import sync_remote
     from vaultmem.services.syncing.unasked import check_unasked
 
     check_unasked(vault)
     try:
-        return sync_remote(vault, patience=0.0)
+        return sync_remote(vault)
     except BusyError:
         return None
 

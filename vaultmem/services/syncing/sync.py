@@ -32,14 +32,13 @@ from vaultmem.services.syncing.contact import (
     fetch_branch,
     find_tip,
     refuse_outside,
-    refuse_unless_offline,
 )
 from vaultmem.services.syncing.place import Place, find_place
 from vaultmem.services.syncing.record import LastSync, keep_record, name_address, read_record
 from vaultmem.services.syncing.rescue import rescue_commits
 from vaultmem.services.writing.commit import commit_all
 from vaultmem.storage.git.machine_refs import find_replaced
-from vaultmem.storage.git.remote import Fate, Pushed, push
+from vaultmem.storage.git.remote import Fate, Pushed, Trouble, push
 from vaultmem.storage.git.remotes import add_remote
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import Vault
@@ -206,9 +205,9 @@ class _Sync:
             # A host may refuse refs that it does not know, and with them all that was pushed.
             alone = self._push_refs(wanted)
             done = alone._replace(refs={**done.refs, **alone.refs})
-        if done.trouble:
-            told = refuse_unless_offline(place, done.trouble, done.told)
-            return self._end(Outcome.OFFLINE, told=told)
+        if done.trouble:  # It was there a moment ago.
+            is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
+            return self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, told=done.told)
         self._learn_evidence(done)
         fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
         if fate is Fate.REFUSED:
