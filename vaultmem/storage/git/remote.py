@@ -215,7 +215,8 @@ _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
 
 #: How git says that a ref is not where it was when we fetched it.
 _MOVED = re.compile(
-    r"fetch first|non-fast-forward|stale info|incorrect old value|lock|already exists"
+    r"fetch first|non-fast-forward|stale info|incorrect old value|already exists"
+    r"|(?:cannot|failed to|unable to) lock"
     r"|failed to update ref"  # Somebody was quicker by a moment: the ref's lock noticed.
 )
 
