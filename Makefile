@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-web pictures kills lint bench wheel-check clean
+.PHONY: demo test test-long test-web pictures kills machines lint bench wheel-check clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -25,6 +25,9 @@ pictures: $(VENV)/installed-web  ## Take the pictures in docs/pictures anew.
 
 kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
 	$(BIN)/python tests/kills/campaign.py $(or $(KILLS),--kills 10000 --faults 2000)
+
+machines: $(VENV)/installed-test  ## Let clones of one vault live through rounds of work and trouble.
+	$(BIN)/python tests/machines_campaign/campaign.py $(or $(MACHINES),--rounds 50)
 
 lint: $(VENV)/installed-test  ## Check style, types and the direction of imports.
 	$(BIN)/ruff check .
