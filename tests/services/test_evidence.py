@@ -7,11 +7,10 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from clocks import Clock, ask, tell
-from machines import MakeMachines, assert_equal
+from machines import Machine, Machines, MakeMachines, assert_equal
 from support import git, write_notes
 
 from vaultmem.core.sessions.turns import Turn
@@ -39,11 +38,9 @@ from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.upkeep.compact import compact, plan_compaction
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.machine_refs import REFS
-from vaultmem.storage.receipts import ReceiptStore
-from vaultmem.vault import Vault
+from vaultmem.vault import UserFolders, Vault
 
 Open = Callable[..., Vault]
-Make = Callable[..., Path]
 
 SAILS = "\n".join(
     f"The sail loft mends sail {n} on its day, and writes it down." for n in range(60)
@@ -58,26 +55,19 @@ NOTES = {
 SWAPPED = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 
-class Machines:
-    """Two clones over a bare remote, and how evidence gets from one to the other."""
+class Two:
+    """Two machines with a bare remote between them, and how evidence gets from one to the other."""
 
-    def __init__(self, make: Make, opened: Open, tmp_path: Path) -> None:
+    def __init__(self, machines: Machines, opened: Open) -> None:
         self.clock = Clock(time.time())
+        self.remote = machines.remote
         self._opened = opened
-        first = make(NOTES)
-        self.remote = tmp_path / "remote.git"
-        git(tmp_path, "clone", "-q", "--bare", str(first), str(self.remote))
-        self._folder = tmp_path
-        self.a = self.clone("a")
-        self.b = self.clone("b")
+        self.a, self.b = (self.open(machine) for machine in machines.all)
+        self.anna, self.ben = machines.all
 
-    def clone(self, name: str) -> Vault:
-        root = self._folder / name
-        git(self._folder, "clone", "-q", str(self.remote), str(root))
-        return self.open(root)
-
-    def open(self, root: Path) -> Vault:
-        vault = self._opened(root, agent="claude", now=self.clock)
+    def open(self, machine: Machine) -> Vault:
+        folders = UserFolders(*(machine.home / kind for kind in UserFolders._fields))
+        vault = self._opened(machine.root, agent="claude", now=self.clock, folders=folders)
         sync_vault(vault)
         return vault
 
@@ -95,15 +85,15 @@ class Machines:
 
 
 @pytest.fixture
-def two(make_vault: Make, opened: Open, tmp_path: Path) -> Machines:
-    return Machines(make_vault, opened, tmp_path)
+def two(make_machines: MakeMachines, opened: Open) -> Two:
+    return Two(make_machines(NOTES), opened)
 
 
 def times(vault: Vault) -> dict[str, int]:
     return {path: each.times for path, each in read_usage(vault).items()}
 
 
-def test_compact_leaves_alone_what_another_machine_uses(two: Machines) -> None:
+def test_compact_leaves_alone_what_another_machine_uses(two: Two) -> None:
     (path,) = tell(two.a, Memory(SAILS, title="Sails of the loft"))
     two.carry(two.a, two.b)
     two.clock.pass_days(90)
@@ -116,7 +106,7 @@ def test_compact_leaves_alone_what_another_machine_uses(two: Machines) -> None:
     assert not compact(two.b).steps
 
 
-def test_counts_add_up_once_however_often_they_are_carried(two: Machines) -> None:
+def test_counts_add_up_once_however_often_they_are_carried(two: Two) -> None:
     for vault in (two.a, two.a, two.b):
         ask(vault, "sail loft")
     for _ in range(3):
@@ -129,7 +119,7 @@ def test_counts_add_up_once_however_often_they_are_carried(two: Machines) -> Non
     assert times(two.a) == times(two.b) == {"notes/sails.md": 3, "notes/oars.md": 1}
 
 
-def test_nothing_is_written_where_nothing_changed(two: Machines) -> None:
+def test_nothing_is_written_where_nothing_changed(two: Two) -> None:
     ask(two.a, "sail loft")
     ref = publish(two.a)
     commit = git(two.a.root, "rev-parse", str(ref))
@@ -140,7 +130,7 @@ def test_nothing_is_written_where_nothing_changed(two: Machines) -> None:
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_counts_follow_a_rename_on_either_machine(two: Machines, by_hand: bool) -> None:
+def test_counts_follow_a_rename_on_either_machine(two: Two, by_hand: bool) -> None:
     for vault in (two.a, two.b):
         ask(vault, "sail loft")
     two.carry(two.a, two.b, two.a)
@@ -157,21 +147,21 @@ def test_counts_follow_a_rename_on_either_machine(two: Machines, by_hand: bool) 
 
 
 def test_a_state_folder_that_is_deleted_costs_no_counts_and_doubles_none(
-    two: Machines, opened: Open
+    two: Two, opened: Open
 ) -> None:
     ask(two.a, "sail loft")
     two.carry(two.a)
     two.a.close()
     for file in two.a.state_folder.glob("state*"):
         file.unlink()
-    again = two.open(two.a.root)
+    again = two.open(two.anna)
     ask(again, "sail loft")
     two.carry(again, two.b)
 
     assert times(again) == times(two.b) == {"notes/sails.md": 2}
 
 
-def test_a_copied_state_counts_once_under_another_id(two: Machines) -> None:
+def test_a_copied_state_counts_once_under_another_id(two: Two) -> None:
     ask(two.a, "sail loft")
     two.carry(two.a, two.b)
     two.b.state.put("machine", two.a.state.get("machine"))
@@ -183,7 +173,7 @@ def test_a_copied_state_counts_once_under_another_id(two: Machines) -> None:
     assert times(two.a) == times(two.b) == {"notes/sails.md": 2}
 
 
-def test_stats_say_what_each_machine_did(two: Machines) -> None:
+def test_stats_say_what_each_machine_did(two: Two) -> None:
     ask(two.a, "sail loft")
     two.carry(two.a, two.b)
 
@@ -195,9 +185,9 @@ def test_stats_say_what_each_machine_did(two: Machines) -> None:
     assert "notes/sails.md" not in stats.never
 
 
-def test_nothing_leaves_where_sharing_is_off(two: Machines) -> None:
+def test_nothing_leaves_where_sharing_is_off(two: Two) -> None:
     write_notes(two.a.root, {"vaultmem.yaml": "share_evidence: false\n"})
-    vault = two.open(two.a.root)
+    vault = two.open(two.anna)
     ask(vault, "sail loft")
 
     assert publish(vault) is None
@@ -205,7 +195,7 @@ def test_nothing_leaves_where_sharing_is_off(two: Machines) -> None:
     assert not git(vault.root, "for-each-ref", REFS)
 
 
-def test_what_others_wrote_counts_only_as_it_is_meant(two: Machines) -> None:
+def test_what_others_wrote_counts_only_as_it_is_meant(two: Two) -> None:
     """A machine's files may hold anything: too much, other types, numbers that are none."""
     shards = {
         "machine.json": json.dumps({"vault": "", "host": "evil\x1b[31m\nhost"}),
@@ -238,7 +228,7 @@ def test_what_others_wrote_counts_only_as_it_is_meant(two: Machines) -> None:
     assert machine.name == "evil\\x1b[31m\\nhost"
 
 
-def test_a_ref_that_was_replaced_is_dropped(two: Machines) -> None:
+def test_a_ref_that_was_replaced_is_dropped(two: Two) -> None:
     ask(two.a, "sail loft")
     ref = str(publish(two.a))
     git(two.a.root, "push", "-q", "origin", f"{ref}:{ref}")
@@ -259,14 +249,7 @@ def keep(vault: Vault, query: str) -> tuple[str, str]:
     return keep_receipt(vault, pack, query).id, pack.text
 
 
-def separate_folders(vault: Vault) -> None:
-    """Let a vault keep its receipts where no other clone of this test finds them."""
-    vault.receipts = ReceiptStore(vault.state_folder / "receipts")
-
-
-def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Machines) -> None:
-    for vault in (two.a, two.b):
-        separate_folders(vault)
+def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Two) -> None:
     name, text = keep(two.a, "sail loft")
     own, _ = keep(two.b, "oars")
     two.carry(two.a, two.b)
@@ -275,7 +258,7 @@ def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Mac
     assert listed.keys() == {name, own}
     assert listed[own] == ""
     assert listed[name]
-    assert find_receipt(two.b, name).vault == "a"
+    assert find_receipt(two.b, name).vault == "vault"
     assert replay_receipt(two.b, name[:-3]).text == text
     assert find_receipt(two.b, "2").id == own  # Both begin so.
     with pytest.raises(NoteNotFoundError):
@@ -283,9 +266,7 @@ def test_receipts_of_another_machine_are_listed_and_replayed_as_its_own(two: Mac
     assert {each.id for each in list_receipts(two.a)} == {name}
 
 
-def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Machines) -> None:
-    for vault in (two.a, two.b):
-        separate_folders(vault)
+def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Two) -> None:
     write_notes(two.a.root, {"notes/draft.md": "# Draft\n\nThe oars are to be sold, secretly.\n"})
     sync_vault(two.a)
     name, text = keep(two.a, "oars")
@@ -304,7 +285,7 @@ def test_what_no_commit_has_stays_where_it_is_though_a_receipt_shows_it(two: Mac
 
 
 def test_a_receipt_is_published_once_and_only_the_newest_are(
-    two: Machines, monkeypatch: pytest.MonkeyPatch
+    two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vaultmem.services.evidence.publish.MAX_RECEIPTS", 2)
     names = []
@@ -316,9 +297,7 @@ def test_a_receipt_is_published_once_and_only_the_newest_are(
     assert held == [f"receipts/{name}.json" for name in names[1:]]
 
 
-def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Machines) -> None:
-    separate_folders(two.a)
-    separate_folders(two.b)
+def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Two) -> None:
     name, _ = keep(two.a, "sail loft")
     made = json.loads(two.a.receipts.read(name))
     odd: list[object] = [None, -1, 1e300, "x", [], {}, [[]], True, "\x1b[31m"]
@@ -351,9 +330,7 @@ def test_receipts_that_others_made_up_are_passed_over_or_refused(two: Machines) 
             replay_receipt(two.b, receipt.id)
 
 
-def test_a_purge_says_how_evidence_is_removed(two: Machines) -> None:
-    for vault in (two.a, two.b):
-        separate_folders(vault)
+def test_a_purge_says_how_evidence_is_removed(two: Two) -> None:
     keep(two.a, "sail loft")
     two.carry(two.a, two.b)
     own = str(publish(two.b))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from clocks import DAY, Clock
 from in_process import run_here
+from machines import Machine, Machines, MakeMachines
 from support import git, write_notes
 
 from vaultmem.core.trust_list import NAMESPACE, TrustList, format_list, parse_list
@@ -47,17 +48,15 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Pair:
     """Anna's two machines, each with folders of its own, and the remote between them."""
 
-    def __init__(self, make: Make, opened: Open, folder: Path) -> None:
+    def __init__(self, machines: Machines, opened: Open, folder: Path) -> None:
         self.folder, self.opened, self.clock = folder, opened, Clock()
-        seed = make({BELL: RULE.format(times="twice"), HORN: RULE.format(times="never")})
-        self.remote = folder / "remote.git"
-        git(folder, "clone", "-q", "--bare", str(seed), str(self.remote))
-        self.a, self.b = self.clone("a"), self.clone("b")
+        self.remote = machines.remote
+        self.a, self.b = (self.open(machine) for machine in machines.all)
+        self.anna = machines.all[0]
 
-    def clone(self, name: str) -> Vault:
-        git(self.folder, "clone", "-q", str(self.remote), str(self.folder / name))
-        own = UserFolders(*(self.folder / f"{name}-{kind}" for kind in UserFolders._fields))
-        return self.opened(self.folder / name, now=self.clock, folders=own)
+    def open(self, machine: Machine, **who: str) -> Vault:
+        own = UserFolders(*(machine.home / kind for kind in UserFolders._fields))
+        return self.opened(machine.root, now=self.clock, folders=own, **who)
 
     def send(self, vault: Vault) -> None:
         sync_vault(vault)
@@ -81,8 +80,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(make_vault: Make, opened: Open, tmp_path: Path) -> Pair:
-    return Pair(make_vault, opened, tmp_path)
+def pair(make_machines: MakeMachines, opened: Open, tmp_path: Path) -> Pair:
+    notes = {BELL: RULE.format(times="twice"), HORN: RULE.format(times="never")}
+    return Pair(make_machines(notes), opened, tmp_path)
 
 
 def signed(vault: Vault) -> tuple[str, str]:
@@ -258,8 +258,7 @@ def test_verified_lists_are_read_without_ssh_keygen_until_a_day_is_over(
 
 
 def test_only_a_person_signs_and_allows(pair: Pair, keys: Path) -> None:
-    own = UserFolders(*(pair.folder / f"a-{kind}" for kind in UserFolders._fields))
-    agent = pair.opened(pair.a.root, agent="claude", folders=own)
+    agent = pair.open(pair.anna, agent="claude")
     trust_vault(pair.a)
     with pytest.raises(RefusedError, match="only a person"):
         sign_trusted(agent, str(keys / "anna"))
