@@ -128,8 +128,14 @@ EVENTS: dict[str, Event] = {
     "sync": Event(["sync"], prepare_sync, agent="", once=False, first=[["sync"]]),
     "switch": Event(["switch", "side"], prepare_merge, agent="", tidy=True),
     "branch": Event(["branch", "other"], agent=""),
+    "branch --reset": Event(
+        ["branch", "--reset", "main", "side"], prepare_merge, agent="", tidy=True
+    ),
     "take": Event(["promote", "--from", "side", *berths(0, 1, 2)], prepare_take, agent=""),
     "session start": Event(["session", "start", "--id", "s-keeper", "--goal", "berths"]),
+    "session start on a branch": Event(
+        ["session", "start", "--id", "s-side", "--ref", "side"], prepare_branch, once=False
+    ),
     "session note": Event(["session", "note", "Pier 9 is slippery."], prepare_session),
     "session decide": Event(
         ["session", "decide", "Rope is bought at Kai's.", "--title", "Rope"],

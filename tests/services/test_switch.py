@@ -448,7 +448,7 @@ def test_an_editors_save_after_a_file_moved_is_never_overwritten(
     [
         ("commit", "follow_index"),
         ("branch", "follow_index"),
-        ("switch", "_check_head"),
+        ("switch", "check_head"),
         ("disk", "follow_index"),
         ("disk", "checkout"),
     ],

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.storage.git.checkout import has_staged
+from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.locks import PATIENCE
 from vaultmem.storage.git.refs import Branch, Target
 from vaultmem.storage.git.repository import find_checkout
@@ -99,3 +100,13 @@ def check_idle(vault: Vault, what: str, may_be_detached: bool = False) -> None:
     """
     if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
         raise PendingError(f"not {what}: {obstacle}")
+
+
+def check_head(vault: Vault, head: Head, what: str) -> None:
+    """Make sure, as late as git lets us, that nobody has committed or switched meanwhile.
+
+    Raises:
+        PendingError: somebody has.
+    """
+    if vault.history.head() != head:
+        raise PendingError(f"not {what}: somebody has just used git here; try again")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from vaultmem.errors import RefusedError, naming_faults
-from vaultmem.services.branching.branches import check_clean
+from vaultmem.services.branching.branches import check_clean, check_head
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.checkout import follow_index
@@ -63,9 +63,11 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
 
 def _reset_here(vault: Vault, name: str, before: str, target: Target, backup: str) -> int:
     check_clean(vault, "reset")
+    head = vault.history.head()
     moves = find_moves(vault, before, target.commit)
     with moving_tree(vault, moves):
         follow_index(vault.history, moves)
+        check_head(vault, head, "reset")
         vault.history.refs.move_branch(name, target.commit, before, backup)
         vault.history.person_index().drop_intent()
     with vault.leaving_to_next():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, naming_faults
-from vaultmem.services.branching.branches import check_clean, check_idle
+from vaultmem.services.branching.branches import check_clean, check_head, check_idle
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.git.checkout import follow_index
-from vaultmem.storage.git.head import Head
 from vaultmem.storage.git.refs import Target
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.vault import Vault
@@ -42,7 +41,7 @@ def _create_branch(vault: Vault, name: str) -> Target:
         check_idle(vault, "switched", may_be_detached=True)
     refs.create_branch(name, head.commit)
     try:
-        _check_head(vault, head)
+        check_head(vault, head, "switched")
         refs.checkout(name)
     except BaseException:
         if vault.history.head().branch != name:
@@ -69,7 +68,7 @@ def _switch(vault: Vault, name: str) -> tuple[Target, int]:
     moves = find_moves(vault, head.commit, target.commit)
     with moving_tree(vault, moves):
         follow_index(history, moves)
-        _check_head(vault, head)
+        check_head(vault, head, "switched")
         if refs.branch_tip(name) != target.commit:
             raise PendingError(f"not switched: {name} has just got another commit; try again")
         refs.checkout(name)
@@ -77,9 +76,3 @@ def _switch(vault: Vault, name: str) -> tuple[Target, int]:
     with vault.leaving_to_next():
         sync_vault(vault)
     return target, len(moves)
-
-
-def _check_head(vault: Vault, head: Head) -> None:
-    """Make sure, as late as git lets us, that nobody has committed or switched meanwhile."""
-    if vault.history.head() != head:
-        raise PendingError("not switched: somebody has just used git here; try again")
