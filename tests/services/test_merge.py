@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,7 @@ from conftest import PERSON, MakeVault
 from support import git, write_notes
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.errors import (
     ConflictError,
     FaultError,
@@ -39,6 +41,7 @@ from vaultmem.services.branching.settle import Lost
 from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
+from vaultmem.services.writing.commit import commit_all
 from vaultmem.services.writing.edit_notes import edit_note
 from vaultmem.storage import work_tree as move
 from vaultmem.storage.git.vault_history import History
@@ -476,6 +479,113 @@ def test_git_itself_settles_what_is_one_note_in_the_same_way(torn: Path) -> None
     assert ("state: archived\n" in text, "  - x\n" in text, "daily" in text) == (True,) * 3
     assert "Also said by Bob" in (torn / "notes/b.md").read_text()
     assert b'lost notes/a.md: property "state": stale' in done.stderr
+
+
+# ---- the same statement on both sides
+
+
+def _tell(vault: Vault, *texts: str, **given: Any) -> None:
+    sync_vault(vault)
+    for text in texts:
+        remember(vault, Memory(text, **given))
+
+
+def test_the_same_facts_told_on_both_sides_are_one_note_each_that_both_confirm(
+    make_vault: MakeVault, opened: Open
+) -> None:
+    """Twelve facts, told by two agents who know nothing of one another, in one order or another."""
+    root = make_vault({"notes/a.md": NOTE})
+    git(root, "branch", "side")
+    woods = ("oak", "larch", "pine", "fir", "beech", "ash", "elm", "alder", "birch", "yew")
+    facts = [
+        f"The pier at the {wood} grove is built of {wood}." for wood in (*woods, "teak", "ipe")
+    ]
+    _tell(opened(root, agent="ada", session="s-1", ref="side"), *facts)
+    here = opened(root, agent="bob", session="s-2")
+    _tell(here, *facts[::-1])
+    commit_all(here)
+
+    done = merge_branch(opened(root), "side")
+
+    assert (done.conflicts, done.losses, len(done.twins)) == ((), (), 12)
+    notes = sorted((root / "notes").rglob("*pier*.md"))
+    assert len(notes) == 12
+    for note in notes:
+        text = note.read_text()
+        assert text.count("confirmed_by:") == 1
+        assert {"ada", "bob"} <= set(re.findall(r"ada|bob", text))
+    assert git(root, "log", "-1", "--format=%b").count("\ntwin ") == 12
+
+
+def test_twins_at_two_paths_become_one_and_links_follow(
+    make_vault: MakeVault, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": NOTE})
+    git(root, "branch", "side")
+    fact = "The gangway was painted blue in May."
+    first, second = (
+        f"---\ntitle: Gangway\ncreated: 2026-11-0{day}T10:00:00\nagent: {who}\nsession: {who}-1\n"
+        f"source: agent\n---\n{said}\n"
+        for day, who, said in ((2, "ada", fact), (3, "bob", fact[:-1]))
+    )
+    commit_on(root, "side", {"notes/theirs/gangway.md": first})
+    commit_on(root, "main", {"notes/gangway-2.md": second, "notes/b.md": "See [[gangway-2]].\n"})
+    git(root, "reset", "-q", "--hard")
+
+    planned = plan_merge(opened(root), "side")
+    done = merge_branch(opened(root), "side")
+
+    assert planned.twins == done.twins
+    [twin] = done.twins
+    assert (twin.path, twin.other) == ("notes/theirs/gangway.md", "notes/gangway-2.md")
+    assert not (root / "notes/gangway-2.md").exists()
+    assert (root / "notes/b.md").read_text() == "See [[gangway]].\n"
+    text = (root / "notes/theirs/gangway.md").read_text()
+    assert "created: 2026-11-02T10:00:00\nagent: ada\n" in text
+    assert 'confirmed_by:\n  - "bob, session bob-1"\n' in text
+    assert "also_said:" in text
+    assert "twin notes/gangway-2.md is notes/theirs/gangway.md: by " in git(
+        root, "log", "-1", "--format=%b"
+    )
+    assert is_clean(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("state", "quarantined"), ("kind", "policy_rule"), ("title", "Other quay")]
+)
+def test_what_remember_would_keep_apart_stays_two_notes(
+    make_vault: MakeVault, opened: Open, name: str, value: str
+) -> None:
+    root = make_vault({"notes/a.md": NOTE})
+    git(root, "branch", "side")
+    text = "---\nkind: semantic_fact\nstate: active\ntitle: Quay\n---\nIt is closed.\n"
+    other = set_property(text, name, value)
+    commit_on(root, "side", {"notes/one.md": other})
+    commit_on(root, "main", {"notes/two.md": text})
+    git(root, "reset", "-q", "--hard")
+
+    assert merge_branch(opened(root), "side").twins == ()
+
+    assert ((root / "notes/one.md").read_text(), (root / "notes/two.md").read_text()) == (
+        other,
+        text,
+    )
+
+
+def test_links_follow_a_rename_that_the_other_side_made(
+    make_vault: MakeVault, opened: Open
+) -> None:
+    root = make_vault({"notes/old.md": LONG, "notes/b.md": "# B\n"})
+    git(root, "branch", "side")
+    commit_on(root, "main", {"notes/old.md": None, "notes/new.md": LONG})
+    commit_on(root, "side", {"notes/b.md": "# B\n\nSee [[old|it]] and [x](old.md).\n"})
+    commit_on(root, "side", {"notes/c.md": "[[notes/old#Long]]\n"})
+    git(root, "reset", "-q", "--hard")
+
+    merge_branch(opened(root), "side")
+
+    assert (root / "notes/b.md").read_text() == "# B\n\nSee [[new|it]] and [x](new.md).\n"
+    assert (root / "notes/c.md").read_text() == "[[notes/new#Long]]\n"
 
 
 @pytest.mark.parametrize("how", ["changed", "untracked", "removed", "staged"])
