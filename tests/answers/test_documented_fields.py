@@ -124,6 +124,8 @@ switch side
 > The quay is of clay.
 checkpoint clay
 merge main
+conflicts
+resolve quay --ours
 sync ../remote.git
 sync --dry-run
 status

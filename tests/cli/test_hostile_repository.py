@@ -175,6 +175,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "switch": [["switch", "side"], ["switch", "--create", "topic"]],
     "sync": [["sync"], ["sync", "ext::true"]],
     "merge": [["merge", "side"], ["merge", "torn"], ["merge", "side", "--ref", "torn"]],
+    "conflicts": [["conflicts"], ["conflicts", "--ref", "torn"]],
+    "resolve": [["resolve", "--all"], ["resolve", "b", "--theirs"]],
     "assert": [["assert", "tokens", "--says", "opaque"]],
     "bisect": [["bisect", "--good", "HEAD~3", "--", "tokens", "--says", "an week", "--not"]],
     "merge-driver": [["merge-driver", "base", "ours", "theirs", "a.md"]],
@@ -388,6 +390,9 @@ def prepare(root: Path, name: str) -> None:
         shutil.copy(root.parent / "side" / file, root / file)
         with open(root / ".git/info/exclude", "a") as exclude:
             exclude.write(f"/{file}\n")
+    if name == "resolve":
+        shutil.copy(root / ".git/refs/heads/side", root / ".git/MERGE_HEAD")
+        write_notes(root, {"notes/b.md": "b\n\n> [!conflict] Also said by x\n> c\n"})
     if name == "eval":
         write_notes(root, {"questions": '{"question": "tokens", "notes": ["notes/a.md"]}\n'})
     if name not in CLEAN_TREE:

@@ -34,6 +34,7 @@ COMMANDS = [
     ("economics", ["stats"]),
     ("tasks", ["family"]),
     ("branches", ["branches"]),
+    ("conflicts", ["conflicts"]),
     ("syncing", ["sync", "../remote.git"]),
     ("judging", ["assert", "gangway", "--says", "blue"]),
     ("judging", ["receipts"]),

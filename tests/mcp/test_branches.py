@@ -115,6 +115,27 @@ def test_what_both_sides_changed_is_named_and_not_recited(make_vault: Make) -> N
     play(root, scene)
 
 
+def test_what_a_merge_left_to_decide_is_listed_and_decided(make_vault: Make) -> None:
+    root = make_vault({"notes/crane.md": "# Crane\n\nThe crane is red.\n", **NOTES})
+    for branch, colour in (("draft", "green"), ("main", "blue")):
+        git(root, "switch", "-q", "-C", branch, "main")
+        (root / "notes/crane.md").write_text(f"# Crane\n\nThe crane is {colour}.\n")
+        git(root, "commit", "-qam", colour)
+
+    async def scene(client: Client) -> None:
+        merged = await call(client, "checkpoint", action="merge", **{"from": "draft"})
+        assert merged["conflicts"] == ["notes/crane.md: line 3"]
+        listed = told(await client.call_tool("history", {"action": "conflicts"}))
+        assert ("blue" in listed, "green" in listed) == (True, True)
+        decide = {"action": "resolve", "path": "crane", "choice": "theirs"}
+        done = await call(client, "checkpoint", **decide)
+        assert (done["resolved"], done["decided"]) == ("notes/crane.md", 1)
+        assert (root / "notes/crane.md").read_text() == "# Crane\n\nThe crane is green.\n"
+        assert "no conflict" in await refused(client, "checkpoint", **decide)
+
+    play(root, scene)
+
+
 def test_a_note_of_another_branch_is_promoted_here(make_vault: Make) -> None:
     root = make_vault(NOTES)
     git(root, "branch", "draft")

@@ -99,6 +99,7 @@ SAME = [
     ("/doctor", "doctor"),
     ("/review", "review"),
     ("/review?only=candidate", "review --only candidate"),
+    ("/conflicts", "conflicts"),
 ]
 
 

@@ -221,6 +221,11 @@ def test_a_merge_is_looked_at_and_done_and_says_what_both_changed(small: Served)
     assert (merged["merged"], merged["conflicts"]) == (True, plan["conflicts"])
     text = (small.root / "notes/pier.md").read_text()
     assert ("pine" in text, "larch" in text, "[!conflict]" in text) == (True, True, True)
+    (conflict,) = program.get("/api/v1/conflicts").json()["conflicts"]
+    decided = program.post("/api/v1/conflicts", json={"path": conflict["path"], "choice": "theirs"})
+    assert (decided.status_code, decided.json()["decided"]) == (200, 1)
+    text = (small.root / "notes/pier.md").read_text()
+    assert ("pine" in text, "larch" in text, "[!conflict]" in text) == (False, True, False)
 
 
 def test_a_checkpoint_names_who_made_it_and_in_which_session(small: Served) -> None:

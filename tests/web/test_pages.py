@@ -30,6 +30,7 @@ PLACES = (
     "/health",
     "/health/checks",
     "/review",
+    "/conflicts",
 )
 
 

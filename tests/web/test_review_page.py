@@ -30,6 +30,29 @@ def test_one_key_promotes_and_one_takes_it_back(owned: Served) -> None:
     assert "Expired sessions stay in the table" in browser.get("/review").text
 
 
+def test_what_two_sides_said_is_decided_with_one_key(owned: Served) -> None:
+    browser = owned.enter()
+    assert "No conflicts" in browser.get("/conflicts").text
+    file = owned.root / "notes/conflicting.md"
+    said = (
+        "> [!conflict] Also said by <b>Ann</b> on 2026-11-22 (laptop)\n> The quay is <i>high</i>.\n"
+    )
+    file.write_text(f"The quay is low.\n\n{said}")
+    git(owned.root, "add", "--all")
+    git(owned.root, "commit", "-qm", "a merge")
+    page = browser.get("/conflicts").text
+    assert ("The quay is low." in page, "The quay is &lt;i&gt;high" in page) == (True, True)
+    assert ("<b>Ann" in page, "<i>high" in page) == (False, False)
+    form = {"path": "notes/conflicting.md", "number": "1"}
+    assert _post(browser, "/conflicts", **form, choice="neither").status_code == 422
+    done = _post(browser, "/conflicts", **form, choice="theirs")
+    assert done.status_code == 303
+    assert file.read_text() == "The quay is <i>high</i>.\n"
+    assert git(owned.root, "log", "-1", "--format=%s") == "resolve: notes/conflicting.md"
+    _post(browser, "/undo", commit=git(owned.root, "rev-parse", "HEAD"))
+    assert "[!conflict]" in file.read_text()
+
+
 def test_nothing_is_decided_where_the_browser_may_only_read(served: Served) -> None:
     browser = served.enter()
     page = browser.get("/review").text

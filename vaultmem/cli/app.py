@@ -37,6 +37,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "tasks": ("task", "handoff", "family"),
     "syncing": ("sync",),
     "branches": ("branch", "branches", "switch", "merge"),
+    "conflicts": ("conflicts", "resolve"),
     "judging": ("assert", "bisect", "receipts", "replay"),
     "health": ("context", "status", "doctor"),
     "watching": ("watch",),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text
+from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
@@ -104,6 +104,16 @@ def _name_place(each: Conflict | Lost) -> str:
     return one_line(f"{each.path}: {each.what}")
 
 
+def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
+    from vaultmem.answers.conflicts import resolved_json
+    from vaultmem.core.merging.settle import Choice
+    from vaultmem.services.branching.conflicts import resolve_conflicts
+
+    path, chosen = _need(given, "path"), Choice(_need(given, "choice"))
+    done = resolve_conflicts(vault, path, chosen, given.get("number", 0))
+    return Answer(f"Resolved {done.path}: {chosen}.", resolved_json(done))
+
+
 def _moved(commit: str) -> dict[str, Any]:
     return {"commit": commit or None, "commits": [], "paths": [], "skipped": {}}
 
@@ -128,6 +138,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "remove": _remove,
     "reset": _reset,
     "merge": _merge,
+    "resolve": _resolve,
 }
 
 _COMMITS = rows(commit="string", subject="string")
@@ -153,16 +164,19 @@ CHECKPOINT = Tool(
     "Checkpoint",
     "Commit everything that changed in the vault, each author's changes under their own name. "
     "Do this after a piece of work whose memories belong together. Or make, remove or reset the "
-    "branch `ref`, or merge `from` into it.",
+    "branch `ref`, merge `from` into it, or resolve a conflict of the note `path`.",
     arguments(
         (),
         note=text("What was done, in a few words.", 500),
         action=choice("commit if not given.", list(_ACTIONS)),
         dry_run={"type": "boolean", "description": "For merge."},
+        path=text("For resolve: the note.", 1_000),
+        choice=choice("For resolve: whose words stay.", ["ours", "theirs", "both"]),
+        number=whole("For resolve: which conflict of the note; else all.", 1, 1_000),
         **{"from": text("For branch, reset, merge: a ref.", 200)},
     ),
     answer(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
     checkpoint_tool,
     writes=True,
-    names_branch=lambda given: given.get("action", _COMMIT) != _COMMIT,
+    names_branch=lambda given: given.get("action", _COMMIT) not in {_COMMIT, "resolve"},
 )

@@ -160,6 +160,24 @@ def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
 
 
+def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
+    """List what two sides said differently, but for what is quarantined."""
+    from vaultmem.core.lifecycle import State
+    from vaultmem.core.packs.pack_item import quote
+    from vaultmem.services.branching.conflicts import list_conflicts
+
+    found = [each for each in list_conflicts(vault) if each.state != State.QUARANTINED]
+    kept, cut = fit_rows(found[: given.get("limit", 20)], str)
+    lines = [
+        one_line(f"{x.path}  {x.number}  {x.verb} by {x.author} {x.since} {x.where}".rstrip())
+        + f"\n{quote(x.ours)}\ntheirs:\n{quote(x.theirs)}"
+        for x in kept
+    ]
+    rows = [{**x._asdict(), "ours": None, "theirs": None} for x in kept]
+    made = _answer(lines, "conflicts", rows, cut or len(kept) < len(found), "No conflicts.")
+    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
+
+
 def _look_through(vault: Vault) -> Sequence[Proposal]:
     """Return what waits; of a large vault, which takes minutes to compare, what was last found.
 
@@ -206,6 +224,7 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "belief": _belief,
     "review": _review,
     "branches": _branches,
+    "conflicts": _conflicts,
 }
 
 _DECIDE = (
@@ -250,7 +269,8 @@ HISTORY = Tool(
     "Ask git what happened to this memory: log (events), show (one commit), diff (two moments), "
     "blame (who wrote each line of a note), why (which facts mention something, and on whose "
     "word), belief (what the memory would have said about a question on a date), review (what "
-    "waits to be decided: contradictions, updates, duplicates, candidates), branches.",
+    "waits to be decided: contradictions, updates, duplicates, candidates), branches, conflicts "
+    "(what two sides of a merge said differently; checkpoint resolves them).",
     arguments(
         ["action"],
         action=choice("What to ask.", list(_ACTIONS)),
@@ -263,7 +283,7 @@ HISTORY = Tool(
         since=text("For log: only from this day or moment on.", 40),
         until=text("For log: only up to this day or moment.", 40),
         session=text("For log: only events of this session.", 200),
-        limit=whole("For log, why, belief, review: how many at most.", 1, 100),
+        limit=whole("For log, why, belief, review, conflicts: how many at most.", 1, 100),
         **{"from": text("For diff: the earlier one, or A...B; else HEAD.", 200)},
     ),
     answer(action="string", rows=rows(), cut="boolean"),

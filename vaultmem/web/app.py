@@ -43,6 +43,8 @@ PAGES = {
     "GET /health/checks": ("health", "show_checks"),
     "GET /review": ("review", "show_review"),
     "POST /review": ("review", "decide_item"),
+    "GET /conflicts": ("conflicts", "show_conflicts"),
+    "POST /conflicts": ("conflicts", "resolve"),
     "POST /undo": ("review", "undo"),
     "GET /pack": ("pack", "show_pack"),
     "GET /packs/compare": ("compare", "show_comparison"),

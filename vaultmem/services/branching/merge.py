@@ -72,7 +72,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             ours = _find_tip(vault, into)
             if refs.is_ancestor(source.commit, ours):
                 return MergeReport(source, into, "")
-            draft, settled = _draft_merge(vault, ours, source, into, joins)
+            draft, settled = draft_merge(vault, ours, source, into, joins)
             told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
             report = MergeReport(source, into, "", (), *told)
             try:
@@ -116,7 +116,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergePlan:
         if refs.is_ancestor(source.commit, ours):
             return MergePlan(source, into, False)
         try:
-            draft, settled = _draft_merge(vault, ours, source, into, joins)
+            draft, settled = draft_merge(vault, ours, source, into, joins)
         except MergeConflictError as error:
             return MergePlan(source, into, True, conflicts=error.conflicts, refused=str(error))
         paths = tuple(sorted(_plan_moves(vault, draft, ours)[0]))
@@ -131,14 +131,14 @@ def _find_tip(vault: Vault, branch: str) -> str:
     return vault.history.refs.branch_tip(branch)
 
 
-class _Drafted(NamedTuple):
+class Drafted(NamedTuple):
     """The merge's commit, to be made, and what it tells."""
 
     draft: Draft
     settled: Settled
 
 
-def _draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool) -> _Drafted:
+def draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool = False) -> Drafted:
     """Settle all that both sides changed, and draft the commit."""
     history = vault.history
     merged = merge_commits(history, ours, source.commit, vault.state_folder, joins)
@@ -151,7 +151,7 @@ def _draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool
     event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
     draft = draft_event(vault, event, settled.files, int(vault.now()))
     refuse_leaks(vault, ours, merged.tree, settled.files)
-    return _Drafted(draft._replace(base=merged.tree, extra_parents=(source.commit,)), settled)
+    return Drafted(draft._replace(base=merged.tree, extra_parents=(source.commit,)), settled)
 
 
 def _join_apart(

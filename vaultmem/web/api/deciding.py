@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vaultmem.answers.branches import merge_json
+from vaultmem.answers.conflicts import resolved_json
 from vaultmem.answers.notes import report_json, undone_json
-from vaultmem.answers.schemas import STRINGS, choice, record, rows, text
+from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import decided_json
 from vaultmem.core.upkeep.choices import Choice
 from vaultmem.vault import Vault
@@ -39,6 +40,14 @@ def _decide(vault: Vault, given: Given) -> Any:
     return decided_json([decide(vault, proposal, Choice(given["choice"]), given.get("reason", ""))])
 
 
+def _resolve(vault: Vault, given: Given) -> Any:
+    from vaultmem.core.merging import settle
+    from vaultmem.services.branching.conflicts import resolve_conflicts
+
+    chosen = settle.Choice(given["choice"])
+    return resolved_json(resolve_conflicts(vault, given["path"], chosen, given.get("number", 0)))
+
+
 _COMMITS = rows(commit="string", subject="string")
 
 DECIDING = (
@@ -58,11 +67,13 @@ DECIDING = (
         "merge",
         "POST",
         "/merge",
-        "Merge a branch: all of it, or nothing where both sides changed the same (409).",
+        "Merge a branch; what both sides changed is settled, and told.",
         _merge,
         body={"branch": text("The branch, tag or commit to merge.", 200, 1)},
         required=("branch",),
-        gives=record(merged="boolean", commit="string?", into="string", paths=STRINGS),
+        gives=record(
+            merged="boolean", commit="string?", into="string", paths=STRINGS, conflicts=rows()
+        ),
         moment=Moment.BRANCH,
         writes=True,
     ),
@@ -89,6 +100,21 @@ DECIDING = (
         },
         required=("choice",),
         gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
+        writes=True,
+    ),
+    Operation(
+        "resolve",
+        "POST",
+        "/conflicts",
+        "Decide what two sides said differently in a note, in one commit.",
+        _resolve,
+        body={
+            "path": text("The note.", 1_000, 1),
+            "choice": choice("Whose words stay.", ["ours", "theirs", "both"]),
+            "number": whole("Which conflict of the note; else all of them.", 1, 1_000),
+        },
+        required=("path", "choice"),
+        gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
         writes=True,
     ),
 )

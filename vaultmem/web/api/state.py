@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from vaultmem.answers.conflicts import conflicts_json
 from vaultmem.answers.economics import recent_json, stats_json
 from vaultmem.answers.health import checks_json, status_json
-from vaultmem.answers.schemas import choice, record, rows, text, whole
+from vaultmem.answers.schemas import STRINGS, choice, record, rows, text, whole
 from vaultmem.answers.upkeep import queue_json
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.core.upkeep.choices import ORDER, name_action
@@ -57,6 +58,12 @@ def _review(vault: Vault, given: Given) -> Any:
     only = given.get("only")
     chosen = [each for each in waiting if only in {None, name_action(each.action)}]
     return queue_json(describe_items(vault, chosen[: given.get("limit")]), len(waiting))
+
+
+def _conflicts(vault: Vault, _: Given) -> Any:
+    from vaultmem.services.branching.conflicts import list_conflicts
+
+    return conflicts_json(list_conflicts(vault), sorted(vault.history.unmerged()))
 
 
 STATE = (
@@ -114,5 +121,16 @@ STATE = (
         },
         gives=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
         long=True,
+    ),
+    Operation(
+        "list_conflicts",
+        "GET",
+        "/conflicts",
+        "List what two sides of a merge said differently, and at which files git has stopped.",
+        _conflicts,
+        gives=record(
+            conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
+            unmerged=STRINGS,
+        ),
     ),
 )

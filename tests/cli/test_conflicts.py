@@ -1,0 +1,159 @@
+"""What two sides said differently: listed, decided in one commit each, and stopped merges ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from branching import NOTE, change, commit_on, copy_vault, is_clean
+from in_process import run_here
+from support import git
+
+from vaultmem.services.notes.create import create_vault
+
+RunCli = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault whose branch `side` changed and removed what main changed, and renamed a note."""
+    root = tmp_path_factory.mktemp("template") / "vault"
+    create_vault(root).vault.close()
+    long = "".join(f"Line {n} of the pier.\n\n" for n in range(9))
+    commit_on(root, "main", {"notes/a.md": NOTE, "notes/gone.md": "Gone.\n", "notes/pier.md": long})
+    git(root, "branch", "side", "main")
+    ours = change(NOTE, "opaque", "clear", "weekly", "daily", "state: active", "state: stale")
+    commit_on(root, "main", {"notes/a.md": ours, "notes/gone.md": "Gone.\n\nNot yet.\n"})
+    theirs = change(NOTE, "opaque", "odd", "weekly", "hourly")
+    commit_on(root, "side", {"notes/a.md": theirs, "notes/gone.md": None}, who="Eve <e@x.org>")
+    commit_on(root, "main", {"notes/pier.md": None, "notes/ours.md": long})
+    commit_on(root, "side", {"notes/pier.md": None, "notes/theirs.md": long}, who="Eve <e@x.org>")
+    git(root, "reset", "-q", "--hard")
+    return root
+
+
+@pytest.fixture
+def root(home: Path, template: Path, tmp_path: Path) -> Path:
+    return copy_vault(template, tmp_path / "vault")
+
+
+def read(root: Path, path: str = "notes/a.md") -> str:
+    return (root / path).read_text()
+
+
+def test_conflicts_are_listed_and_each_is_decided_in_one_commit(
+    root: Path, run_cli: RunCli
+) -> None:
+    assert run_here("conflicts", cwd=root).out == "No conflicts.\n"
+    run_here("merge", "side", cwd=root)
+    listed = run_cli("conflicts", "--json", cwd=root).json
+    shown = run_here("conflicts", cwd=root).out
+
+    assert [(x["path"], x["number"], x["verb"]) for x in listed["conflicts"]] == [
+        ("notes/a.md", 1, "Also said"),
+        ("notes/a.md", 2, "Also said"),
+        ("notes/gone.md", 1, "Removed"),
+    ]
+    first = listed["conflicts"][0]
+    assert (first["ours"], first["theirs"]) == ("Tokens are clear.\n", "Tokens are odd.\n")
+    assert (first["author"], first["where"]) == ("Eve", "side")
+    lines = read(root).splitlines()
+    assert [lines[x["line"] - 1][:13] for x in listed["conflicts"][:2]] == ["> [!conflict]"] * 2
+    assert "    there  Tokens are odd.\n" in shown
+    assert "vaultmem resolve" in shown
+
+    done = run_here("resolve", "a", "1", "--theirs", "--json", cwd=root).json
+    assert (done["resolved"], done["decided"], done["removed"]) == ("notes/a.md", 1, False)
+    assert git(root, "log", "-1", "--format=%s") == "resolve: notes/a.md"
+    assert "theirs: Also said by Eve" in git(root, "log", "-1", "--format=%b")
+    assert "Tokens are odd." in read(root)
+    assert "Tokens are clear." not in read(root)
+    assert read(root).count("[!conflict]") == 1
+
+    run_here("resolve", "a", "--both", cwd=root)
+    assert "Keys rotate daily.\nKeys rotate hourly.\n" in read(root)
+    assert "state: stale\n" in read(root)
+    run_here("resolve", "gone", "--ours", cwd=root)
+    assert read(root, "notes/gone.md") == "Gone.\n\nNot yet.\n"
+    assert run_here("conflicts", cwd=root).out == "No conflicts.\n"
+    again = run_here("resolve", "gone", "--ours", cwd=root)
+    assert (again.code, "no conflict" in again.err) == (4, True)
+    assert is_clean(root)
+
+
+def test_theirs_of_a_note_that_they_removed_is_that_it_goes(root: Path) -> None:
+    run_here("merge", "side", cwd=root)
+    assert run_here("resolve", "gone", "--theirs", cwd=root).code == 0
+    assert not (root / "notes/gone.md").exists()
+    assert is_clean(root)
+
+
+def test_what_was_written_in_an_editor_is_never_lost(root: Path, tmp_path: Path) -> None:
+    run_here("merge", "side", cwd=root)
+    before = read(root)
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nsed -i -e "s/clear/plain/" -e "/^>/d" "$1"\nexit $FAILS\n')
+    editor.chmod(0o755)
+
+    def edit(fails: int) -> Any:
+        env = {"EDITOR": str(editor), "VISUAL": "", "FAILS": str(fails)}
+        return run_here("resolve", "a", "--edit", cwd=root, env=env)
+
+    failed = edit(3)
+    assert failed.code != 0
+    assert read(root) == before
+    kept = Path(failed.err.partition("what you wrote is kept in ")[2].splitlines()[0])
+    assert "Tokens are plain." in kept.read_text()
+    assert edit(0).code == 0
+    assert "Tokens are plain." in read(root)
+    assert "[!conflict]" not in read(root)
+    assert git(root, "log", "-1", "--format=%s") == "resolve: notes/a.md"
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("a",), ("a", "--ours", "--both"), ("a", "--all"), ("--ours",)]
+)
+def test_what_cannot_be_meant_is_refused(root: Path, words: tuple[str, ...]) -> None:
+    done = run_here("resolve", *words, cwd=root)
+    assert (done.code, "--ours, --theirs, --both, --edit" in done.err) == (5, True)
+
+
+@pytest.mark.parametrize("has_driver", [True, False])
+def test_a_merge_that_git_stopped_is_brought_to_its_end(root: Path, has_driver: bool) -> None:
+    if not has_driver:
+        git(root, "config", "--remove-section", "merge.vaultmem")
+    git(root, "merge", "-q", "--no-edit", "side", check=False)
+    (root / "notes/mine.md").write_text("Mine, and in no commit.\n")
+    left = run_here("conflicts", "--json", cwd=root).json["unmerged"]
+    assert ("notes/gone.md" in left, "notes/a.md" in left) == (True, not has_driver)
+    tip = git(root, "rev-parse", "side")
+
+    done = run_here("resolve", "--all", "--json", cwd=root)
+
+    assert done.code == 0, done.err
+    assert done.json["merged"]
+    assert git(root, "log", "-1", "--format=%P").split()[1] == tip
+    assert git(root, "status", "--porcelain") == "?? notes/mine.md"
+    assert "Also said by Eve" in read(root)
+    assert read(root, "notes/gone.md").startswith("> [!conflict] Removed by Eve")
+    names = {file.name for file in (root / "notes").glob("*.md")}
+    assert len(names & {"ours.md", "theirs.md"}) == 1
+    assert "pier.md" not in names
+    assert not any("<<<<<<<" in file.read_text() for file in (root / "notes").glob("*.md"))
+    none = run_here("resolve", "--all", cwd=root)
+    assert (none.code, "no merge is under way" in none.err) == (4, True)
+
+
+def test_what_a_person_has_mended_stays_as_they_did(root: Path) -> None:
+    git(root, "config", "--remove-section", "merge.vaultmem")
+    git(root, "merge", "-q", "--no-edit", "side", check=False)
+    mended = change(NOTE, "opaque", "both clear and odd")
+    (root / "notes/a.md").write_text(mended)
+
+    run_here("resolve", "--all", cwd=root)
+
+    assert read(root) == mended
+    assert read(root, "notes/gone.md").startswith("> [!conflict] Removed by Eve")
+    assert is_clean(root)
