@@ -7,7 +7,7 @@ with their scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vaultmem.core.finding.statistics import Statistics, add_statistics
@@ -67,20 +67,33 @@ class Part(NamedTuple):
                 known[term] = count_rows(self.snapshot.term(term)[0], self.eligible)
         return Statistics(counts={term: known[term] for term in terms})
 
-    def score_terms(self, terms: Sequence[str], statistics: Statistics) -> list[Share]:
-        """Return what each term gives to which rows, with the figures of all who are asked."""
-        from vaultmem.core.finding.ranking import measure_idf, score_terms
+    def score_terms(
+        self, asked: Mapping[str, float], statistics: Statistics, total: NDArray[np.float32]
+    ) -> list[Share]:
+        """Return what each term gives to which rows, and add it to their `total`.
 
-        idfs = [measure_idf(statistics.sections, statistics.counts[term]) for term in terms]
+        The terms are given with what they count for, `statistics` are those of all who are asked.
+        """
+        from vaultmem.core.finding import ranking as rules
+
+        gains = [
+            (rules.measure_idf(statistics.sections, statistics.counts[term]), weight)
+            for term, weight in asked.items()
+        ]
         if self.is_alone:
-            return [self._score_term(term, idf) for term, idf in zip(terms, idfs, strict=True)]
-        postings = [self.snapshot.term(term) for term in terms]
-        if not postings:
-            return []
-        shares = score_terms(postings, idfs, _weigh_counts(self.snapshot), self.eligible)
+            known = zip(asked, gains, strict=True)
+            shares = [
+                rules.weigh_share(self._score_term(term, idf), weight)
+                for term, (idf, weight) in known
+            ]
+            rules.add_shares(shares, total)
+            return shares
+        postings = list(map(self.snapshot.term, asked))
+        frequencies = _weigh_counts(self.snapshot)
+        shares = rules.score_terms(postings, gains, frequencies, self.eligible, total)
         if not self.has_turns:
             return shares
-        said = [self.snapshot.term(mark_speaker(term))[0] for term in terms]
+        said = [self.snapshot.term(mark_speaker(term))[0] for term in asked]
         return [each._replace(said=rows) for each, rows in zip(shares, said, strict=True)]
 
     @property

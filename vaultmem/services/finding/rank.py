@@ -31,8 +31,7 @@ def rank_sections(searched: Searched, query: RecallQuery, dense: Scorer | None =
     query = keep_rarest(query, lambda term: sum(p.snapshot.count_sections(term) for p in parts))
     asked = rules.weigh_query([*query.terms, *query.compounds], weak_terms(), WEIGHTS)
     asked |= {term: asked[term] * WEIGHTS.near for term in query.near}
-    shares = _score_parts(searched, asked)
-    total = _add_parts(searched, shares)
+    total, shares = _score_parts(searched, asked)
     wanted = max(2 * query.limit, WEIGHTS.candidates)
     bounds = shares[0] if len(parts) == 1 else ()
     best = rules.best_rows(total, wanted, eligible.place, bounds)
@@ -60,32 +59,22 @@ def rank_sections(searched: Searched, query: RecallQuery, dense: Scorer | None =
     return Ranked(found, [*zip(*sections, strict=True)], by_term, searched)
 
 
-def _score_parts(searched: Searched, asked: dict[str, float]) -> list[list[Share]]:
-    """Return what each term gives to which rows of each part, as it counts in the question."""
-    from vaultmem.core.finding.ranking import weigh_share
+def _score_parts(
+    searched: Searched, asked: dict[str, float]
+) -> tuple[NDArray[np.float32], list[list[Share]]]:
+    """Return the sum of all terms' scores, and what each term gives to which rows of each part.
 
-    statistics = searched.count_terms([*asked])
-    return [
-        [
-            weigh_share(share, weight)
-            for share, weight in zip(
-                part.score_terms([*asked], statistics), asked.values(), strict=True
-            )
-        ]
-        for part in searched.parts
-    ]
-
-
-def _add_parts(searched: Searched, shares: Sequence[Sequence[Share]]) -> NDArray[np.float32]:
-    """Return the sum of all terms' scores for each row, and a zero behind it (shape: rows + 1)."""
+    The sums are those of all rows, with a zero behind them.
+    """
     import numpy as np
 
-    from vaultmem.core.finding.ranking import add_shares
-
+    statistics = searched.count_terms([*asked])
     total = np.zeros(len(searched.documents) + 1, np.float32)
-    for part, own in zip(searched.parts, shares, strict=True):
-        add_shares(own, total[part.first : part.first + part.snapshot.size])
-    return total
+    shares = [
+        part.score_terms(asked, statistics, total[part.first : part.first + part.snapshot.size])
+        for part in searched.parts
+    ]
+    return total, shares
 
 
 def _list_said(parts: Sequence[Part], shares: Sequence[Sequence[Share]]) -> list[NDArray[np.int64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,8 @@ class Snapshot:
     def _unpack(self, places: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         import numpy as np
 
+        if max(places, default=-1) < 0:
+            return _nothing()
         many = sum(
             part.count_sections(place)
             for part, place in zip(self._parts, places, strict=True)
@@ -192,6 +194,14 @@ class Snapshot:
             key = term.encode("utf-8", "surrogatepass")
             known = self._places[term] = [part.find_term(key) for part in self._parts]
         return known
+
+
+@cache
+def _nothing() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return what there is of a term that no section has: many vaults lack most of a question."""
+    import numpy as np
+
+    return np.empty(0, np.int64), np.empty(0, np.uint32)
 
 
 def _join(arrays: list[NDArray[Any]]) -> NDArray[Any]:
