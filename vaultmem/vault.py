@@ -80,7 +80,9 @@ class Vault:
     catch up. `expected` are notes, by path, that are
     changed only where they have one of these blob ids. `patience` is for how many seconds other
     writers are waited for. `lag` says why what is read is not in sync, where that is so: somebody
-    else writes all the while.
+    else writes all the while. `beside` are other vaults that are asked what this one is, and `name`
+    is what each is called then; `opener` opens such a one by its path, None where whoever asks may
+    ask no other.
     """
 
     def __init__(
@@ -115,6 +117,8 @@ class Vault:
         self.lag = ""
         self.name = ""
         self.beside: tuple[Vault, ...] = ()
+        self.opener: Callable[[str], Vault] | None = None
+        self.folders = folders
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
         names = Names(self.name_repository, self.find_names)

@@ -227,6 +227,7 @@ def mcp(
         ref=opened.ref,
         environment=opened.environment,
         may_write=not read_only,
+        asks_others=True,
     )
     try:
         from vaultmem.mcp_server.run import serve_alone

@@ -45,28 +45,25 @@ def open_several(
     from vaultmem.services.vaults import beside
     from vaultmem.storage.vault_list import read_vaults
 
-    folders = _find_folders()
     named = list(dict.fromkeys([*take_named(), *vaults]))
-    named += read_vaults(folders.config).values() if every else []
+    named += read_vaults(_find_folders().config).values() if every else []
     opened = open_synced(named[0] if named else "", agent, session, ref, reads=True)
-    if not (every or len(named) > 1):
-        if not alone:
-            _tell(add_companions(opened))
-        return opened
-    others, told = beside.open_each(named[1:], open_other)
-    told += beside.put_beside(opened, others, folders)
-    opened.name = beside.name_vaults(folders, [opened.root])[opened.root]
-    _tell(told)
+    opened.opener = open_other
+    if every or len(named) > 1:
+        _tell(beside.put_beside(opened, named[1:]))
+        opened.name = beside.name_vaults(opened.folders, [opened.root])[opened.root]
+    elif not (alone or opened.ref):
+        _tell(beside.add_companions(opened))
     return opened
 
 
-def add_companions(opened: Vault) -> list[str]:
-    """Put beside a vault those that go with it, and return what is to be said of that."""
-    if not opened.config.with_vaults or opened.ref:
-        return []
-    from vaultmem.services.vaults import beside
+def add_companions(opened: Vault) -> None:
+    """Put beside a vault those that go with it, without a word."""
+    if not opened.ref:
+        from vaultmem.services.vaults import beside
 
-    return beside.add_companions(opened, _find_folders(), open_other)
+        opened.opener = open_other
+        beside.add_companions(opened)
 
 
 def _tell(lines: list[str]) -> None:

@@ -125,15 +125,18 @@ def take_named() -> list[str]:
 
 def open_other(path: str) -> Vault:
     """Open a vault that is only asked, beside the command's own."""
-    from vaultmem.environment import current_environment, open_named_vault
-    from vaultmem.vault import find_user_folders
+    from vaultmem.environment import open_named_vault
 
     opened = open_named_vault(path, agent=_given.get("agent", ""))
+    if _warm is not None:
+        return _keep_others(opened.folders).lend(opened)
+    from vaultmem.services.reading.behind import read_behind
+    from vaultmem.services.watching.lease import catch_up
+
+    _opened.append(opened)
     opened.wait_briefly()
-    if _warm is None:
-        _opened.append(opened)
-        return opened
-    return _keep_others(find_user_folders(current_environment())).lend(opened)
+    read_behind(opened, lambda: catch_up(opened))
+    return opened
 
 
 @cache

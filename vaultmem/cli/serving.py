@@ -115,7 +115,7 @@ def _serve_here(
     as_json: bool,
 ) -> None:
     try:
-        from vaultmem.serve.http import MCP_PATH, Access, HttpServer, Place
+        from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
         from vaultmem.web.codes import make_code
     except ModuleNotFoundError as error:
         raise VaultError(
@@ -128,6 +128,7 @@ def _serve_here(
         ref=vault.ref,
         environment=vault.environment,
         may_write=not read_only,
+        asks_others=place[1] == ADDRESS and not place[2],  # Nobody comes in from elsewhere.
     )
     access = Access(read_token(token), caller, vault.state_folder, write)
     server = HttpServer(Place(*place), access)

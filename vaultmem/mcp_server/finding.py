@@ -18,6 +18,7 @@ from vaultmem.answers.schemas import (
     whole,
 )
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.mcp_server.tool import Answer, Tool, fit_rows
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with notes, best first, each by its best section, labelled and quoted."""
     from vaultmem.services.finding.ask import Ask, ask, tell_how_sure
+    from vaultmem.services.vaults.beside import add_others
 
     asked = Ask(
         given["query"],
@@ -43,12 +45,14 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         refs=tuple(given.get("include_refs", ())),
         suggests=True,
     )
+    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
     answer = ask(vault, asked, show_page)
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
     following = asked.offset + len(answer.shown) if is_cut else None
     lines = [*tell_how_sure(answer), *(line for _, line in answer.shown)]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
+    lines += map(escape_bytes, told)
     data = {
         "query": answer.question,
         "searched_instead": answer.replaced,
@@ -64,6 +68,7 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
     from vaultmem.core.packs.pack_item import PackLabels
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.vaults.beside import add_others
 
     labels = PackLabels(given["labels"]) if "labels" in given else None
     asked = AskPack(
@@ -73,10 +78,12 @@ def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         at=given.get("at", ""),
         refs=tuple(given.get("include_refs", ())),
     )
+    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
     answer = ask_pack(vault, asked)
     data = leave_out_text(pack_json(answer.pack))
     items = [leave_out_text(item) for item in data["items"]]
-    return Answer(answer.pack.text, {**data, "items": items, "receipt": answer.receipt})
+    text = "\n".join([answer.pack.text, *map(escape_bytes, told)])
+    return Answer(text, {**data, "items": items, "receipt": answer.receipt})
 
 
 def show_page(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
@@ -133,6 +140,7 @@ def _filter(given: dict[str, Any]) -> NoteFilter:
     )
 
 
+_OTHERS = texts("Ask these vaults of the user's too, by name; `all` for each of the list.")
 _BESIDES = texts("Branches to look at too.")
 
 _HIT = rows(
@@ -166,6 +174,7 @@ RECALL = Tool(
         include_archived=flag("Also archived and deprecated notes."),
         at=text(MOMENT, 200),
         include_refs=_BESIDES,
+        vaults=_OTHERS,
     ),
     answer(query="string", hits=_HIT, next_offset="integer?"),
     recall_tool,
@@ -183,6 +192,7 @@ CONTEXT_PACK = Tool(
         labels=choice("full: also path, state and session of each.", ["short", "full"]),
         at=text(MOMENT, 200),
         include_refs=_BESIDES,
+        vaults=_OTHERS,
     ),
     answer(
         items=rows(

@@ -204,7 +204,11 @@ READ_NOTE = Tool(
     "needs. Long notes come in parts.",
     arguments(
         ["path"],
-        path=text(f"{NOTE[:-1]}, or its handle in a pack: c59b, c59b#Heading.", 1_000, 1),
+        path=text(
+            f"{NOTE[:-1]}, or its handle in a pack: c59b, c59b#Heading, home:c59b.",
+            1_000,
+            1,
+        ),
         offset=whole("Where to go on, from next_offset of the answer before.", 0, 10_000_000),
         at=text(MOMENT, 200),
         full=flag("The text that it had before compaction shortened it."),

@@ -74,7 +74,12 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
     """
     from vaultmem.services.reading.read_notes import get_note
 
-    found = get_note(see_at(vault, given), given["path"], given.get("full", False))
+    seen, path = vault, given["path"]
+    if ":" in path:
+        from vaultmem.services.vaults.beside import open_addressed
+
+        seen, path = open_addressed(vault, path)
+    found = get_note(see_at(seen, given), path, given.get("full", False))
     if found.note.state == State.QUARANTINED:
         raise RefusedError(
             f"{found.note.path}: quarantined, so it is not shown here; a person can read the file"

@@ -109,6 +109,7 @@ class HttpServer:
             caller.may_write,
             caller.ref,
             choose_shared(caller.environment),
+            caller.asks_others,
         )
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
         config = uvicorn.Config(

@@ -158,6 +158,7 @@ def read_caller(hello: dict[str, Any], root: Path) -> Caller:
         Path(hello["folder"]) if hello["folder"] else None,
         int(hello["pid"]),
         not hello["read_only"],
+        asks_others=True,
     )
 
 

@@ -19,7 +19,8 @@ class Caller(NamedTuple):
     """One connection, and what it may do; nothing is taken from this process's own settings.
 
     `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
-    works in, `pid` the process that its sessions end with: else this one, that serves it.
+    works in, `pid` the process that its sessions end with: else this one, that serves it. Who
+    `asks_others` is the user at this machine, whose other vaults may be asked as well.
     """
 
     agent: str = ""
@@ -29,6 +30,7 @@ class Caller(NamedTuple):
     folder: Path | None = None
     pid: int = 0
     may_write: bool = False
+    asks_others: bool = False
 
     def settings(self, folders: UserFolders) -> VaultSettings:
         """Return how the vault is opened for this caller, with state where this process has it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vaultmem.services.reading.behind import read_behind
+from vaultmem.services.vaults.pool import VaultPool
 from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.vault import UserFolders, Vault, open_vault
 from vaultmem.workers.caller import Caller
@@ -48,6 +50,7 @@ class KeptVault:
         self._notice = notice
         self._sync = sync
         self._open: tuple[Vault, ChangeHints] | None = None
+        self._others: VaultPool | None = None
         self._known: tuple[object, ...] = ()
 
     def run(self, work: Work[Result], caller: Caller) -> Result:
@@ -56,6 +59,8 @@ class KeptVault:
         own, hints = self._reopen(vault)
         sync = self._sync or hints.sync
         vault.share_storage(own)
+        if caller.asks_others:
+            vault.opener = partial(self._open_other, caller)
         try:
             if self._reads:
                 vault.wait_briefly()
@@ -68,8 +73,18 @@ class KeptVault:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise
 
+    def _open_other(self, caller: Caller, path: str) -> Vault:
+        """Open a vault beside this one, to be read by the same caller, by nobody's ref."""
+        if self._others is None:
+            self._others = VaultPool(self._folders)
+        asking = caller._replace(ref="", session="")
+        return self._others.lend(open_vault(path, **asking.settings(self._folders)))
+
     def let_go(self) -> None:
         """Close what is open."""
+        if self._others is not None:
+            self._others.close()
+            self._others = None
         if self._open is not None:
             vault, hints = self._open
             hints.stop()

@@ -1,21 +1,48 @@
-"""Open the vaults that a question is asked together, and tell of those that cannot be."""
+"""Which vaults a question is asked together, by name; those that cannot be asked are told."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import VaultError, name_failure
-from vaultmem.services.reading.behind import read_behind
-from vaultmem.services.watching.lease import catch_up
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.services.reading.behind import sync_once
 from vaultmem.storage.vault_list import find_named, read_vaults
 from vaultmem.vault import UserFolders, Vault
 
-#: Opens the vault of a folder, or has it open already.
-OpenVault = Callable[[str], Vault]
+#: Asks for all vaults of the list.
+EVERY = "all"
+
+
+def put_beside(vault: Vault, paths: Iterable[str]) -> list[str]:
+    """Have what a vault is asked be asked of others too; return what is to be said of that.
+
+    One that cannot be opened or read is passed over, and told.
+    """
+    told: list[str] = []
+    ready = {each.root: each for each in vault.together}
+    for path in paths:
+        try:
+            opened = vault.opener(path) if vault.opener else None
+            if opened is None or opened.root in ready:
+                continue
+            sync_once(opened)
+            opened.index.snapshot()
+        except (VaultError, OSError) as error:
+            told.append(f"{_shorten(path)}: passed over: {name_failure(error)}")
+            continue
+        if opened.lag:
+            told.append(f"{_shorten(path)}: {opened.lag}")
+        ready[opened.root] = opened
+    others = [each for root, each in ready.items() if root != vault.root]
+    names = name_vaults(vault.folders, [each.root for each in others])
+    for each in others:
+        each.name = names[each.root]
+    vault.beside = tuple(others)
+    return told
 
 
 def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
@@ -23,53 +50,100 @@ def name_vaults(folders: UserFolders, roots: Iterable[Path]) -> dict[Path, str]:
 
     Either is what a command takes, before a note's path or as `--vault`.
     """
-    listed = {Path(path): name for name, path in read_vaults(folders.config, anyway=True).items()}
-    return {root: listed.get(root) or _shorten(root) for root in roots}
+    listed = {path: name for name, path in read_vaults(folders.config, anyway=True).items()}
+    return {root: listed.get(str(root)) or _shorten(str(root)) for root in roots}
 
 
-def put_beside(vault: Vault, others: Sequence[Vault], folders: UserFolders) -> list[str]:
-    """Have what a vault is asked be asked of others too; return what is to be said of that.
+def add_others(vault: Vault, names: Sequence[str], alone: bool = False) -> list[str]:
+    """Put beside a vault those that are named, else its companions; return what is to be said.
 
-    One that cannot be read is passed over, and told.
+    It stays `alone` where a commit is looked at, which companions do not have.
     """
-    told: list[str] = []
-    ready: dict[Path, Vault] = {}
-    for each in others:
-        if each.root == vault.root or each.root in ready:
-            continue
-        try:
-            read_behind(each, lambda each=each: catch_up(each))  # type: ignore[misc]
-            each.index.snapshot()
-        except (VaultError, OSError) as error:
-            told.append(f"{_shorten(each.root)}: passed over: {name_failure(error)}")
-            continue
-        if each.lag:
-            told.append(f"{_shorten(each.root)}: {each.lag}")
-        ready[each.root] = each
-    for root, name in name_vaults(folders, ready).items():
-        ready[root].name = name
-    vault.beside = tuple(ready.values())
-    return told
+    if names:
+        return add_named(vault, names)
+    return [] if alone else add_companions(vault)
 
 
-def add_companions(vault: Vault, folders: UserFolders, open_one: OpenVault) -> list[str]:
+def add_companions(vault: Vault) -> list[str]:
     """Put beside a vault those that `with` of its vaultmem.yaml names; return what is to be said.
 
     They count only in a vault that is trusted on this machine: the repository of a stranger must
-    not have another memory read out.
+    not have another memory read out. Where a commit is looked at, they have none like it.
     """
     named = vault.config.with_vaults
-    if not named:
+    if not named or vault.opener is None or vault.view.sources:
         return []
     if not vault.trust.is_trusted():
         return [
             f'"with" of {CONFIG_NAME} names {len(named)} more; passed over, for this vault is not '
             "trusted on this machine: if it is yours, run `vaultmem trust`"
         ]
-    listed = read_vaults(folders.config, anyway=True)
-    paths = [os.path.expanduser(listed.get(each, each)) for each in named]
-    others, told = open_each([os.path.join(vault.root, path) for path in paths], open_one)
-    return told + put_beside(vault, others, folders)
+    return put_beside(vault, _find_paths(vault).values())
+
+
+def add_named(vault: Vault, names: Sequence[str]) -> list[str]:
+    """Put beside a vault others by the names that `list_askable` has; return what is to be said.
+
+    Raises:
+        RefusedError: whoever asks may ask no other.
+        NoteNotFoundError: a name is none of these.
+    """
+    known = list_askable(vault)
+    for name in names:
+        if name != EVERY and name not in known:
+            raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+    chosen = known.values() if EVERY in names else [known[name] for name in names]
+    return put_beside(vault, chosen)
+
+
+def list_askable(vault: Vault) -> dict[str, str]:
+    """Return the vaults that whoever asks one may ask as well, by name: companions, and the list.
+
+    Raises:
+        RefusedError: there are none: it is not trusted, or asked from elsewhere.
+    """
+    if vault.opener is None:
+        raise RefusedError("no other vault is asked from here; only on the machine itself")
+    if not vault.trust.is_trusted():
+        raise RefusedError(
+            "this vault is not trusted on this machine, so no other is asked beside it; "
+            "its owner says so with `vaultmem trust`"
+        )
+    return {**read_vaults(vault.folders.config), **_find_paths(vault)}
+
+
+def see_other(vault: Vault, name: str) -> Vault:
+    """Return another vault to be looked at, by the name that `list_askable` has.
+
+    Raises:
+        RefusedError: whoever asks may ask no other.
+        NoteNotFoundError: there is none of that name.
+    """
+    known = list_askable(vault)
+    if name not in known or vault.opener is None:
+        raise NoteNotFoundError(f"{name}: no vault of that name; {_tell_names(known)}")
+    opened = vault.opener(known[name])
+    opened.name = name
+    sync_once(opened)
+    return opened
+
+
+def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
+    """Return the vault that an address `NAME:path` names, and the path; else what was given."""
+    name, mark, path = address.partition(":")
+    if not mark or vault.opener is None or not vault.trust.is_trusted():
+        return vault, address
+    if name not in list_askable(vault):
+        return vault, address
+    return see_other(vault, name), path
+
+
+def _find_paths(vault: Vault) -> dict[str, str]:
+    """Return the vaults that `with` names, by what they are called."""
+    listed = read_vaults(vault.folders.config, anyway=True)
+    named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.with_vaults)
+    roots = [Path(os.path.realpath(vault.root / path)) for path in named]
+    return {name: str(root) for root, name in name_vaults(vault.folders, roots).items()}
 
 
 def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
@@ -81,19 +155,13 @@ def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
     return root, path
 
 
-def _shorten(root: Path) -> str:
+def _tell_names(known: Iterable[str]) -> str:
+    names = ", ".join(known)
+    return f"there are {names}" if names else "`vaultmem vaults add PATH` lists one"
+
+
+def _shorten(path: str) -> str:
     """Return a path as one would type it."""
     home = os.path.expanduser("~")
-    path = str(root)
-    return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
-
-
-def open_each(paths: Iterable[str], open_one: OpenVault) -> tuple[list[Vault], list[str]]:
-    """Return the vaults of folders, and what is to be said of those that cannot be opened."""
-    opened, told = [], []
-    for path in paths:
-        try:
-            opened.append(open_one(path))
-        except (VaultError, OSError) as error:
-            told.append(f"{escape_bytes(path)}: passed over: {name_failure(error)}")
-    return opened, told
+    short = f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
+    return escape_bytes(short)

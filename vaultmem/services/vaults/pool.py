@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from vaultmem.errors import VaultError
+from vaultmem.services.reading.behind import read_behind
+from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Vaults that are kept open; each takes what its index and the last questions made of it.
 MOST = 24
+
+
+class _Open(NamedTuple):
+    """A vault, what may have changed in its folder, and what is another when it was replaced."""
+
+    vault: Vault
+    hints: ChangeHints
+    identity: tuple[int, ...]
 
 
 class VaultPool:
@@ -19,31 +30,45 @@ class VaultPool:
     def __init__(self, folders: UserFolders, most: int = MOST) -> None:
         self._folders = folders
         self._most = most
-        self._open: dict[Path, tuple[Vault, tuple[int, ...]]] = {}
+        self._open: dict[Path, _Open] = {}
 
     def lend(self, vault: Vault) -> Vault:
-        """Have a vault use what is open of its folder; what was asked longest ago is closed."""
+        """Have a vault use what is open of its folder, in sync; what was asked last is kept.
+
+        Raises:
+            VaultError: it cannot be read.
+        """
         known = self._open.pop(vault.root, None)
-        if known is not None and known[1] != _identify(known[0]):  # Something was replaced.
-            self._close(known[0])
+        if known is not None and known.identity != _identify(known.vault):
+            _close(known)  # Something was replaced.
             known = None
-        own = known[0] if known else open_vault(vault.root, folders=self._folders)
-        own.wait_briefly()
-        vault.share_storage(own)
-        self._open[vault.root] = own, _identify(own)
+        vault.wait_briefly()
+        if known is None:
+            own = open_vault(vault.root, folders=self._folders)
+            own.wait_briefly()
+            known = _Open(own, ChangeHints(own), ())
+        vault.share_storage(known.vault)
+        try:
+            read_behind(vault, lambda: known.hints.sync(vault))
+        except BaseException:
+            _close(known)
+            raise
+        self._open[vault.root] = known._replace(identity=_identify(known.vault))
         while len(self._open) > self._most:
-            self._close(self._open.pop(next(iter(self._open)))[0])
+            _close(self._open.pop(next(iter(self._open))))
         return vault
 
     def close(self) -> None:
         """Close what is open."""
-        for vault, _ in self._open.values():
-            self._close(vault)
+        for each in self._open.values():
+            _close(each)
         self._open.clear()
 
-    def _close(self, vault: Vault) -> None:
-        with contextlib.suppress(VaultError, OSError):
-            vault.close()
+
+def _close(opened: _Open) -> None:
+    opened.hints.stop()
+    with contextlib.suppress(VaultError, OSError):
+        opened.vault.close()
 
 
 def _identify(vault: Vault) -> tuple[int, ...]:
