@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.services.vaults.beside import EVERY, add_named, list_askable, see_other
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
 from vaultmem.web.refusing import refuse, refuse_failure
@@ -35,8 +36,9 @@ Route = Callable[[Request], Awaitable[Response]]
 class Frame(NamedTuple):
     """What each page says of the vault: its name, and what is checked out or looked at.
 
-    `moment` is the commit that is looked at, where it is not what is there now. `lag` says
-    why what is shown is older than the notes.
+    `others` are the user's other vaults that may be looked at, by name, and `other` is that which
+    is, "all" for all together. `moment` is the commit that is looked at, where it is not what is
+    there now. `lag` says why what is shown is older than the notes.
     """
 
     name: str
@@ -44,13 +46,15 @@ class Frame(NamedTuple):
     commit: str
     moment: Commit | None = None
     lag: str = ""
+    others: tuple[str, ...] = ()
+    other: str = ""
 
 
 async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[Frame, Value]:
     """Return what `work` makes of the vault as the request's `at` has it, and its frame."""
     workers: Workers = request.app.state.workers
-    at = request.query_params.get("at", "")
-    return await workers.read(partial(_look, at, work), make_caller(request))
+    at, other = (request.query_params.get(name, "") for name in ("at", "vault"))
+    return await workers.read(partial(_look, at, other, work), make_caller(request))
 
 
 async def write(request: Request, work: Callable[[Vault], Value]) -> Value:
@@ -67,7 +71,14 @@ def make_caller(request: Request) -> Caller:
     """Return in whose name a request is answered, and what it may do."""
     visitor: Visitor = request.state.visitor
     site: Site = request.app.state.site
-    return Caller(visitor.agent, "", site.ref, site.environment, may_write=visitor.may_write)
+    return Caller(
+        visitor.agent,
+        "",
+        site.ref,
+        site.environment,
+        may_write=visitor.may_write,
+        asks_others=site.asks_others,
+    )
 
 
 def answers(route: Route) -> Route:
@@ -128,11 +139,27 @@ def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Res
     return RedirectResponse(place, 303)
 
 
-def _look(at: str, work: Callable[[Vault], Value], vault: Vault) -> tuple[Frame, Value]:
+def _look(at: str, other: str, work: Callable[[Vault], Value], vault: Vault) -> tuple[Frame, Value]:
+    others = _list_others(vault)
+    if other == EVERY:
+        add_named(vault, [other])
+    elif other:
+        vault = see_other(vault, other)
     from vaultmem.services.reading.look import look_at
 
     seen = look_at(vault, at) if at else vault
-    return frame_vault(vault, at), work(seen)
+    return frame_vault(vault, at)._replace(others=others, other=other), work(seen)
+
+
+def _list_others(vault: Vault) -> tuple[str, ...]:
+    """Return the names of the user's other vaults, as far as they may be looked at from here."""
+    if vault.opener is None:
+        return ()
+    try:
+        known = list_askable(vault)
+    except VaultError:
+        return ()
+    return tuple(name for name, path in known.items() if path != str(vault.root))
 
 
 def frame_vault(vault: Vault, at: str) -> Frame:

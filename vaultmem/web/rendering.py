@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 import vaultmem
 from vaultmem.core.safe_text import clean_text, escape_bytes
+from vaultmem.services.vaults.beside import EVERY
 from vaultmem.web.markdown.page import name_heading
 from vaultmem.web.visits import follows_link
 
@@ -43,6 +44,9 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
     address of the page, or of another one, with what was asked here and what is given besides.
     """
     visitor: Visitor | None = getattr(request.state, "visitor", None)
+    other = request.query_params.get("vault", "")
+    if visitor and other:  # What is written goes to the vault that is served.
+        visitor = visitor._replace(may_write=False)
     visit: Visit | None = getattr(request.state, "visit", None)
     # A script that loads a page again shows only a part of it, and may be quicker than the person.
     notices = visit.take_notices() if visit and follows_link(request) else []
@@ -58,7 +62,8 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         "visitor": visitor,
         **values,
     }
-    return HTMLResponse(render_template(template, _SERVED, shown), status)
+    links = _link_within(other)
+    return HTMLResponse(render_template(template, links, shown), status)
 
 
 def render_template(template: str, links: Links, values: dict[str, Any]) -> str:
@@ -92,7 +97,19 @@ def link_note(path: str, heading: str = "", /, **given: Any) -> str:
     return f"{place}#{quote(name_heading(heading))}" if heading else place
 
 
-_SERVED = Links(make_link, link_note)
+@lru_cache(maxsize=32)
+def _link_within(vault: str) -> Links:
+    """Return links to pages of a vault of the user's, of the one that is served for ""."""
+    if not vault:
+        return Links(make_link, link_note)
+
+    def page(place: str, /, **given: Any) -> str:
+        return make_link(place, **{"vault": "" if place.startswith("/static") else vault, **given})
+
+    def note(path: str, heading: str = "", /, **given: Any) -> str:
+        return link_note(path, heading, **{"vault": "" if vault == EVERY else vault, **given})
+
+    return Links(page, note)
 
 
 @cache
@@ -116,6 +133,7 @@ def _environment(links: Links) -> Environment:
         "minute": tell_minute,
         "number": lambda value: f"{value:,}",
         "short": lambda commit: commit[:7],
+        "within": lambda hit: {"vault": hit.vault} if hit.vault else {},
     }
     return made
 

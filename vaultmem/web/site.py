@@ -31,7 +31,8 @@ class Site(NamedTuple):
     `hosts` are the names, with their port, under which it may be asked for; `token` is that of
     programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
     written unless `may_write`; programs write if `programs_write`. `ref` is the branch that is
-    looked at where a request names none, and `environment` names models, and nobody.
+    looked at where a request names none, and `environment` names models, and nobody. Who
+    `asks_others` may ask other vaults of the user's.
     """
 
     root: Path
@@ -42,6 +43,7 @@ class Site(NamedTuple):
     programs_write: bool = True
     ref: str = ""
     environment: Mapping[str, str] = _NOTHING
+    asks_others: bool = False
 
     @property
     def cookie(self) -> str:

@@ -36,7 +36,9 @@ def _recall(vault: Vault, given: Given) -> Any:
         given.get("expand_links", False),
         suggests=True,
     )
-    return answer_json(ask(vault, asked, fit_texts(budget) if budget else show_texts))
+    told = _add_others(vault, given)
+    answer = ask(vault, asked, fit_texts(budget) if budget else show_texts)
+    return {**answer_json(answer), **told}
 
 
 def _pack(vault: Vault, given: Given) -> Any:
@@ -53,7 +55,17 @@ def _pack(vault: Vault, given: Given) -> Any:
         given.get("expand_links", False),
         receipt=given.get("receipt"),
     )
-    return pack_answer_json(ask_pack(vault, asked))
+    told = _add_others(vault, given)
+    return {**pack_answer_json(ask_pack(vault, asked)), **told}
+
+
+def _add_others(vault: Vault, given: Given) -> dict[str, list[str]]:
+    """Have the question asked of other vaults too; return which are `passed_over`, if any."""
+    from vaultmem.services.vaults.beside import add_others
+
+    is_alone = bool(given.get("at") or given.get("include_refs") or vault.ref)
+    told = add_others(vault, given.get("vaults", ()), is_alone)
+    return {"passed_over": told} if told else {}
 
 
 def _list_receipts(vault: Vault, given: Given) -> Any:
@@ -108,6 +120,7 @@ _SEEN_TOO = {
     "include_refs": texts("Look at these refs too; each hit names the refs that hold it."),
     "semantic": flag("By meaning too, or by words alone; else as vaultmem.yaml says."),
     "expand_links": flag("Also what the best sections link to."),
+    "vaults": texts("Ask these vaults of the user's too, by name; `all` for each of the list."),
 }
 
 _RECALL = {

@@ -102,6 +102,8 @@ class Operation(NamedTuple):
             moments["at"] = text(MOMENT, 200)
         if self.moment is not Moment.NOW:
             moments["ref"] = _BRANCH if self.writes else _REF
+        if self.moment is Moment.SEEN and not self.writes:
+            moments["vault"] = text("Another vault of the user's to look at, by its name.", 200)
         return {**self.query, **moments}
 
     @property

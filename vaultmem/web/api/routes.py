@@ -95,10 +95,14 @@ async def _write(
 def _look(operation: Operation, given: Given, vault: Vault) -> Answered:
     """Return what an operation that reads says of the vault at the moment that is asked about."""
     seen = vault
+    if operation.moment is Moment.SEEN and given.get("vault"):
+        from vaultmem.services.vaults.beside import see_other
+
+        seen = see_other(vault, given["vault"])
     if operation.moment is Moment.SEEN and given.get("at"):
         from vaultmem.services.reading.look import look_at
 
-        seen = look_at(vault, given["at"])
+        seen = look_at(seen, given["at"])
     plain = as_plain(operation.run(seen, given))
     if vault.lag and isinstance(plain, dict):
         plain["behind"] = vault.lag
