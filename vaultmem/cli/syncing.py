@@ -102,15 +102,15 @@ def _say_report(report: SyncReport) -> None:
     if report.fetched:
         files = len(report.merged.paths if report.merged else report.followed)
         how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
-        came = f"{_commits(report.fetched)} from {remote}{how}, {files:,} files changed"
+        came = f"{_count(report.fetched)} from {remote}{how}, {_count(files, 'file')} changed"
         say_painted("fetched ", "green", came)
     if report.merged:
         say_merged(report.merged)
     if report.pushed:
-        say_painted("pushed  ", "green", f"{_commits(report.pushed)} to {remote}")
+        say_painted("pushed  ", "green", f"{_count(report.pushed)} to {remote}")
     if offline:
         done = "nothing pushed" if report.fetched else "nothing fetched or pushed"
-        say(f"offline: {done}; {_commits(report.waiting)} {_wait(report.waiting)}")
+        say(f"offline: {done}; {_count(report.waiting)} {_wait(report.waiting)}")
     elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
         say(f"{one_line(report.branch)} and {remote} have the same.")
     elif report.outcome.value != "synced":
@@ -120,7 +120,7 @@ def _say_report(report: SyncReport) -> None:
 
 
 def _say_rescued(report: SyncReport) -> None:
-    what = f"{_commits(report.waiting)} {_wait(report.waiting)}"
+    what = f"{_count(report.waiting)} {_wait(report.waiting)}"
     if report.rescued:
         warn(f"{what}; a copy is at {one_line(report.remote)} as {one_line(report.rescued)}")
     else:
@@ -132,22 +132,24 @@ def _say_plan(plan: SyncPlan) -> None:
     if plan.told:
         say(f"offline: {one_line(plan.told)}")
     if plan.uncommitted:
-        say_painted("would save   ", "yellow", f"{plan.uncommitted:,} files that no commit has")
+        say_painted(
+            "would save   ", "yellow", f"{_count(plan.uncommitted, 'file')} that no commit has"
+        )
     if plan.fetched:
-        say_painted("would fetch  ", "yellow", f"{_commits(plan.fetched)} from {remote}")
+        say_painted("would fetch  ", "yellow", f"{_count(plan.fetched)} from {remote}")
     if plan.merge:
         for path in plan.merge.paths:
             say(f"  {one_line(path)}")
         say_merged(plan.merge)
         say(f"{plan.merge.refused}") if plan.merge.refused else None
     if plan.waiting:
-        say_painted("would push   ", "yellow", f"{_commits(plan.waiting)} to {remote}")
+        say_painted("would push   ", "yellow", f"{_count(plan.waiting)} to {remote}")
     if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
         say(f"{one_line(plan.branch)} and {remote} have the same.")
 
 
-def _commits(count: int) -> str:
-    return f"{count:,} {'commit' if count == 1 else 'commits'}"
+def _count(number: int, what: str = "commit") -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _wait(count: int) -> str:

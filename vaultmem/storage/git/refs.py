@@ -76,7 +76,9 @@ class Refs:
             raise NoteNotFoundError(
                 f"{name}: no branch, tag or commit is called that{self._hint()}"
             )
-        shown = commit[:7] if commit.startswith(name.lower()) else name
+        shown = (
+            commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
+        )
         return self._target(shown, "", commit)
 
     def branch_tip(self, name: str) -> str:
