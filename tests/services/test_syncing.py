@@ -247,6 +247,25 @@ def test_a_slow_remote_is_given_up_and_holds_up_nobody(
     assert synced(anna)["pushed"] == 1
 
 
+def test_a_merge_at_which_git_stopped_is_ended_by_who_syncs_by_hand(
+    make_machines: MakeMachines,
+) -> None:
+    anna, ben = make_machines({**QUAY, "notes/pier.md": "# Pier\n\nOf oak.\n"}).all
+    (anna.root / "notes/pier.md").unlink()
+    assert synced(anna)["pushed"] == 1
+    ben.write("notes/pier.md", "# Pier\n\nOf larch.\n")
+    ben.git("commit", "-qam", "larch")
+    ben.git("pull", "-q", "--no-rebase", "--no-edit", check=False)
+    assert ben.git("diff", "--name-only", "--diff-filter=U") == "notes/pier.md"
+
+    assert synced(ben)["outcome"] == "synced"
+    assert synced(anna)["outcome"] == "synced"
+
+    assert "> [!conflict] Removed by anna" in anna.read("notes/pier.md")
+    assert anna.git("rev-parse", "HEAD") == ben.git("rev-parse", "HEAD")
+    assert ben.git("status", "--porcelain") == ""
+
+
 def test_two_vaults_made_apart_are_joined_only_if_that_is_said(
     make_vault: MakeVault, tmp_path: Path
 ) -> None:

@@ -65,7 +65,9 @@ def sync(
         plan = plan_sync(opened, remote, join)
         emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)
         return
-    report = _sync_unasked(opened) if unasked else sync_remote(opened, remote, join)
+    report = (
+        _sync_unasked(opened) if unasked else sync_remote(opened, remote, join, ends_merges=True)
+    )
     if report is None:
         return
     emit_json(sync_json(report)) if as_json else _say_report(report)

@@ -22,6 +22,7 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.services.branching.branches import check_idle
+from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
 from vaultmem.services.evidence.publish import begin_anew, publish
@@ -84,13 +85,18 @@ class SyncReport(NamedTuple):
 
 
 def sync_remote(
-    vault: Vault, where: str = "", joins: bool = False, patience: float = WRITER
+    vault: Vault,
+    where: str = "",
+    joins: bool = False,
+    patience: float = WRITER,
+    ends_merges: bool = False,
 ) -> SyncReport:
     """Bring the vault's branch and that of a remote to the same commit.
 
     `where` is a remote's name, or the address of one that the repository is given with this first
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
-    `patience` seconds.
+    `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
+    committed first; who syncs unasked leaves it to the person who may be at it.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -106,6 +112,8 @@ def sync_remote(
             known = known._replace(agreed="", rescue="", evidence="")
         try:
             sync = _Sync(vault, place, known, joins)
+            if ends_merges and is_stopped(vault):
+                sync.finish_merge()
             report = sync.run()
         except VaultError as error:
             told = known._replace(remote=place.remote.name, at=vault.now(), outcome="failed")
@@ -161,6 +169,11 @@ class _Sync:
             if not self._fetch():
                 return self._report
         raise VaultError(f"not pushed: others keep pushing to {self._place.name}; try again")
+
+    def finish_merge(self) -> None:
+        """Bring the merge to its end at which git has stopped."""
+        merged = finish_merge(self._vault)
+        self._report = self._report._replace(checkpoint=merged.commit, merged=merged)
 
     def _save(self) -> None:
         """Commit what is not, so that it can be merged with what comes."""
