@@ -46,12 +46,15 @@ class Desk:
             return
         path = notes[int(intent.note**2.5 * len(notes))]
         text = path.read_text()
-        if intent.kind in _BY_HAND:
+        if intent.kind in _BY_HAND and not self._may_resolve(text, intent):
             new = _BY_HAND[intent.kind](text, intent)
             if new != text:
                 self._save(path, text, new)
         else:
             getattr(self, f"_{intent.kind}")(path, text, intent)
+
+    def _may_resolve(self, text: str, intent: Intent) -> bool:
+        return intent.kind == "settle" and self.has_tool and intent.place < 0.6
 
     def _save(self, path: Path, before: str, after: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,6 +143,15 @@ class Desk:
             self._run(intent, "quarantine", self._place(path), "--reason", "nobody knows it")
         else:
             self._run(intent, "state", self._place(path), state)
+
+    def _settle(self, path: Path, text: str, intent: Intent) -> None:
+        if not CALLOUT.search(text):
+            return
+        side = ("--ours", "--theirs", "--both")[int(intent.place * 5)]
+        if self._run(intent, "resolve", self._place(path), side):
+            self.oracle.edit(text, path.read_text(), self._name(path))
+        else:
+            self.oracle.doubt(text)
 
     def _place(self, path: Path) -> str:
         return str(path.relative_to(self.laptop.root))

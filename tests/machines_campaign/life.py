@@ -6,6 +6,7 @@ import contextlib
 import random
 import signal
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Life:
         self.counts = dict.fromkeys(("pulls", "kills", "cut", "stopped"), 0)
         self.told: list[str] = []
         self._troubles: list[str] = []  # Of the remote, just now.
+        self._meddling = threading.Lock()
         self.states: list[tuple[str, str, str]] = []
         self._lay(folder / "seed")
 
@@ -109,7 +111,8 @@ class Life:
                 self.counts["kills"] += 1
         with contextlib.ExitStack() as stack:
             if trouble in TROUBLED:
-                with contextlib.suppress(OSError):  # Another one has done it already.
+                if self._meddling.acquire(blocking=False):  # Another one may be at it.
+                    stack.callback(self._meddling.release)
                     stack.enter_context(TROUBLED[trouble](self.remote))
                     stack.callback(self._troubles.remove, trouble)
                     self._troubles.append(trouble)
