@@ -45,7 +45,7 @@ class Laptop:
 
     def type(self, command: str) -> str:
         """Give a command, and return what the person sees."""
-        words = shlex.split(command)
+        words = shlex.split(command.replace("~/", f"{self.home}/"))
         if words[0] == "cd" and len(words) == 2:
             self.cwd = self.cwd / words[1]
             return ""
@@ -119,4 +119,5 @@ def run_sessions(text: str, folder: Path) -> Iterator[str]:
 
 def calm(text: str) -> str:
     """Return text without what differs from run to run."""
-    return re.sub(r"\d+ (second|minute)s? ago", "just now", steady(text))
+    text = re.sub(r"(?<=[0-9])T[0-9:]{8}\b", "", text)
+    return re.sub(r"refs/vaultmem/rescue/\S+", "refs/vaultmem/rescue/", steady(text))
