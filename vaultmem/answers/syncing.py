@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from vaultmem.services.syncing.sync import SyncReport
 
 
-def sync_json(report: SyncReport) -> dict[str, Any]:
-    """Return what a sync did, or why it did not all of it."""
+def sync_json(report: SyncReport, review: int) -> dict[str, Any]:
+    """Return what a sync did, or why it did not all of it; so much of what came is to `review`."""
     merged = report.merged
     return {
         "outcome": report.outcome.value,
@@ -28,6 +28,7 @@ def sync_json(report: SyncReport) -> dict[str, Any]:
         "told": report.told or None,
         "evidence": report.evidence or None,
         "conflicts": report.conflicts,
+        "review": review,
     }
 
 

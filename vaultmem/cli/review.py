@@ -41,10 +41,10 @@ def register(app: typer.Typer) -> None:
 
 def complete_id(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the ids that were shown last and begin so, with what each is about."""
-    from vaultmem.services.upkeep.review import list_shown
+    from vaultmem.services.upkeep.review import list_known
 
     try:
-        shown = list_shown(open_here(ctx.params.get("vault") or ""))
+        shown = list_known(open_here(ctx.params.get("vault") or ""))
     except VaultError:
         return []
     wanted = [each for each in shown if each.id.startswith(incomplete)]
@@ -68,6 +68,9 @@ def review(
     only: Annotated[
         str, typer.Option("--only", metavar="KIND", help="Only these, such as contradiction.")
     ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Compare all notes, also of a large vault.")
+    ] = False,
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Items at most.", show_default=False)
     ] = 0,
@@ -79,21 +82,24 @@ def review(
     """Decide what waits: contradictions, duplicates, candidates, quarantined and stale notes.
 
     On a terminal each is shown with its evidence, and one key decides it. Elsewhere they are
-    listed; --accept, --other and --reject decide. Each decision is one commit.
+    listed; --accept, --other and --reject decide. Each decision is one commit. Of a large vault,
+    what came from elsewhere is shown first, and --all compares the rest.
     """
     opened = open_synced(vault, agent, session)
     named = [("accept", accept), ("other", other), ("reject", reject)]
     if any(ids for _, ids in named):
         _decide_named(opened, named, reason, as_json)
         return
-    from vaultmem.services.upkeep.review import describe_items, list_queue
+    from vaultmem.services.upkeep.review import describe_items
 
-    waiting = list_queue(opened, ProgressLine("comparing notes")).proposals
+    waiting, is_all = _look(opened, everything)
     chosen = _choose(waiting, only)[: limit or None]
     if as_json:
         emit_json(queue_json(describe_items(opened, chosen), len(waiting)))
         return
     _say_counts(waiting)
+    if not is_all:
+        say("That came from elsewhere; `vaultmem review --all` compares all notes.")
     size = _count_digits(waiting)
     if sys.stdin.isatty() and sys.stdout.isatty() and opened.is_person:
         _ask_each(opened, chosen, size, reason)
@@ -103,6 +109,17 @@ def review(
         say()
     if chosen:
         say("Decide with `vaultmem review --accept ID`, --other ID or --reject ID.")
+
+
+def _look(vault: Vault, everything: bool) -> tuple[Sequence[Proposal], bool]:
+    """Return what waits, and whether that is all: of a large vault it may be what came alone."""
+    from vaultmem.services.upkeep.arrivals import WHOLE, take_in
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue
+
+    arrived = take_in(vault, WHOLE)
+    if arrived and not everything and vault.view.totals()[0] > COMPARED_AT_ONCE:
+        return arrived, False
+    return list_queue(vault, ProgressLine("comparing notes")).proposals, True
 
 
 def _choose(waiting: Sequence[Proposal], only: str) -> Sequence[Proposal]:

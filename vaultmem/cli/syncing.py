@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,7 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import BusyError, MergeConflictError, RefusedError
+from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.services.syncing.plan import SyncPlan
@@ -70,7 +71,8 @@ def sync(
     )
     if report is None:
         return
-    emit_json(sync_json(report)) if as_json else _say_report(report)
+    review = _take_in(opened)
+    emit_json(sync_json(report, review)) if as_json else _say_report(report, review)
     _end(report)
 
 
@@ -86,6 +88,16 @@ def _sync_unasked(vault: Vault) -> SyncReport | None:
         return None
 
 
+def _take_in(vault: Vault) -> int:
+    """Compare what came with what is known here; return how much of that is to be decided."""
+    from vaultmem.services.reading.look import find_branch
+    from vaultmem.services.upkeep.arrivals import WHOLE, take_in
+
+    with contextlib.suppress(VaultError, OSError):  # Another command does it.
+        return 0 if find_branch(vault) else len(take_in(vault, WHOLE))
+    return 0
+
+
 def _end(report: SyncReport) -> None:
     """End with the exit code of what did not come about.
 
@@ -97,7 +109,7 @@ def _end(report: SyncReport) -> None:
         raise typer.Exit(codes[report.outcome.value])
 
 
-def _say_report(report: SyncReport) -> None:
+def _say_report(report: SyncReport, review: int) -> None:
     remote, offline = one_line(report.remote), report.outcome.value == "offline"
     if report.checkpoint:
         say_painted("saved   ", "green", f"{report.checkpoint[:7]}  what was not committed")
@@ -119,6 +131,8 @@ def _say_report(report: SyncReport) -> None:
         say_conflicts(report.conflicts)  # type: ignore[arg-type]
         warn(f"error: not pushed: {one_line(report.told)}")
         _say_rescued(report)
+    if review:
+        say(f"{review:,} to review: `vaultmem review`")
 
 
 def _say_rescued(report: SyncReport) -> None:

@@ -179,19 +179,19 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
 
 
 def _look_through(vault: Vault) -> Sequence[Proposal]:
-    """Return what waits; of a large vault, which takes minutes to compare, what was last found.
+    """Return what waits; of a large vault, which takes minutes to compare, what was found before.
 
     Raises:
         RefusedError: it is large, and nobody looked yet.
     """
-    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_queue, list_shown
+    from vaultmem.services.upkeep.review import COMPARED_AT_ONCE, list_known, list_queue
 
     if len(vault.view.records()) <= COMPARED_AT_ONCE:
         return list_queue(vault).proposals
-    if shown := list_shown(vault):
+    if shown := list_known(vault):
         return shown
     raise RefusedError(
-        "this vault is too large to be compared while you wait; run `vaultmem review --json` "
+        "this vault is too large to be compared while you wait; run `vaultmem review --all --json` "
         "in a shell, and what it finds is listed here"
     )
 

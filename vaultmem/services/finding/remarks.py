@@ -17,8 +17,10 @@ from vaultmem.core.packs.conflicts import (
 )
 from vaultmem.core.packs.order import bring_together
 from vaultmem.core.paths import fold
+from vaultmem.core.upkeep.proposal import Action
 from vaultmem.services.finding.hits import divide_hits, name_vault
 from vaultmem.services.reading.texts import read_sections
+from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
@@ -61,8 +63,8 @@ def _number(told: Contradiction, place: int) -> Contradiction:
 
 
 def _find_told(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
-    """Return the conflicts that properties tell of."""
-    found = []
+    """Return the conflicts that properties tell of, or that came from elsewhere."""
+    found = _find_arrived(vault, hits)
     written = _find_written(vault, hits)
     others = _resolve(vault, [(path, link) for _, path, link in written]) if written else []
     shown = {hit.record.document for hit in hits}
@@ -73,6 +75,22 @@ def _find_told(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
             found.append(Contradiction(other, document, "supersedes", document))
         else:
             found.append(Contradiction(document, other, link.property, document))
+    return found
+
+
+def _find_arrived(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
+    """Return which of these notes say another value than one that came, or came themselves.
+
+    That was found when they came; nobody has decided it.
+    """
+    shown = {(hit.record.path, hit.record.blob) for hit in hits}
+    found = []
+    for each in read_found(vault.state):
+        older, newer = (each.path, each.blob), (each.into, each.into_blob)
+        if each.action in {Action.UPDATE, Action.CONTRADICTION} and shown & {older, newer}:
+            known = vault.manifest.find_documents([older, newer])
+            if older in known and newer in known:
+                found.append(Contradiction(known[newer], known[older], "contradicts"))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from vaultmem.services.likeness.similar import (
     keep_readings,
     says_same,
 )
-from vaultmem.services.likeness.updates import list_updates
+from vaultmem.services.likeness.updates import NoteUpdate, find_updates, list_updates
 from vaultmem.services.reading.read_notes import read_bytes
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.links import LinkStore
@@ -49,6 +49,11 @@ class Pair(NamedTuple):
     theirs: Note
     likeness: Likeness
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The paths of both."""
+        return frozenset((str(self.ours.path), str(self.theirs.path)))
+
 
 class Pairs(NamedTuple):
     """The pairs of a vault: (a, b) and (b, a) may both say the same, the others stand once."""
@@ -67,7 +72,48 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
     """
     apart = read_apart(vault)
     records = [record for record in vault.view.records() if _counts(record)]
-    same = [pair for pair in _find_copies(vault, records) if _names(pair) not in apart]
+    return _compare(vault, records, records, list_updates(vault, apart), apart, progress)
+
+
+def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
+    """Compare these notes with all others, as `compare_vault` does, in time that grows with them.
+
+    Of the others, none is read but those that the index names.
+    """
+    apart = read_apart(vault)
+    records = [record for record in _records_where(vault, "path", paths) if _counts(record)]
+    alike = _records_where(vault, "body_digest", [record.body_digest for record in records])
+    updates = (
+        update
+        for record in records
+        if (note := _read(vault, record.path)) and len(note.body) <= MAX_TEXT
+        for update in find_updates(vault, record, note)
+        if frozenset((str(update.old.path), str(update.new.path))) not in apart
+    )
+    return _compare(vault, records, [each for each in alike if _counts(each)], updates, apart)
+
+
+def list_records(vault: Vault, pairs: Pairs) -> list[NoteRecord]:
+    """Return what is known of the notes of pairs."""
+    paths = {path for group in pairs for pair in group for path in pair.names}
+    return _records_where(vault, "path", list(paths))
+
+
+def _records_where(vault: Vault, column: str, values: Sequence[str]) -> list[NoteRecord]:
+    marks = ", ".join("?" * len(values))
+    return vault.view.records(f"d.{column} IN ({marks})", values) if values else []
+
+
+def _compare(
+    vault: Vault,
+    records: Sequence[NoteRecord],
+    alike: Sequence[NoteRecord],
+    updates: Iterable[NoteUpdate],
+    apart: frozenset[frozenset[str]],
+    progress: Callable[[int, int], None] | None = None,
+) -> Pairs:
+    """Compare notes with all others; `alike` are those that may be copies, `updates` new values."""
+    same = [pair for pair in _find_copies(vault, alike) if pair.names not in apart]
     copies = {(str(pair.ours.path), str(pair.theirs.path)) for pair in same}
     contradicting: dict[frozenset[str], Pair] = {}
     near: dict[frozenset[str], Pair] = {}
@@ -89,10 +135,10 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
                 contradicting.setdefault(frozenset(names), pair)
             elif other.likeness.is_said(_NEAR) and not other.is_same:
                 near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
-    for update in list_updates(vault, apart):
+    for update in updates:
         pair = Pair(update.new, update.old, update.likeness)
-        if update.is_told or _names(pair) not in contradicting:
-            contradicting[_names(pair)] = pair
+        if update.is_told or pair.names not in contradicting:
+            contradicting[pair.names] = pair
     if progress is not None and records:
         progress(len(records), len(records))
     return Pairs(tuple(same), tuple(contradicting.values()), tuple(near.values()))
@@ -109,10 +155,6 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
         for link in links
         if (target := graph.names.find(link, source))
     )
-
-
-def _names(pair: Pair) -> frozenset[str]:
-    return frozenset((str(pair.ours.path), str(pair.theirs.path)))
 
 
 def _counts(record: NoteRecord) -> bool:

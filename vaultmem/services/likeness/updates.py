@@ -95,6 +95,22 @@ def add_updated(vault: Vault, asked: Asked, found: Sequence[SimilarNote]) -> lis
     return [*updated.values(), *(each for each in found if each.path not in updated)]
 
 
+def find_updates(vault: Vault, record: NoteRecord, note: Note) -> Iterator[NoteUpdate]:
+    """Yield what a note says a new value of, and what says a new value of it, by the index."""
+    facts = read_facts(note.visible_body) if _counts(record, note) else ()
+    for each in _find_about(vault, facts):
+        other = find_note(vault, each.path)
+        if other is None or each.path == record.path or not _counts(each, other):
+            continue
+        sides = [(record.written, record.path, note), (each.written, each.path, other)]
+        old, new = (side[2] for side in sorted(sides, key=lambda side: side[:2]))
+        olds = read_facts(old.visible_body)
+        for fact in read_facts(new.visible_body):
+            if update := find_update(olds, [fact]):
+                yield NoteUpdate(old, new, update, fact.is_new)
+                break
+
+
 def list_updates(vault: Vault, apart: Container[frozenset[str]] = ()) -> list[NoteUpdate]:
     """Return which notes of a vault say a new value of what an older one says, by the older's path.
 

@@ -72,8 +72,10 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
             repair_index(vault)
             _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
+        from vaultmem.services.reading.commits import learn_commits
+
         with vault.lock():
-            _learn_commit_dates(vault)
+            learn_commits(vault)
     mark_in_sync(vault)
     report.seconds = time.monotonic() - started
     return report
@@ -265,25 +267,3 @@ def stat_now(vault: Vault, path: str) -> Stat | None:
 def _head_commit(vault: Vault) -> str:
     head = vault.head()
     return head.commit if head is not None else ""
-
-
-def _learn_commit_dates(vault: Vault) -> None:
-    """Ask git when it last wrote each note, in the commits that are new since last time."""
-    commit, before = _head_commit(vault), vault.state.get("head")
-    if not commit:
-        return
-    history = vault.history
-    if vault.journal.agents_paths():
-        from vaultmem.services.reading.attribute import attribute_commits
-
-        attribute_commits(vault, commit, before)
-    if before and not history.refs.is_ancestor(before, commit):
-        before = ""  # Another branch was checked out: it has a history of its own.
-    dates = history.commit_dates(commit, before)
-    with vault.state.transaction():
-        if not before:
-            vault.manifest.clear_commit_dates()
-            vault.state.put("name", next(iter(vault.find_names()), ""))
-        vault.manifest.put_commit_dates(dates)
-        vault.state.put("head", commit)
-        vault.state.put("head_time", str(history.commit_time(commit)))

@@ -54,11 +54,10 @@ def curate(
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
     found = [
-        *_find_duplicates(vault, pairs, is_machine),
+        *propose_merges(vault, pairs, is_machine),
         *_find_superseded(vault, open_ones),
         *_find_idle(vault, open_ones, uses),
-        *_find_contradictions(pairs, dates),
-        *_find_near(pairs, dates),
+        *propose_pairs(pairs, dates),
         *find_doubtful(vault, open_ones, uses),
         *_find_quarantined(vault, records),
         *_find_broken(vault, records),
@@ -68,6 +67,12 @@ def curate(
     order = list(Action)
     kept = sorted(_keep_first(found), key=lambda each: (order.index(each.action), each.path))
     return Report(made, head.commit if head else "", tuple(kept))
+
+
+def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
+    """Yield what is to be decided of notes that contradict each other, or are nearly the same."""
+    yield from _find_contradictions(pairs, dates)
+    yield from _find_near(pairs, dates)
 
 
 def describe_use(use: Use) -> tuple[str, ...]:
@@ -98,7 +103,8 @@ def _keep_first(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
         yield each
 
 
-def _find_duplicates(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
+def propose_merges(vault: Vault, pairs: Pairs, is_machine: bool) -> Iterator[Proposal]:
+    """Yield the notes that may be merged into others which say the same."""
     for merge in plan_merges(vault, is_machine=is_machine, pairs=pairs.same):
         evidence, reason = ("adds nothing",), f"says the same as {merge.keep}"
         yield Proposal(

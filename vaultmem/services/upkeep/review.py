@@ -14,6 +14,7 @@ from vaultmem.core.upkeep.choices import ORDER
 from vaultmem.core.upkeep.proposal import Action, Proposal, Report, format_report, parse_report
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.read_notes import find_note, read_note
+from vaultmem.services.upkeep.arrivals import list_arrived
 from vaultmem.services.upkeep.curate import KEPT_APART, curate
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
@@ -64,7 +65,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
         *_find_unreadable(records),
     ]
     waiting.sort(key=lambda each: (ORDER.index(each.action), each.path, each.into))
-    queue = found._replace(proposals=tuple(waiting))
+    queue = found._replace(proposals=_add(list_arrived(vault), waiting))
     with suppress(OSError):
         write_atomically(_file(vault), format_report(queue).encode(), mode=0o600, durable=False)
     return queue
@@ -76,6 +77,20 @@ def list_shown(vault: Vault) -> tuple[Proposal, ...]:
         return parse_report(_file(vault).read_text(encoding="utf-8")).proposals
     except (OSError, RefusedError, UnicodeDecodeError):
         return ()
+
+
+def list_known(vault: Vault) -> tuple[Proposal, ...]:
+    """Return what was found already: of notes that came, and of all when somebody last looked."""
+    return _add(list_arrived(vault), list_shown(vault))
+
+
+def _add(first: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """Return proposals and others, of two for the same notes the first."""
+    found: dict[tuple[str, ...], Proposal] = {}
+    for each in (*first, *others):
+        alone = () if each.into else (each.action,)
+        found.setdefault((*alone, *sorted((each.path, each.into))), each)
+    return tuple(found.values())
 
 
 def find_item(
@@ -92,7 +107,7 @@ def find_item(
     Raises:
         NoteNotFoundError: there is none, or several begin like that.
     """
-    found = [each for each in list_shown(vault) if each.id.startswith(name.lower())]
+    found = [each for each in list_known(vault) if each.id.startswith(name.lower())]
     if not found and looks:
         now = list_queue(vault, progress).proposals
         found = [each for each in now if each.id.startswith(name.lower())]

@@ -42,6 +42,17 @@ class Rest:
             return ""
         return f"{done.sections:,} sections, with {done.model}"
 
+    def take_in(self) -> str:
+        """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""
+        if not self._vault.state.get("arrived"):
+            return ""
+        from vaultmem.services.upkeep.arrivals import take_in
+
+        found = take_in(self._vault, _SLICE)
+        if not found or self._vault.state.get("arrived"):
+            return ""
+        return f"{len(found):,} to review: `vaultmem review`"
+
     def keep_small(self) -> Iterator[CommitReport]:
         """Dream and compact as vaultmem.yaml wants once a night has come; yield what is committed.
 

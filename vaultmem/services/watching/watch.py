@@ -216,21 +216,18 @@ class WatchLoop:
     def _rest(self) -> None:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
-        self._try(self._embed)
+        self._try(lambda: self._tell_of("arrived", self._resting.take_in()))
+        self._try(lambda: self._tell_of("embedded", self._resting.embed()))
         self._try(self._keep_small)
-        self._try(self._tidy)
+        self._try(lambda: self._tell_of("packed", self._resting.tidy()))
         self._sync()
         for problem in sorted(self._problems - self._told):
             self._tell(Happened("problem", problem))
         self._told |= self._problems
 
-    def _embed(self) -> None:
-        if text := self._resting.embed():
-            self._tell(Happened("embedded", text))
-
-    def _tidy(self) -> None:
-        if text := self._resting.tidy():
-            self._tell(Happened("packed", text))
+    def _tell_of(self, what: str, text: str) -> None:
+        if text:
+            self._tell(Happened(what, text))
 
     def _sync(self) -> None:
         found = self._resting.syncs.poll()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -175,11 +175,7 @@ class History:
 
     def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
         """Return when a commit last wrote each (path, blob); as for `find_brought`."""
-        dates: dict[tuple[str, str], int] = {}
-        for path, blob, _, at in self.find_brought(commit, since):
-            if blob:
-                dates[path, blob] = max(at, dates.get((path, blob), at))
-        return dates
+        return date_brought(self.find_brought(commit, since))
 
     def find_brought(self, commit: str, since: str) -> list[Brought]:
         """Return what commits brought to the vault's paths whose names are text, newest first.
@@ -297,6 +293,15 @@ def _refuse_broken(root: Path) -> None:
         raise VaultError(
             f"{broken}: leads to no repository; mend it, or move it away and run `vaultmem init`"
         )
+
+
+def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
+    """Return when a commit last brought each (path, blob)."""
+    dates: dict[tuple[str, str], int] = {}
+    for path, blob, _, at in brought:
+        if blob:
+            dates[path, blob] = max(at, dates.get((path, blob), at))
+    return dates
 
 
 def _parse_brought(out: str, prefix: str) -> list[Brought]:
