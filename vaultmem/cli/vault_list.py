@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vaultmem.answers.vaults import listed_json, vaults_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
@@ -35,7 +36,7 @@ def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
 
     listed = list_vaults(_find_folders())
     if as_json:
-        emit_json({"vaults": [each._asdict() for each in listed]})
+        emit_json(vaults_json(listed))
         return
     width = max((len(each.name) for each in listed), default=0)
     for each in listed:
@@ -72,7 +73,7 @@ def remove(
 
     removed = remove_vault(_find_folders(), name)
     if as_json:
-        emit_json({"name": removed.name, "path": removed.path})
+        emit_json(listed_json(removed.name, removed.path))
         return
     say_painted(
         "off the list  ", "green", f"{removed.name}  {escape_bytes(one_line(removed.path))}"
