@@ -130,7 +130,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
     "index": [["index"]],
     "trust": [["trust"]],
-    "vaults": [["vaults", "add", "."], ["vaults"]],
+    "vaults add": [["vaults", "add", "."], ["vaults"]],
+    "vaults remove": [["vaults", "add", "."], ["vaults", "remove", "vault"]],
     "remember": [
         ["remember", "Gangways are steep."],
         ["remember", "Gangways are wet.", "--branch", "side"],
