@@ -411,3 +411,22 @@ def test_passages_hold_the_text_in_even_parts(text: str) -> None:
     assert max(sizes) - min(sizes) <= 40
     if len(passages) < 40:
         assert "".join("".join(passages).split()) == "".join(text.split())
+
+
+def test_several_vaults_are_asked_by_meaning_with_the_vectors_of_each(
+    vault: Vault, make_vault: MakeVault, opened: Open
+) -> None:
+    other = opened(
+        make_vault({"notes/far.md": "# Repayment\n\nCash comes back in a week.\n"}, "far")
+    )
+    other.name = "far"
+    vault.beside = (other,)
+    for each in vault.together:
+        sync_vault(each)
+        embed(each)
+    scorer = find_scorer(vault)
+    hits = recall(vault, parse_query(QUESTION), scorer)
+    assert {hit.vault for hit in hits if "cash" in hit.text.casefold()} == {"", "far"}
+    assert scorer is not None
+    assert scorer.embedded == scorer.sections
+    assert not scorer.problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,14 +61,55 @@ class DenseScorer:
         return scores
 
 
+@dataclass
+class DenseScorers:
+    """What `recall` asks of several vaults, the first of which says by which model."""
+
+    each: Sequence[DenseScorer]
+
+    @property
+    def weight(self) -> float:
+        """The share of the score by words."""
+        return self.each[0].weight
+
+    @property
+    def meaning(self) -> Meaning:
+        """The model, with the first vault's vectors."""
+        return self.each[0].meaning
+
+    @property
+    def problem(self) -> str:
+        """Why one of them had no answer."""
+        return next((one.problem for one in self.each if one.problem), "")
+
+    @property
+    def embedded(self) -> int:
+        """How many of the `sections` have vectors."""
+        return sum(one.embedded for one in self.each)
+
+    @property
+    def sections(self) -> int:
+        """How many sections could be found."""
+        return sum(one.sections for one in self.each)
+
+    def __call__(
+        self, text: str, eligible: NDArray[np.bool_], snapshot: Snapshot
+    ) -> NDArray[np.float32] | None:
+        """Return a score of each section of the snapshot, by the vault that it is of."""
+        asked = next((one for one in self.each if one.vault.index.snapshot() is snapshot), None)
+        return asked(text, eligible, snapshot) if asked else None
+
+
 def find_scorer(
     vault: Vault,
     wanted: bool | None = None,
     progress: Progress | None = None,
     *,
     waits: bool = True,
-) -> DenseScorer | None:
+) -> DenseScorer | DenseScorers | None:
     """Return what scores by meaning; None where nobody wants it.
+
+    Vaults beside this one are scored by its model, each with its own vectors.
 
     `wanted` is what was asked for, None if vaultmem.yaml decides; with a quick model, what has no
     vectors gets them now, within some seconds: one batch of it, where nobody `waits`. The vault
@@ -79,7 +121,13 @@ def find_scorer(
     """
     if wanted is False or (wanted is None and vault.config.semantic == "off"):
         return None
-    meaning = open_meaning(vault, choose_model(vault))
+    model = choose_model(vault)
+    each = [_open_scorer(one, model, progress, waits) for one in vault.together]
+    return each[0] if len(each) == 1 else DenseScorers(each)
+
+
+def _open_scorer(vault: Vault, model: str, progress: Progress | None, waits: bool) -> DenseScorer:
+    meaning = open_meaning(vault, model)
     if meaning.embedder.is_quick:
         embed_sections(vault, meaning, _LONGEST if waits else 0.0, progress)
     return DenseScorer(vault, meaning)

@@ -21,7 +21,7 @@ from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.embedding.score import DenseScorer
+    from vaultmem.services.embedding.score import DenseScorer, DenseScorers
     from vaultmem.services.finding.rerank import ModelReranker
 
 #: Makes what is told of long work (`services.reading.indexing.Progress`), given what that is.
@@ -66,7 +66,7 @@ class ByMeaning(NamedTuple):
 class Models(NamedTuple):
     """What scores a question besides its words; `problem` is why meaning could not be had."""
 
-    dense: DenseScorer | None = None
+    dense: DenseScorer | DenseScorers | None = None
     problem: str = ""
     reranker: ModelReranker | None = None
 
@@ -224,7 +224,7 @@ def look(
 
 def open_scorer(
     vault: Vault, wanted: bool | None, waits: bool, progress: TellProgress | None = None
-) -> tuple[DenseScorer | None, str]:
+) -> tuple[DenseScorer | DenseScorers | None, str]:
     """Return what scores by meaning, if it is wanted, and why it cannot be had."""
     if wanted is False or (wanted is None and vault.config.semantic == "off"):
         return None, ""
