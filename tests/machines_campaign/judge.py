@@ -111,15 +111,14 @@ def judge(
     trios = [*states, *_list_merges(repository)]
     return {
         "lost": _explain(missing - recorded - only_told, oracle, told),
-        "recorded": len(recorded),
-        "told": len(only_told),
+        "recorded": len(recorded | only_told),
         "callouts": sum(len(_HEAD.findall(text)) for text in notes.values()),
         "markers": sorted({path for path, texts in ever.items() if any(map(_is_marked, texts))}),
         "yaml": sorted({path for path, texts in ever.items() if any(map(_is_bad, texts))}),
         "twins": _find_twins(notes),
         "unequal": _find_unequal(repository, laptops),
         "freer": _find_freer(repository, laptops, trios),
-        "rescues": _find_rescues(repository),
+        "rescues": _find_rescues(repository, there | recorded | only_told | oracle.gone()),
         "notes": len(notes),
         "commits": len(repository.ask("rev-list", "main").split()),
     }
@@ -238,13 +237,17 @@ def _read_states(place: Repository, commit: str) -> dict[str, str]:
     return {name_note(text): read_state(text) for text in texts if name_note(text)}
 
 
-def _find_rescues(repository: Repository) -> list[str]:
-    """Return the rescue refs whose commits are neither on the branch, nor what they hold."""
+def _find_rescues(repository: Repository, known: set[str]) -> list[str]:
+    """Return the rescue refs whose commits are not on the branch, nor all words that they hold.
+
+    What was rebased since is on it as other commits.
+    """
+    listed = ("for-each-ref", "--format=%(objectname) %(refname)", "refs/vaultmem/rescue")
     found = []
-    for row in repository.ask(
-        "for-each-ref", "--format=%(objectname) %(refname)", "refs/vaultmem/rescue"
-    ).splitlines():
+    for row in repository.ask(*listed).splitlines():
         commit, _, ref = row.partition(" ")
-        if repository.ask("rev-list", "--max-count=1", commit, "^main").strip():
+        words = find_words("\n".join(repository.read_notes(commit).values()))
+        on_branch = not repository.ask("rev-list", "--max-count=1", commit, "^main").strip()
+        if not on_branch and words - known:
             found.append(ref)
     return found

@@ -86,9 +86,10 @@ def by_obsidian(laptop: Laptop, kill_after: float = 0) -> Carried:
         _keep_both(laptop)
     laptop.git("add", "-A")
     laptop.git("commit", "-q", "-m", "vault backup")
-    laptop.git("fetch", kill_after=kill_after)
-    done = laptop.git("merge", "--no-edit", "origin/main")
-    if done.code:
+    fetched = laptop.git("fetch", kill_after=kill_after)
+    if fetched.killed:
+        return Carried(killed=True)
+    if laptop.git("merge", "--no-edit", "origin/main").code:
         return Carried(stopped=True)
     laptop.git("push")
     return Carried()

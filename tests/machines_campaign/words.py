@@ -41,3 +41,7 @@ class Oracle:
     def wanted(self) -> set[str]:
         """Return the words that have to be somewhere."""
         return set(self.written) - set(self.removed) - self.unsure
+
+    def gone(self) -> set[str]:
+        """Return the words that may be nowhere."""
+        return set(self.removed) | self.unsure
