@@ -157,3 +157,23 @@ def test_what_a_person_has_mended_stays_as_they_did(root: Path) -> None:
     assert read(root) == mended
     assert read(root, "notes/gone.md").startswith("> [!conflict] Removed by Eve")
     assert is_clean(root)
+
+
+def test_a_rebase_that_git_stopped_goes_on_with_what_was_settled(root: Path) -> None:
+    git(root, "switch", "-q", "side")
+    git(root, "rebase", "main", check=False)
+    assert "notes/gone.md" in run_here("conflicts", "--json", cwd=root).json["unmerged"]
+
+    done = run_here("resolve", "--all", cwd=root)
+
+    assert (done.code, "git rebase --continue" in done.out) == (0, True), done.err
+    assert git(root, "diff", "--name-only", "--diff-filter=U") == ""
+    for _ in range(3):
+        git(root, "-c", "core.editor=true", "rebase", "--continue", check=False)
+        if not git(root, "diff", "--name-only", "--diff-filter=U"):
+            break
+        assert run_here("resolve", "--all", cwd=root).code == 0
+    assert git(root, "symbolic-ref", "--short", "HEAD") == "side"
+    assert read(root, "notes/gone.md").startswith("> [!conflict] Removed by Eve")
+    assert not any("<<<<<<<" in file.read_text() for file in (root / "notes").glob("*.md"))
+    assert is_clean(root)

@@ -410,6 +410,7 @@ def test_the_author_line_is_text_with_the_agents_name_and_nothing_else(
 
 
 def _start_merge(root: Path) -> None:
+    git(root, "config", "--remove-section", "merge.vaultmem")  # With it, git stops at no note.
     git(root, "switch", "-q", "-c", "side")
     write_notes(root, {"notes/a.md": "side\n"})
     git(root, "commit", "-q", "-am", "side")

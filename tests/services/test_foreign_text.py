@@ -205,7 +205,10 @@ def test_a_merge_takes_either_version_whole_and_converts_none(root: Path) -> Non
     git(root, "commit", "-qam", "theirs")
     git(root, "switch", "-q", "main")
     done = run_here("merge", "side", cwd=root)
-    assert (done.code, git(root, "status", "--porcelain")) == (8, "")
+    assert (done.code, git(root, "status", "--porcelain")) == (0, "")
+    assert "theirs is notes/latin (side).md" in done.out
+    found = [(root / f"notes/latin{more}.md").read_bytes() for more in ("", " (side)")]
+    assert found == [LATIN.encode("cp1252") + said for said in (b"one\n", b"two\n")]
 
 
 def test_a_receipt_of_what_no_commit_has_is_replayed(root: Path) -> None:

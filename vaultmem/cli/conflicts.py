@@ -152,5 +152,9 @@ def _finish(vault: Vault, as_json: bool) -> None:
     if as_json:
         emit_json(merge_json(done))
         return
-    say_painted("merged  ", "green", f"{done.source.name} into {done.into}  as {done.commit[:7]}")
+    if done.commit:
+        into = f"{done.source.name} into {done.into}  as {done.commit[:7]}"
+        say_painted("merged  ", "green", into)
     say_merged(done)
+    if not done.commit:
+        say("Settled and staged; `git status` says how git goes on (`git rebase --continue`).")

@@ -9,13 +9,16 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
+from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.merge import MergeReport, draft_merge
+from vaultmem.services.branching.settle import settle_merge
 from vaultmem.services.branching.tree_moves import moving_tree
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
 from vaultmem.storage.git.intent import Moves
+from vaultmem.storage.git.merge_tree import MergedTree, Unmerged
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
 
@@ -41,10 +44,11 @@ def finish_merge(vault: Vault) -> MergeReport:
     """Settle what a stopped `git merge` or `git pull` left open, as `merge` does, and commit it.
 
     What a person has mended and staged stays as it is, and so does a note in conflict from which
-    they have taken the markers.
+    they have taken the markers. In a rebase or cherry-pick it is staged and not committed: git goes
+    on with it by itself.
 
     Raises:
-        NoteNotFoundError: no merge is under way.
+        NoteNotFoundError: nothing is under way.
         RefusedError: something looks like a credential, or another branch is worked on.
         MergeConflictError: something in conflict is no file of the vault.
         ConflictError: somebody saved a file meanwhile; the merge is as it was.
@@ -53,6 +57,8 @@ def finish_merge(vault: Vault) -> MergeReport:
     with naming_faults("the merge is as it was"), vault.lock():
         if find_branch(vault):
             raise RefusedError("a merge is finished where it was begun; drop --ref")
+        if not (history.git_folder / "MERGE_HEAD").is_file():
+            return _settle_replayed(vault)
         source = _find_source(vault)
         head = history.head()
         draft, settled = draft_merge(vault, head.commit, source, head.branch or "HEAD")
@@ -67,13 +73,45 @@ def finish_merge(vault: Vault) -> MergeReport:
     return MergeReport(source, head.branch, commit, tuple(sorted(moves)), *told)
 
 
+def _settle_replayed(vault: Vault) -> MergeReport:
+    """Settle and stage what the commit left open that git was about to make again."""
+    history, index = vault.history, _read_index(vault)
+    replayed = [name for name in ("REBASE_HEAD", "CHERRY_PICK_HEAD") if _read_id(vault, name)]
+    if not index.open or not replayed:
+        raise NoteNotFoundError("no merge is under way; see `vaultmem conflicts`")
+    source = history.refs.resolve(_read_id(vault, replayed[0]))._replace(name="")
+    unmerged = tuple(
+        Unmerged(history.prefix + path, stages.get("1"), stages.get("2"), stages.get("3"))
+        for path, stages in index.open.items()
+    )
+    head = history.head()
+    settled = settle_merge(vault, MergedTree("", unmerged), head.commit, source, "ours")
+    refuse_leaks(vault, head.commit, head.commit, settled.files)
+    chosen = {
+        path: settled.files.get(path) and (_find_mended(vault, path, stages) or settled.files[path])
+        for path, stages in index.open.items()
+    }
+    moves, contents = _plan_moves(vault, {**settled.files, **chosen})
+    with moving_tree(vault, moves, contents):
+        _stage(vault, {**settled.files, **chosen}, index)
+    with vault.leaving_to_next():
+        sync_vault(vault)
+    told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
+    return MergeReport(source, head.branch, "", tuple(sorted(moves)), *told)
+
+
+def _read_id(vault: Vault, name: str) -> str:
+    """Return the first commit that a file of git's names, "" if it names none."""
+    try:
+        text = (vault.history.git_folder / name).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return next(iter(text.split()), "")
+
+
 def _find_source(vault: Vault) -> Target:
     folder = vault.history.git_folder
-    try:
-        commit = (folder / "MERGE_HEAD").read_text(encoding="ascii").split()[0]
-    except (OSError, IndexError):
-        raise NoteNotFoundError("no merge is under way; see `vaultmem conflicts`") from None
-    source = vault.history.refs.resolve(commit)
+    source = vault.history.refs.resolve(_read_id(vault, "MERGE_HEAD"))
     try:
         told = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -152,8 +190,7 @@ def _read_entry(vault: Vault, path: str) -> TreeEntry | None:
     return TreeEntry("100644", blob_id(data))
 
 
-def _commit(vault: Vault, draft: Draft, chosen: dict[str, File], index: _Index) -> str:
-    """Stage what was chosen and let git make the commit, with all that a person has staged."""
+def _stage(vault: Vault, chosen: dict[str, File], index: _Index) -> None:
     git, prefix = vault.history.git, vault.history.prefix
     lines: list[str] = []
     for path, file in chosen.items():
@@ -165,12 +202,15 @@ def _commit(vault: Vault, draft: Draft, chosen: dict[str, File], index: _Index) 
     said = "".join(lines).encode("utf-8", "surrogateescape")
     quiet = vault.history.settings().without_filters()
     git.run("update-index", "-z", "--index-info", stdin=said, env=quiet)
+
+
+def _commit(vault: Vault, draft: Draft, chosen: dict[str, File], index: _Index) -> str:
+    """Stage what was chosen and let git make the commit, with all that a person has staged."""
+    _stage(vault, chosen, index)
     name, email = draft.author
-    env = quiet | {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", name), ("EMAIL", email))
-    }
+    env = vault.history.settings().without_filters()
+    for who in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{who}_NAME": name, f"GIT_{who}_EMAIL": email}
     command = ("commit", "-q", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-F", "-")
-    git.run(*command, stdin=draft.message.encode("utf-8"), env=env)
+    vault.history.git.run(*command, stdin=draft.message.encode("utf-8"), env=env)
     return vault.history.head().commit

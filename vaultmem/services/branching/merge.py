@@ -182,17 +182,12 @@ def _join_apart(
 
 def _tell(source: Target, settled: Settled) -> tuple[str, ...]:
     """Return the lines that the commit has of a merge."""
-    twins = (
-        f"twin {one_line(each.other)} is {one_line(each.path)}: by {' and '.join(each.authors)}"
-        for each in settled.twins
-    )
-    conflicts = (f"conflict {one_line(x.path)}: {one_line(x.what)}" for x in settled.conflicts)
-    losses = (
-        f"lost {one_line(each.path)}: {one_line(each.what)}: {one_line(each.value)}"
-        for each in settled.losses
-    )
-    merged = (f"merged {one_line(path)}" for path in sorted(settled.files))
-    return (f"{source.name} at {source.commit}", *merged, *twins, *conflicts, *losses)
+    lines = [f"{source.name} at {source.commit}"]
+    lines += [f"merged {path}" for path in sorted(settled.files)]
+    lines += [f"twin {x.other} is {x.path}: by {' and '.join(x.authors)}" for x in settled.twins]
+    lines += [f"conflict {x.path}: {x.what}" for x in settled.conflicts]
+    lines += [f"lost {x.path}: {x.what}: {x.value}" for x in settled.losses]
+    return tuple(map(one_line, lines))
 
 
 def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> MergeReport:

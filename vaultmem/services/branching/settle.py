@@ -240,7 +240,7 @@ def _say_removed(text: str, remover: Speaker) -> str:
 def _find_free(merge: _Merge, path: str, where: str) -> str:
     """Return a name beside a path that no side has: `name (branch).ext`."""
     place = PurePosixPath(path)
-    where = where.replace("/", "-")
+    where = where.replace("/", "-") or "theirs"
     for number in range(1, 1_000):
         more = f" ({where})" if number == 1 else f" ({where} {number})"
         name = str(place.with_name(f"{place.stem}{more}{place.suffix}"))

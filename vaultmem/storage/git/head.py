@@ -74,7 +74,8 @@ def find_obstacle(git: Path, may_be_detached: bool = False) -> str:
     """Return why no commit can be made right now, empty if one can."""
     for name, what in _OBSTACLES.items():
         if (git / name).exists():
-            return f"{what} is under way; finish or abort it"
+            settles = "; `vaultmem resolve --all` settles it" if read_unmerged(git) else ""
+            return f"{what} is under way; finish or abort it{settles}"
     if unmerged := read_unmerged(git):
         more = f" and {len(unmerged) - 1} more" if len(unmerged) > 1 else ""
         return f"{min(unmerged)}{more} in conflict; mend it, then `git add` it"
