@@ -209,6 +209,24 @@ def test_what_restricts_a_note_more_stays_whoever_is_later(
             assert read_values(merged.text).get(name, "") == kept
 
 
+@pytest.mark.parametrize("agent_is_ours", [True, False])
+def test_what_a_person_said_first_stays_theirs_though_an_agent_said_it_too(
+    agent_is_ours: bool,
+) -> None:
+    person = "---\ncreated: 2026-11-01T08:00:00\nsource: human\n---\n\nDeploys are on Tuesdays.\n"
+    agent = (
+        "---\ncreated: 2026-11-02T08:00:00\nsource: agent\nagent: ada\nsession: s-1\n---\n\n"
+        "Deploys are on Tuesdays.\n"
+    )
+    sides = (agent, person) if agent_is_ours else (person, agent)
+    merged = merge_texts("a.md", "", *sides)
+    assert merged.is_twin
+    assert "source: human\n" in merged.text
+    assert "\nagent:" not in merged.text
+    assert "\nsession:" not in merged.text
+    assert "ada, session s-1" in merged.text
+
+
 def test_the_same_value_written_differently_is_no_conflict_and_its_comment_stays() -> None:
     ours = change(BASE, "reviewed-by: Birgit", "reviewed-by: Maren")
     theirs = change(BASE, "reviewed-by: Birgit", 'reviewed-by: "Maren"  # in May')

@@ -16,7 +16,7 @@ from vaultmem.core.notes.values import read_timestamp
 
 _TRUE = frozenset(["true", "yes", "on"])
 
-#: Where a note came from: of two that say the same, the first one counts.
+#: Where a note came from: of two that say the same, the first one counts, also in what it lacks.
 _ORIGIN = frozenset(["created", "agent", "session", "source", "tool_call"])
 
 
@@ -101,6 +101,8 @@ def _settle(
 ) -> Settled:
     """Decide what becomes of one property."""
     before, mine, other = (side.get(name) for side in written)
+    if name in _ORIGIN and rules.first:
+        return _take(name, mine if rules.first == "ours" else other)
     side = changed_by(base, ours, theirs)
     if side == "both":
         side = _find_equal(before, mine, other)
@@ -108,8 +110,6 @@ def _settle(
         return _take(name, mine if side == "ours" else other)
     if (merged := merge_list(name, base, ours, theirs)) is not None:
         return Settled(name, merged[0], merged[1])
-    if name in _ORIGIN and rules.first:
-        return _take(name, mine if rules.first == "ours" else other)
     side = _choose_side(name, written[1:], rules)
     kept, lost = (mine, other) if side == "ours" else (other, mine)
     return _take(name, kept)._replace(loss=_describe_loss(name, before, kept, lost))

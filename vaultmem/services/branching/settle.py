@@ -79,8 +79,7 @@ def settle_merge(vault: Vault, merged: MergedTree, ours: str, source: Target, in
         MergeConflictError: something is no file of the vault, so it is git's alone.
         RefusedError: both versions of a note together are too large.
     """
-    where = source.name.removeprefix("refs/remotes/").removeprefix("refs/heads/")
-    merge = _Merge(vault, ours, source.commit, into, where, Settled({}, [], [], [], []))
+    merge = _Merge(vault, ours, source.commit, into, source.name, Settled({}, [], [], [], []))
     _refuse_foreign(merge, merged)
     paths = [each.path for each in merged.unmerged]
     bases = find_shared_versions(vault.history, ours, source.commit, paths) if paths else {}
