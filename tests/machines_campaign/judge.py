@@ -109,6 +109,7 @@ def judge(
     in_history = find_words("\n".join(text for texts in ever.values() for text in texts))
     only_told = (missing - recorded) & find_words(told) & in_history
     trios = [*states, *_list_merges(repository)]
+    freer, met = _find_freer(repository, laptops, trios)
     return {
         "lost": _explain(missing - recorded - only_told, oracle, told),
         "recorded": len(recorded | only_told),
@@ -117,7 +118,8 @@ def judge(
         "yaml": sorted({path for path, texts in ever.items() if any(map(_is_bad, texts))}),
         "twins": _find_twins(notes),
         "unequal": _find_unequal(repository, laptops),
-        "freer": _find_freer(repository, laptops, trios),
+        "freer": freer,
+        "states": met,
         "rescues": _find_rescues(repository, there | recorded | only_told | oracle.gone()),
         "notes": len(notes),
         "commits": len(repository.ask("rev-list", "main").split()),
@@ -198,9 +200,12 @@ def _list_merges(repository: Repository) -> Iterator[tuple[str, str, str]]:
 
 def _find_freer(
     repository: Repository, laptops: list[Laptop], trios: list[tuple[str, str, str]]
-) -> list[str]:
-    """Return the notes that a merge let do more than both sides would have."""
-    found = []
+) -> tuple[list[str], int]:
+    """Return the notes that a merge let do more than both sides would have.
+
+    And how many had their states changed by both.
+    """
+    found, met = [], 0
     for ours, theirs, merged in trios:
         place = next(
             (each for each in (repository, *map(_open, laptops)) if _has(each, ours)), None
@@ -213,11 +218,13 @@ def _find_freer(
             continue
         base, mine, other, now = sides
         for note in now.keys() & mine.keys() & other.keys():
-            allowed = {_rank(side[note]) for side in (mine, other) if side[note] != base.get(note)}
+            changed = [side[note] for side in (mine, other) if side[note] != base.get(note)]
+            allowed = set(map(_rank, changed))
+            met += len(changed) == 2
             if allowed and _rank(now[note]) < max(allowed):
                 sides_told = f"{base.get(note)} -> {mine[note]} + {other[note]}"
                 found.append(f"{merged[:9]} {note}: {sides_told} = {now[note]}")
-    return found
+    return found, met
 
 
 def _open(laptop: Laptop) -> Repository:
