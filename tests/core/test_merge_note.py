@@ -695,6 +695,13 @@ def as_items(value: str | tuple[str, ...] | None) -> set[str]:
         theirs="---\r\ntitle:\r\n\r\nkind: w_\r\n---",
     )
 )
+@example(
+    Fork(
+        base="---\ntitle:\n---",
+        ours="---\n  more\ntitle:\n- new\n---",
+        theirs="---\n  more\ntitle:\n  more\n---",
+    )
+)
 def test_a_merge_loses_nothing_that_either_side_added(fork: Fork) -> None:
     check_fork(fork)
 

@@ -7,6 +7,7 @@ callout. No state becomes freer than both sides have it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple, TypeVar
 
 from vaultmem.core.delta.lines import find_line_end, split_keys, split_lines
@@ -150,9 +151,9 @@ def _merge_around(old: _Side, mine: _Side, other: _Side, sides: Sides) -> Merged
     losses: tuple[Loss, ...] = ()
     if fronts[0] not in fronts[1:] and fronts[1] != fronts[2]:
         front, lost = fronts[1:] if _is_chosen(mine, other, sides) else fronts[:0:-1]
-        known = {*front.splitlines(), *fronts[0].splitlines()}
-        lines = [line for line in lost.splitlines() if line not in known]
-        losses = (Loss("properties", "\n".join(lines)),) if lines else ()
+        said, kept, before = (Counter(text.splitlines()) for text in (lost, front, fronts[0]))
+        lines = (said - (kept | before)).elements()
+        losses = tuple(Loss("properties", text) for text in ["\n".join(lines)] if text)
     body = _merge_bodies(old, mine, other, sides)
     text = _end_line(front, mine.text, bool(body.text)) + body.text
     if (
