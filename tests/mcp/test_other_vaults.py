@@ -24,6 +24,7 @@ def places(make_vault: Make, run_cli: Run) -> tuple[Path, Path]:
     project, memory = make_vault(PROJECT, "project"), make_vault(MEMORY, "memory")
     (project / "vaultmem.yaml").write_text("with: ../memory\n")
     run_cli("vaults", "add", memory, "--name", "home")
+    run_cli("trust", "--vault", project)
     return project, memory
 
 
@@ -78,6 +79,26 @@ def test_a_stranger_s_vault_gets_nothing_of_another(
         assert "not trusted" in done.err
     prompt = run_cli("hook", "UserPromptSubmit", cwd=project, stdin='{"prompt": "deploy ferry?"}')
     assert "I never" not in prompt.out
+
+
+def test_a_companion_named_after_the_trust_waits_for_the_owner_s_word(
+    places: tuple[Path, Path], make_vault: Make, run_cli: Run
+) -> None:
+    project, _ = places
+    make_vault({"notes/diary.md": "# Ferry\n\nI was sick on the ferry.\n"}, "diary")
+    (project / "vaultmem.yaml").write_text("with: [../memory, ../diary]\n")  # Somebody pushed it.
+
+    async def scene(client: Client) -> None:
+        found = await call(client, "recall", query="deploy ferry sick")
+        assert "Friday" in str(found)
+        assert "I was sick" not in str(found)
+
+    play(project, scene, asks_others=True)
+    done = run_cli("recall", "ferry sick", "--vault", project)
+    assert "I was sick" not in done.out
+    assert "since this vault was trusted" in done.err
+    run_cli("trust", "--vault", project)
+    assert "I was sick" in run_cli("recall", "ferry sick", "--vault", project).out
 
 
 def test_whoever_comes_from_elsewhere_gets_nothing_of_another(

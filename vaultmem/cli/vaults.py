@@ -116,6 +116,7 @@ def trust(
     A vault that somebody else made is evidence only, until you say this.
     """
     from vaultmem.services.finding.trust import sign_trusted, take_trust, trust_vault
+    from vaultmem.services.vaults.beside import find_companions
 
     if bool(place) + (sign or bool(key)) + bool(signer) > 1:
         raise typer.BadParameter("--from, --sign and --allow-signer are three commands")
@@ -126,7 +127,11 @@ def trust(
         name, paths = sign_trusted(opened, key)
         _say_trusted(paths, as_json, name)
     else:
-        _say_trusted(take_trust(opened, place) if place else trust_vault(opened), as_json)
+        companions = find_companions(opened)
+        trusted = take_trust(opened, place) if place else trust_vault(opened, companions.values())
+        _say_trusted(trusted, as_json)
+        if companions and not (place or as_json):
+            say(f"Asked beside it from now on: {', '.join(companions)}.")
         _tell_unknown(opened)
 
 

@@ -19,12 +19,14 @@ from vaultmem.storage.places import NAMELESS, Names
 class TrustRecord(NamedTuple):
     """What the owner said of the vault at a path: by path, the digest of each text vouched for.
 
-    `names` are those of its repository, empty where none was known.
+    `names` are those of its repository, empty where none was known; `companions` are the folders of
+    other vaults that may be asked whenever it is.
     """
 
     vault: str
     names: tuple[str, ...]
     notes: dict[str, str]
+    companions: tuple[str, ...] = ()
 
 
 class TrustStore:
@@ -61,11 +63,19 @@ class TrustStore:
                 found.setdefault(path, set()).add(digest)
         return found
 
-    def record(self, notes: Mapping[str, str]) -> None:
-        """Trust the vault, and these notes (path to text digest) besides those already trusted."""
+    def companions(self) -> set[str]:
+        """Return the folders of other vaults that may be asked whenever this one is."""
+        return {folder for record in self._find_all() for folder in record.companions}
+
+    def record(self, notes: Mapping[str, str], companions: Sequence[str] | None = None) -> None:
+        """Trust the vault, and these notes (path to text digest) besides those already trusted.
+
+        Its companions are those known before, unless others are given.
+        """
         found = self._find() or TrustRecord(self._vault, (), {})
         names = tuple(dict.fromkeys((*found.names, *self._names.every())))
-        self._write(TrustRecord(self._vault, names, {**found.notes, **notes}))
+        kept = found.companions if companions is None else tuple(companions)
+        self._write(TrustRecord(self._vault, names, {**found.notes, **notes}, kept))
 
     def elsewhere(self) -> list[TrustRecord]:
         """Return what was said of the same repository at other paths, or of another one here."""
@@ -105,7 +115,9 @@ def _read(file: Path) -> TrustRecord | None:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         names = tuple(map(str, content.get("names", ())))
-        record = TrustRecord(str(content.get("vault", "")), names, dict(content["notes"]))
+        companions = tuple(map(str, content.get("companions", ())))
+        where = str(content.get("vault", ""))
+        record = TrustRecord(where, names, dict(content["notes"]), companions)
         return record if content["trusted"] else None
     except FileNotFoundError:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from collections.abc import Iterable
 
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.notes.record import NoteRecord
@@ -21,11 +22,14 @@ def list_owned(vault: Vault) -> list[NoteRecord]:
     return vault.view.records(f"{_OWNED} AND d.state = '{State.ACTIVE.value}'")
 
 
-def trust_vault(vault: Vault) -> list[str]:
-    """Trust the vault with all that `list_owned` names; return the paths."""
+def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
+    """Trust the vault with all that `list_owned` names; return the paths.
+
+    `companions` are the folders of other vaults that may be asked whenever it is.
+    """
     sync_vault(vault)
     notes = {record.path: record.body_digest for record in list_owned(vault)}
-    vault.trust.record(notes)
+    vault.trust.record(notes, [*companions])
     return list(notes)
 
 

@@ -67,18 +67,24 @@ def add_others(vault: Vault, names: Sequence[str], alone: bool = False) -> list[
 def add_companions(vault: Vault) -> list[str]:
     """Put beside a vault those that `with` of its vaultmem.yaml names; return what is to be said.
 
-    They count only in a vault that is trusted on this machine: the repository of a stranger must
-    not have another memory read out. Where a commit is looked at, they have none like it.
+    Those alone count that it named when it was trusted on this machine: whoever else may write that
+    file must not have another memory read out. Where a commit is looked at, they have none like it.
     """
-    named = vault.config.with_vaults
-    if not named or vault.opener is None or vault.view.sources:
+    if not vault.config.with_vaults or vault.opener is None or vault.view.sources:
         return []
     if not vault.trust.is_trusted():
         return [
-            f'"with" of {CONFIG_NAME} names {len(named)} more; passed over, for this vault is not '
-            "trusted on this machine: if it is yours, run `vaultmem trust`"
+            f'"with" of {CONFIG_NAME} names {len(vault.config.with_vaults)} more; passed over, for '
+            "this vault is not trusted on this machine: if it is yours, run `vaultmem trust`"
         ]
-    return put_beside(vault, _find_paths(vault).values())
+    agreed = _find_agreed(vault)
+    told = [
+        f'{name}: named by "with" of {CONFIG_NAME} since this vault was trusted; passed over: if '
+        "you want it asked too, run `vaultmem trust`"
+        for name in find_companions(vault)
+        if name not in agreed
+    ]
+    return told + put_beside(vault, agreed.values())
 
 
 def add_named(vault: Vault, names: Sequence[str]) -> list[str]:
@@ -109,7 +115,7 @@ def list_askable(vault: Vault) -> dict[str, str]:
             "this vault is not trusted on this machine, so no other is asked beside it; "
             "its owner says so with `vaultmem trust`"
         )
-    return {**read_vaults(vault.folders.config), **_find_paths(vault)}
+    return {**read_vaults(vault.folders.config), **_find_agreed(vault)}
 
 
 def see_other(vault: Vault, name: str) -> Vault:
@@ -138,12 +144,18 @@ def open_addressed(vault: Vault, address: str) -> tuple[Vault, str]:
     return see_other(vault, name), path
 
 
-def _find_paths(vault: Vault) -> dict[str, str]:
-    """Return the vaults that `with` names, by what they are called."""
+def find_companions(vault: Vault) -> dict[str, str]:
+    """Return the folders of the vaults that `with` names, by what they are called."""
     listed = read_vaults(vault.folders.config, anyway=True)
     named = (os.path.expanduser(listed.get(each, each)) for each in vault.config.with_vaults)
     roots = [Path(os.path.realpath(vault.root / path)) for path in named]
     return {name: str(root) for root, name in name_vaults(vault.folders, roots).items()}
+
+
+def _find_agreed(vault: Vault) -> dict[str, str]:
+    """Return those of its companions that the vault's owner agreed to on this machine."""
+    agreed = vault.trust.companions() if vault.config.with_vaults else set()
+    return {name: path for name, path in find_companions(vault).items() if path in agreed}
 
 
 def find_addressed(folders: UserFolders, address: str) -> tuple[str, str]:
