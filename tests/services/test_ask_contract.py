@@ -206,10 +206,9 @@ def test_hooks_tell_the_same(root: Path, asked: Asked) -> None:
 
     told = run(root, "hook", "session-start", "--format", "text", stdin=given)
     pack = pack_by_command(root, asked, "--budget", "1200", "--format", "text")
-    if asked.ref:  # No session is begun on a branch that is not checked out.
-        assert told == ""
-    else:
-        assert told.startswith(pack)
+    if asked.ref:  # There a session begins by a commit, so the pack after it is of that one.
+        told, pack = (re.sub(r"(?<=side@)\w+", "", text) for text in (told, pack))
+    assert told.startswith(pack)
 
 
 @pytest.mark.parametrize("asked", [Asked(SEMANTIC)], indirect=True)
