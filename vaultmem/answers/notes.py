@@ -66,7 +66,7 @@ def note_json(found: FoundNote) -> dict[str, Any]:
         "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
         "heading": found.section.heading if found.section else None,
         "text": found.text,
-        "caution": note.problem or None,
+        "caution": note.problem or note.conflict or None,
         "shortened": tell_shortened(note.full_text) or None,
         "warnings": note.warnings,
     }

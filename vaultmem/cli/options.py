@@ -131,14 +131,17 @@ def make_filter(
     """Return the filter that the options describe."""
     from vaultmem.core.finding.query import NoteFilter
     from vaultmem.core.lifecycle import parse_kind, parse_state
+    from vaultmem.core.notes.record import CONFLICTED
 
+    wanted = [each for each in state if each != CONFLICTED]
     return NoteFilter(
         kinds=frozenset(map(parse_kind, kind)),
-        states=frozenset(parse_state(each, to_find=True) for each in state),
+        states=frozenset(parse_state(each, to_find=True) for each in wanted),
         tags=tuple(tag),
         context=context.strip("/"),
         pinned=pinned,
         any_state=any_state,
+        conflicted=CONFLICTED in state,
     )
 
 

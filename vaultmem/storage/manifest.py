@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.notes.record import NOTE_FIELDS
+from vaultmem.core.notes.record import CONFLICTED, NOTE_FIELDS
 from vaultmem.core.paths import find_twins, is_text
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
@@ -119,6 +119,14 @@ class Manifest:
             "GROUP BY 1 ORDER BY 2 DESC, 1"
         )
         return {str(value): int(count) for value, count in rows}
+
+    def count_conflicted(self) -> int:
+        """Count the work tree's notes of which another side of a merge says otherwise."""
+        sql = (
+            "SELECT count(*) FROM files f JOIN documents d ON d.id = f.document "
+            f"""WHERE d.warnings LIKE '["{CONFLICTED}: %'"""
+        )
+        return int(self._state.query(sql)[0][0])
 
     def problems(self) -> list[tuple[str, str]]:
         """Return path and reason of every file that was not read, or not fully, and of twins.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.conflict import Otherwise
 
 
 class Match(NamedTuple):
@@ -35,7 +38,7 @@ class Hit(NamedTuple):
     says it supersedes; `beside` is the note that asks what this one, written next, may answer;
     `also` are further sections of its note, where a hit stands for its note; `caution` says why it
     must be checked before use, or is in doubt; `vault` is the name of its own, where several were
-    asked.
+    asked; `otherwise` is what another side of a merge says in place of words of it.
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.finding.ranking`; where vectors were asked too (`semantic` is their
@@ -67,6 +70,7 @@ class Hit(NamedTuple):
     also: tuple[Further, ...] = ()
     caution: str = ""
     vault: str = ""
+    otherwise: tuple[Otherwise, ...] = ()
 
     @property
     def coverage(self) -> float:

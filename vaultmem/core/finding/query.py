@@ -26,7 +26,8 @@ class NoteFilter(NamedTuple):
     state, and what it was found in says the same.
     `paths` are shell patterns on the whole path, or folders; `since` and `until` bound the note's
     own date, else the time of its bytes (seconds since the epoch). `past` lets through what another
-    note replaced, too, and `with_archived` archived notes.
+    note replaced, too, and `with_archived` archived notes. Of `conflicted` notes others say
+    otherwise, whatever their own state is.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -42,6 +43,7 @@ class NoteFilter(NamedTuple):
     since: float | None = None
     until: float | None = None
     past: bool = False
+    conflicted: bool = False
 
     @property
     def wanted_states(self) -> frozenset[State]:
@@ -77,6 +79,8 @@ class NoteFilter(NamedTuple):
         if (self.session and record.session != self.session) or (
             self.agent and record.agent != self.agent
         ):
+            return False
+        if self.conflicted and not record.conflict:
             return False
         if self.paths and not any(_is_inside(record.path, pattern) for pattern in self.paths):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.sections import Section
 
 
@@ -26,6 +28,7 @@ class AnalysedNote(NamedTuple):
 
     `ordinals` are the sections that show these texts: several have one where a note was shortened.
     It is `in_doubt` where it has a problem, or what may be one: conflict markers in a code block.
+    `otherwise` is what others say in place of words of a section, by its number.
     """
 
     record: NoteRecord
@@ -37,6 +40,7 @@ class AnalysedNote(NamedTuple):
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
     in_doubt: bool
+    otherwise: Mapping[int, tuple[Otherwise, ...]]
 
 
 def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> AnalysedNote:
@@ -65,7 +69,7 @@ def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> Analyse
         tokens=count_tokens(drop_unseen(note.visible)),
         body_digest=digest_body(note),
         full_text=note.full_text,
-        warnings=note.warnings,
+        warnings=(*filter(None, [note.conflict]), *note.warnings),
         changed=0.0,
         problem=note.problem,
     )
@@ -84,6 +88,7 @@ def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> Analyse
         aliases=note.aliases,
         links=find_links(note.text, note.matter, note.fences),
         in_doubt=bool(note.problem or find_conflict(note.text)),
+        otherwise=note.otherwise,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from vaultmem.core.notes.record import CONFLICTED
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.safe_text import one_line
 
@@ -67,6 +68,13 @@ class Callout(NamedTuple):
     about: int = 1
 
 
+class Otherwise(NamedTuple):
+    """What another side of a merge says in place of words of a note: who, and what."""
+
+    who: str
+    text: str
+
+
 class Placed(NamedTuple):
     """A callout, and in front of which line of the text without callouts it stands (from 0).
 
@@ -81,6 +89,25 @@ class Placed(NamedTuple):
 def find_callouts(text: str, body: int = 0) -> tuple[Placed, ...]:
     """Return the conflicts that stand in a text as callouts; lines count from offset `body`."""
     return take_out_callouts(text[body:])[1]
+
+
+def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
+    """Return where the callouts of a text begin and end, without the last line's end."""
+    placed = find_callouts(text, body)
+    starts = list(accumulate(map(len, _LINE.findall(text[body:])), initial=body))
+    spans = ((starts[x.line], starts[x.line + 1 + len(x.callout.lines)]) for x in placed)
+    return [(start, start + len(text[start:end].rstrip("\r\n"))) for start, end in spans]
+
+
+def tell_conflict(callouts: Iterable[Placed]) -> str:
+    """Return what to say of a note in which these stand, "" for none."""
+    said = [each.callout for each in callouts]
+    others = dict.fromkeys(each.speaker.author for each in said if each.verb != REMOVED)
+    removers = dict.fromkeys(each.speaker.author for each in said if each.verb == REMOVED)
+    verb = "says" if len(others) == 1 else "say"
+    told = [f"{' and '.join(others)} {verb} otherwise"] if others else []
+    told += [f"{' and '.join(removers)} removed it"] if removers else []
+    return f"{CONFLICTED}: {', '.join(told)}" if told else ""
 
 
 def take_out_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:

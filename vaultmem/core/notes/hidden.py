@@ -1,4 +1,8 @@
-"""What of a note people do not see: comments, and labels with nothing but a comment behind them."""
+"""What of a note is none of its words: what people do not see, and what others say of it.
+
+People do not see comments, and labels with nothing but a comment behind them; others speak in
+callouts, which a merge has put in (`core.notes.conflict`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Stands for what is not seen. No note has one: it would not be text.
-GONE = "\0"
+from vaultmem.core.notes.sections import GONE
 
 # Compiled when they are first used: most vaults' questions need neither.
 _HIDDEN_LINE = rf"(?m)^[ \t]*+{GONE}[ \t{GONE}]*+\r?(?:\n(?:[ \t]*+\r?\n)*+|\Z)"
@@ -19,7 +22,7 @@ _PLACEHOLDER = (
 
 
 class Visible(NamedTuple):
-    """A note's text with NUL for what people do not see but its line breaks, as long as before.
+    """A note's text with NUL for what is none of its words but line breaks, as long as before.
 
     `warning` says which comment hides more than people may think; "" if none does.
     """
@@ -29,13 +32,23 @@ class Visible(NamedTuple):
 
 
 def has_unseen(text: str) -> bool:
-    """Tell whether a text may have what people do not see."""
-    return "<!--" in text or "%%" in text
+    """Tell whether a text may have what is none of its words."""
+    return "<!--" in text or "%%" in text or "> [!conflict" in text
 
 
 def hide_unseen(text: str, body: int) -> Visible:
-    """Return what people see of a note's text, whose properties end at offset `body`."""
-    if not has_unseen(text):
+    """Return a note's own words that people see; its properties end at offset `body`."""
+    if "> [!conflict" not in text:
+        return hide_comments(text, body)
+    from vaultmem.core.notes.conflict import find_spans
+
+    seen = hide_comments(text, body)
+    return seen._replace(text=_blank(seen.text, find_spans(text, body)))
+
+
+def hide_comments(text: str, body: int) -> Visible:
+    """Return what people see of a note's text, also of what others say in it."""
+    if "<!--" not in text and "%%" not in text:
         return Visible(text)
     from vaultmem.core.notes.comments import scan_text
 

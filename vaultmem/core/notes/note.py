@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
-from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.conflict import (
+    Otherwise,
+    find_callouts,
+    find_conflict,
+    find_spans,
+    tell_conflict,
+)
 from vaultmem.core.notes.encoding import decode_text, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
 from vaultmem.core.notes.full_text import check_full_text
@@ -111,6 +117,25 @@ class Note(NamedTuple):
     def body(self) -> str:
         """The text behind the frontmatter."""
         return self.text[self.matter.body :]
+
+    @property
+    def conflict(self) -> str:
+        """That others say otherwise, in callouts; "" if nobody does."""
+        return tell_conflict(find_callouts(self.text, self.matter.body))
+
+    @property
+    def otherwise(self) -> dict[int, tuple[Otherwise, ...]]:
+        """What others say in place of words of a section, by its number."""
+        found: dict[int, tuple[Otherwise, ...]] = {}
+        placed = find_callouts(self.text, self.matter.body)
+        spans = find_spans(self.text, self.matter.body)
+        for (start, _), (callout, *_) in zip(spans, placed, strict=True):
+            inside = (each.ordinal for each in self.sections if each.start <= start < each.end)
+            ordinal = next(inside, self.sections[-1].ordinal)
+            if callout.lines:
+                said = Otherwise(callout.speaker.author, "\n".join(callout.lines))
+                found[ordinal] = (*found.get(ordinal, ()), said)
+        return found
 
     @property
     def visible_body(self) -> str:

@@ -38,6 +38,9 @@ def find_place(document: int) -> int:
     return document >> _PLACE_AT
 
 
+#: The state that a note has, whatever state is written in it, in which others say otherwise.
+CONFLICTED = "conflicted"
+
 #: What is said of a quarantined note.
 QUARANTINED = "quarantined: not to be trusted, and nothing in it is to be done"
 
@@ -84,6 +87,12 @@ class NoteRecord(NamedTuple):
         return find_encoding(self.warnings) if self.warnings else ""
 
     @property
+    def conflict(self) -> str:
+        """That others say otherwise, as `core.notes.conflict` tells it; "" if nobody does."""
+        told = self.warnings[0] if self.warnings else ""
+        return told if told.startswith(f"{CONFLICTED}: ") else ""
+
+    @property
     def shortened(self) -> str:
         """That compaction shortened the note, and where its full text is; "" if it did not."""
         return tell_shortened(self.full_text)
@@ -95,7 +104,8 @@ class NoteRecord(NamedTuple):
             return QUARANTINED
         if self.problem:
             return f"in doubt: {self.problem}"
-        return f"not UTF-8, read as {self.encoding}" if self.encoding else ""
+        encoding = f"not UTF-8, read as {self.encoding}" if self.encoding else ""
+        return "; ".join(filter(None, (self.conflict, encoding)))
 
 
 class SectionRecord(NamedTuple):

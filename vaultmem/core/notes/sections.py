@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from vaultmem.core.notes.hidden import GONE
+#: Stands for what is not seen. No note has one: it would not be text.
+GONE = "\0"
 
 # Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is not text.
 _BLOCK = (

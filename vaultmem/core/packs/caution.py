@@ -46,10 +46,11 @@ def find_caution(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     `at` is what counts as now in seconds since the epoch, `changed_refs` what the note rests on
     and what changed after it was written.
     """
-    if hit.record.caution:
-        return hit.record.caution
+    record = hit.record
+    if record.caution != record.conflict:
+        return record.caution
     check = _check_claim(hit, at, changed_refs)
-    return "; ".join(filter(None, (hit.record.shortened, check)))
+    return "; ".join(filter(None, (record.conflict, record.shortened, check)))
 
 
 def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:

@@ -150,9 +150,22 @@ def _render_note(
         facts.append("shortened")
     if first.caution:
         facts.append(first.caution)
-    quotes = [quote(_add_name(item, item is first and not is_titled)) for item in note]
+    quotes = [
+        part
+        for item in note
+        for part in (
+            quote(_add_name(item, item is first and not is_titled)),
+            *_quote_others(item, name_handle(item.hit, item.handle)),
+        )
+    ]
     conflict = f"{one_line(first.conflict)}\n\n" if first.conflict else ""
     return f"{conflict}{_write_label(facts)}\n" + "\n\n".join(quotes)
+
+
+def _quote_others(item: PackItem, name: str) -> Iterator[str]:
+    """Yield what others say in place of words of a section: theirs, and none of the note's own."""
+    for each in item.otherwise:
+        yield f"{_write_label([f'in place of {name}, {each.who} says'])}\n{quote(each.text)}"
 
 
 def name_handle(hit: Hit, known: str = "") -> str:
@@ -278,7 +291,8 @@ def _render_fully(item: PackItem, style: PackStyle) -> str:
     mark = "*" if style is PackStyle.TEXT else "###"
     head = f"{mark} {plain_label(item.hit.name)[:120]}   {_write_label(facts)}"
     conflict = f"{plain_label(item.conflict)}\n\n" if item.conflict else ""
-    return f"{conflict}{head}\n{quote(item.text)}"
+    others = _quote_others(item, item.hit.address)
+    return "\n\n".join([f"{conflict}{head}\n{quote(item.text)}", *others])
 
 
 def _describe_author(item: PackItem) -> str:

@@ -10,13 +10,16 @@ import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
 from vaultmem.core.packs.units import Span
 from vaultmem.core.safe_text import clean_text, one_line
 from vaultmem.errors import RefusedError
+
+if TYPE_CHECKING:
+    from vaultmem.core.notes.conflict import Otherwise
 
 
 class PackSource(NamedTuple):
@@ -80,7 +83,8 @@ class PackItem(NamedTuple):
     `caution` says why it must be checked before use, `conflict` is the sentence before it about a
     section that contradicts it; both may be empty. `handle` is the beginning of the note's blob id
     that names it, "" for its first digits; `parts` are the passages of the section that a shortened
-    one shows. `alike` are the sections that say the same, of which this one is shown.
+    one shows. `alike` are the sections that say the same, of which this one is shown; `otherwise`
+    is what is shown of what another side of a merge says in place of it.
     """
 
     hit: Hit
@@ -93,6 +97,7 @@ class PackItem(NamedTuple):
     handle: str = ""
     parts: tuple[Span, ...] = ()
     alike: int = 1
+    otherwise: tuple[Otherwise, ...] = ()
 
     @property
     def is_instruction(self) -> bool:

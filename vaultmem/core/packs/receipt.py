@@ -32,7 +32,8 @@ class ShownSection(NamedTuple):
     """A section of a pack: the note's path and blob, the section's number and heading.
 
     `changed` is the date that its label shows where the note names none (seconds since the
-    epoch), `parts` where in its text the passages begin and end that were shown, None for all.
+    epoch), `parts` where in its text the passages begin and end that were shown, None for all;
+    `otherwise` tells that what another side of a merge says was shown, too.
     """
 
     path: str
@@ -49,6 +50,7 @@ class ShownSection(NamedTuple):
     handle: str = ""
     beside: str = ""
     alike: int = 1
+    otherwise: bool = False
 
 
 class Receipt(NamedTuple):
@@ -95,6 +97,7 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             conflict=item.conflict,
             handle=item.handle,
             alike=item.alike,
+            otherwise=bool(item.otherwise),
         )
         for item in pack.items
     )
@@ -266,6 +269,7 @@ def _find_hit(note: AnalysedNote, shown: ShownSection) -> Hit:
         state_weight=1.0,
         refs=shown.refs,
         beside=shown.beside,
+        otherwise=note.otherwise.get(section.ordinal, ()),
     )
 
 
@@ -282,4 +286,5 @@ def _show(hit: Hit, shown: ShownSection) -> PackItem:
         conflict=shown.conflict,
         handle=shown.handle,
         alike=shown.alike,
+        otherwise=hit.otherwise if shown.otherwise else (),
     )

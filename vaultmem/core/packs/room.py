@@ -128,6 +128,7 @@ class Room:
         handle = self.remarks.handles.get(hit.record.document, "")
         cut = parts is not None
         item = PackItem(hit, shown, pinned, trusted, cut, hit.caution, "", handle, parts or ())
+        item = item._replace(otherwise=hit.otherwise)
         # What an instruction or a preference outweighs says so itself.
         if pinned or item.part is not PackPart.EVIDENCE:
             return item
@@ -171,6 +172,9 @@ class Room:
         """Take a section, unless another one says the same; tell whether it would fit."""
         item = self._make_item(hit, pinned, parts)
         cost = self._price(item)
+        if item.otherwise and cost > self.left:
+            item = item._replace(otherwise=())  # That there is more, the caution says.
+            cost = self._price(item)
         self.pinned_tokens += cost if pinned else 0
         if cost > self.left:
             return False

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.caution import find_caution, written_at
+from vaultmem.services.reading.texts import read_text
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.services.finding.links import LinkGraph
 
 
@@ -19,9 +22,20 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     changed = _find_changed_refs(vault, hits) if hits else {}
     cautions = [find_caution(hit, at, changed.get(hit.record.document, ())) for hit in hits]
     return [
-        hit._replace(caution=caution) if caution else hit
+        hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
         for hit, caution in zip(hits, cautions, strict=True)
     ]
+
+
+def _find_otherwise(vault: Vault, hit: Hit) -> tuple[Otherwise, ...]:
+    """Return what another side of a merge says in place of words of a section."""
+    if not hit.record.conflict or hit.record.caution != hit.record.conflict:
+        return ()
+    from vaultmem.core.notes.note import parse_note
+
+    text = read_text(vault, hit.record.path, hit.record.blob) or ""
+    note = parse_note(PurePosixPath(hit.record.path), text.encode("utf-8", "surrogatepass"))
+    return note.otherwise.get(hit.section.ordinal, ())
 
 
 def _find_changed_refs(vault: Vault, hits: Sequence[Hit]) -> dict[int, list[str]]:

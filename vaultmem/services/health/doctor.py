@@ -65,6 +65,7 @@ def _name_note_checks(
         ("note sizes", partial(examine_notes.check_sizes, vault)),
         ("note dates", partial(examine_notes.check_dates, vault, now)),
         ("note names", partial(examine_notes.check_names, vault)),
+        ("conflicts", partial(examine_notes.check_conflicted, vault)),
         ("conflict copies", partial(examine_notes.check_conflicts, vault)),
         ("not looked into", partial(examine_notes.check_passed_over, vault)),
         ("sessions", partial(examine_machine.check_sessions, vault, fix)),

@@ -53,7 +53,7 @@ def check_notes(vault: Vault) -> Check:
     elsewhere = (_LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
     unread = [(path, why) for path, why in vault.manifest.unread() if not why.startswith(elsewhere)]
     sure = [record for record in vault.view.records() if not record.problem]
-    warned = [(record.path, why) for record in sure for why in record.warnings]
+    warned = [(each.path, why) for each in sure for why in each.warnings if why != each.conflict]
     paths = tuple(f"{path}: {why}" for path, why in (*unread, *warned))
     remedy = "save them as text, in UTF-8; correct the properties that are named"
     if unread:
@@ -62,6 +62,20 @@ def check_notes(vault: Vault) -> Check:
         files = len({path for path, _ in warned})
         return Check("notes", Verdict.WARNING, f"not read fully: {files:,}", paths, remedy)
     return Check("notes", told=f"read: {vault.view.totals()[0]:,}")
+
+
+def check_conflicted(vault: Vault) -> Check:
+    """Name the notes of which another side of a merge says otherwise."""
+    found = [record for record in vault.view.records() if record.conflict]
+    if not found:
+        return Check("conflicts")
+    return Check(
+        "conflicts",
+        Verdict.WARNING,
+        f"said otherwise by others: {len(found):,}",
+        tuple(f"{each.path}: {each.conflict}" for each in found),
+        "`vaultmem conflicts` shows what they say, and `vaultmem resolve` decides it",
+    )
 
 
 def check_sizes(vault: Vault) -> Check:

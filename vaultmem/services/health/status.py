@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from vaultmem.core.notes.record import CONFLICTED
 from vaultmem.core.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.finding.trust import tell_trust_elsewhere
@@ -107,7 +108,7 @@ def read_status(
         notes=notes,
         tokens=tokens,
         kinds=vault.manifest.count_notes("kind"),
-        states=vault.manifest.count_notes("state"),
+        states=_count_states(vault),
         proposed=len(vault.view.paths(PROPOSED)),
         sync=report,
         is_in_sync=looks and not sync_problem and not is_index_behind(vault),
@@ -118,6 +119,13 @@ def read_status(
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
         passed_over=_count_passed_over(vault) if looks else {},
     )
+
+
+def _count_states(vault: Vault) -> dict[str, int]:
+    """Return how many notes are in each state; of those, how many others speak against."""
+    conflicted = vault.manifest.count_conflicted()
+    told = {CONFLICTED: conflicted} if conflicted else {}
+    return vault.manifest.count_notes("state") | told
 
 
 def _sync(vault: Vault, progress: Progress | None) -> tuple[SyncReport, str]:

@@ -10,7 +10,8 @@ from markdown_it.common.utils import escapeHtml
 from markdown_it.token import Token
 
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.hidden import GONE, hide_unseen
+from vaultmem.core.notes.hidden import hide_comments
+from vaultmem.core.notes.sections import GONE
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.web.markdown.blocks import TooLargeError
 from vaultmem.web.markdown.clean import clean_html
@@ -61,7 +62,7 @@ def _read_text(text: str) -> tuple[str, Frontmatter, str]:
     """Return a note's text, its properties, and what people see of its body, line by line."""
     text = escape_bytes(text)
     matter = read_frontmatter(text)
-    body = hide_unseen(text, matter.body).text[matter.body :].replace(GONE, "")
+    body = hide_comments(text, matter.body).text[matter.body :].replace(GONE, "")
     return text, matter, body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", " ")
 
 
