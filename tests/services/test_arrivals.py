@@ -12,6 +12,7 @@ from machines import Machine, MakeMachines
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep import review as queue
 from vaultmem.services.upkeep.arrivals import list_arrived, take_in
+from vaultmem.services.watching.rest import Rest
 from vaultmem.storage.arrivals import read_waiting
 
 FEW = "Holmpay answers 429 above 120 refunds a minute."
@@ -94,6 +95,29 @@ def test_what_git_alone_has_pulled_is_compared_by_the_next_command_that_writes(
         assert not read_waiting(vault.state)
         (found,) = list_arrived(vault)
         assert found.action == "contradiction"
+
+
+def test_a_watcher_compares_in_its_rest_and_two_that_say_the_same_are_offered_as_one(
+    make_machines: MakeMachines,
+) -> None:
+    anna, ben = make_machines(ROUTER).all
+    tell(anna, FEW)
+    words = ("remember", FEW, "--context", "inbox/pay")
+    assert ben.run(*words, env={"VAULTMEM_AGENT": "claude"}).code == 0
+    send(ben)
+    pull(anna, "--no-rebase")
+    with closing(anna.open()) as vault:
+        sync_vault(vault)
+        assert Rest(vault).take_in() == "1 to review: `vaultmem review`"
+        assert Rest(vault).take_in() == ""
+    (item,) = list_items(anna)
+    assert item["action"] == "merge_duplicates"
+    before = anna.git("rev-parse", "HEAD")
+    assert anna.run("review", "--accept", str(item["id"])).code == 0
+    assert anna.git("rev-parse", "HEAD~1") == before
+    assert list_items(anna) == []
+    assert anna.run("undo", "HEAD").code == 0
+    assert anna.git("rev-parse", "HEAD^{tree}") == anna.git("rev-parse", f"{before}^{{tree}}")
 
 
 def test_what_was_found_goes_where_a_note_changes_and_is_found_again(
