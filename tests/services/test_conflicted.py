@@ -50,6 +50,8 @@ def test_the_text_of_a_note_is_what_it_says_itself() -> None:
     gone = parse_note(PurePosixPath("a.md"), GONE.encode())
     assert gone.conflict == "conflicted: dora removed it"
     assert gone.visible_body.strip() == "The cranes are of steel."
+    many = "".join(f"> [!conflict] Also said by {x * 99}\n\n" for x in "abcde")
+    assert len(parse_note(PurePosixPath("a.md"), many.encode()).conflict) < 200
     code = parse_note(PurePosixPath("a.md"), CODE.encode())
     assert (code.conflict, code.visible) == ("", code.text)
     for ends in ("\r\n", "\n"):

@@ -56,6 +56,10 @@ _HEAD = re.compile(
     r"(?: on ([0-9]{4}-[0-9]{2}-[0-9]{2}))?(?: \(([^\n]+)\))?[ \t]*"
 )
 _NOBODY = "somebody"
+
+#: Characters of a name that is told, and how many names.
+_NAME, _NAMES = 40, 3
+
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -105,9 +109,16 @@ def tell_conflict(callouts: Iterable[Placed]) -> str:
     others = dict.fromkeys(each.speaker.author for each in said if each.verb != REMOVED)
     removers = dict.fromkeys(each.speaker.author for each in said if each.verb == REMOVED)
     verb = "says" if len(others) == 1 else "say"
-    told = [f"{' and '.join(others)} {verb} otherwise"] if others else []
-    told += [f"{' and '.join(removers)} removed it"] if removers else []
+    told = [f"{_join_names(others)} {verb} otherwise"] if others else []
+    told += [f"{_join_names(removers)} removed it"] if removers else []
     return f"{CONFLICTED}: {', '.join(told)}" if told else ""
+
+
+def _join_names(names: Iterable[str]) -> str:
+    """Return names in words, not longer than a label may be: anybody can write a callout."""
+    cut = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in names]
+    more = [f"{len(cut) - _NAMES} more"] if len(cut) > _NAMES else []
+    return " and ".join([*cut[:_NAMES], *more])
 
 
 def take_out_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:

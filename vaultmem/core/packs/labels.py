@@ -165,7 +165,7 @@ def _render_note(
 def _quote_others(item: PackItem, name: str) -> Iterator[str]:
     """Yield what others say in place of words of a section: theirs, and none of the note's own."""
     for each in item.otherwise:
-        yield f"{_write_label([f'in place of {name}, {each.who} says'])}\n{quote(each.text)}"
+        yield f"{_write_label([f'in place of {name}, {each.who[:40]} says'])}\n{quote(each.text)}"
 
 
 def name_handle(hit: Hit, known: str = "") -> str:
