@@ -37,7 +37,7 @@ def similar(
 
     opened = open_view(vault, ref, reads=True)
     asked = read_asked(opened, " ".join(text))
-    found = describe_similar(opened, find_similar(opened, asked), asked.text)
+    found = describe_similar(find_similar(opened, asked), asked.text)
     if as_json:
         emit_json({"similar": found})
         return

@@ -162,7 +162,7 @@ def _say_trusted(paths: list[str], as_json: bool, signer: str = "", allowed: str
 def _tell_unknown(vault: Vault) -> None:
     from vaultmem.services.evidence.signed import verify_signed
 
-    if unknown := verify_signed(vault).unknown:
+    if unknown := verify_signed(vault):
         lists = "a list was" if unknown == 1 else f"{unknown} lists were"
         warn(
             f"{lists} signed with a key that does not count here; "

@@ -95,7 +95,7 @@ def canonical_form(text: str) -> tuple[str, ...]:
     words = {piece.text.lower() for piece in pieces}
     is_german = len(words & find_words("mark", "de")) > len(words & find_words("mark", "en"))
     is_shouted = text.isupper()
-    pieces = _drop_articles(_drop_pauses(pieces, is_shouted), is_german, is_shouted)
+    pieces = _drop_articles(_drop_pauses(pieces), is_german, is_shouted)
     form: list[str] = []
     for piece in pieces:
         form.extend(_unify(piece, form[-1] if form else "", is_german, is_shouted))
@@ -183,7 +183,7 @@ def _read_marks(marks: str) -> Iterator[_Piece]:
             yield _Piece(mark)
 
 
-def _drop_pauses(pieces: list[_Piece], is_shouted: bool) -> list[_Piece]:
+def _drop_pauses(pieces: list[_Piece]) -> list[_Piece]:
     """Return the pieces without marks beside stronger ones, and before words that need none."""
     kept: list[_Piece] = []
     for place, piece in enumerate(pieces):

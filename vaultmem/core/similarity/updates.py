@@ -73,7 +73,7 @@ def _find_gone(old: Fact, new: Fact) -> Update | None:
     if not gone or not gone <= said or old.is_negative or is_long:
         return None
     topic = old.predicate & new.predicate - gone
-    if not (_is_same_subject(old, new) or topic or _is_agent(old.subject, new)):
+    if not (_is_same_subject(old, new) or topic or _is_agent(new)):
         return None
     kind = min(old.classes & new.classes, default="value")
     return _tell(kind, old, old.value or old.words, new, () if new.kind == "ends" else new.value)
@@ -200,7 +200,7 @@ def _is_same_subject(old: Fact, new: Fact) -> bool:
     return bool(ours & theirs) and ours <= old.keys and theirs <= new.keys
 
 
-def _is_agent(subject: Words, new: Fact) -> bool:
+def _is_agent(new: Fact) -> bool:
     return not new.subject or bool(list_keys(new.words[:1]) & {"we", "i", "wir", "ich", "team"})
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from vaultmem.core.trust_list import NAMESPACE, TrustList, format_list, parse_list
 from vaultmem.errors import RefusedError, VaultError
@@ -23,13 +22,6 @@ from vaultmem.vault import Vault
 
 #: Lists that are verified at once, the newest first.
 _MOST = 100
-
-
-class Verified(NamedTuple):
-    """What lists of this vault were found: signers by name, and lists by nobody who is allowed."""
-
-    signers: tuple[str, ...]
-    unknown: int
 
 
 def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
@@ -87,8 +79,10 @@ def allow_key(vault: Vault, given: str) -> str:
     return name
 
 
-def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> Verified:
+def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
     """Verify all signed lists of this vault that have arrived, and keep the newest of each signer.
+
+    Return how many are by nobody who is allowed to sign.
 
     A list that was kept counts until a newer one by the same signer takes its place, wherever
     older ones turn up again. Where nobody is allowed, or there is no ssh-keygen, none counts.
@@ -115,7 +109,7 @@ def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> Verified:
     if newest or kept:
         signers = [str(vault.signers_file), *(str(file) for file, _ in files)]
         store.write([*newest.values(), *lapsed], dict.fromkeys(signers), vault.now())
-    return Verified(tuple(newest), len(unknown))
+    return len(unknown)
 
 
 def _verify(text: str, signature: str, files: Iterable[tuple[Path, str]]) -> str:

@@ -228,7 +228,7 @@ class Nearby(NamedTuple):
     says_more: bool
 
 
-def describe_similar(vault: Vault, found: Sequence[SimilarNote], text: str) -> tuple[Nearby, ...]:
+def describe_similar(found: Sequence[SimilarNote], text: str) -> tuple[Nearby, ...]:
     """Return what is to be shown of each note, in the same order; of quarantined ones no word.
 
     Of those that a text contradicts, `says_more` tells that they say what it leaves open.

@@ -95,7 +95,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     check_memory(
         memory, compose_note(vault, memory, title, state).encode("utf-8"), vault, str(folder)
     )
-    new = _as_new(vault, memory, state)
+    new = _as_new(memory, state)
 
     def plan(change: Change) -> Remembered:
         event = Event("write", "write: {paths}", vault.author, intent="observe")
@@ -136,11 +136,11 @@ def _put_new(
     data = compose_note(seen, memory, title, state, _link(near)).encode("utf-8")
     path = find_free_name(folder, slugify(title), names_in(seen, folder))
     change.put(path, data)
-    near_by = describe_similar(seen, near, memory.text)
+    near_by = describe_similar(near, memory.text)
     return Remembered(str(path), blob_id(data), title, state, similar=near_by)
 
 
-def _as_new(vault: Vault, memory: Memory, state: State) -> NewMemory:
+def _as_new(memory: Memory, state: State) -> NewMemory:
     return NewMemory(
         text=memory.text,
         title=memory.title,
@@ -167,15 +167,15 @@ def _absorb(change: Change, known: Known, new: NewMemory) -> Remembered | None:
     if text is None:
         return None
     data = replace_text(change, note, lambda _: text)
-    return _describe_absorbed(change.seen, target, blob_id(data), known.near, new.text)
+    return _describe_absorbed(target, blob_id(data), known.near, new.text)
 
 
 def _describe_absorbed(
-    vault: Vault, target: SimilarNote, blob: str, near: tuple[SimilarNote, ...], text: str
+    target: SimilarNote, blob: str, near: tuple[SimilarNote, ...], text: str
 ) -> Remembered:
     note = target.note
     state = State.ACTIVE if note.state is State.STALE and note.matter.body else note.state
-    shown = describe_similar(vault, (target, *near), text)
+    shown = describe_similar((target, *near), text)
     return Remembered(target.path, blob, note.title, state, Outcome.KNOWN, shown)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +61,7 @@ class ListWriter:
         self._write("time.html", "commits.html", "/time", days=days)
         for file in sorted(_STATIC.iterdir()):
             write_file(self._folder, f"static/{file.name}", file.read_bytes())
-        return 3 + self._write_sessions(commits) + sum(map(self._write_list, self._contents.lists))
+        return 3 + self._write_sessions() + sum(map(self._write_list, self._contents.lists))
 
     def _write(self, name: str, template: str, here: str, **values: Any) -> None:
         given = {"vault": self._contents.frame, "exported": self._contents.exported, "here": here}
@@ -90,7 +90,7 @@ class ListWriter:
             }
             yield Choice(name, Counter(counts).most_common(_OFFERED))
 
-    def _write_sessions(self, commits: Sequence[Commit]) -> int:
+    def _write_sessions(self) -> int:
         timeline = self._gather_timeline()
         self._write("sessions.html", "sessions.html", "/sessions", timeline=timeline, agent="")
         for session in self._contents.sessions:

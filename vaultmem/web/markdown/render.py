@@ -31,15 +31,13 @@ _MARKS = "[*_~=$!<#&\\`^:|\n"
 class Rendered(NamedTuple):
     """A note as HTML that can stand in a page as it is.
 
-    `properties` is the table of its properties, "" if it has none. `is_plain`: the text is too
-    large to be more than text. Blocks have the lines of the note's file in `data-line` and
-    `data-end` (both from 1, both inclusive).
+    `properties` is the table of its properties, "" if it has none. Blocks have the lines of the
+    note's file in `data-line` and `data-end` (both from 1, both inclusive).
     """
 
     html: str
     properties: str
     headings: tuple[Heading, ...]
-    is_plain: bool = False
 
 
 def render_note(text: str, path: str, around: Surroundings) -> Rendered:
@@ -54,7 +52,7 @@ def render_note(text: str, path: str, around: Surroundings) -> Rendered:
     except TooLargeError:
         lines = f'data-line="{page.first}" data-end="{page.first + body.rstrip().count(chr(10))}"'
         html = f'<pre class="plain" {lines}>{escapeHtml(body)}</pre>'
-        return Rendered(clean_html(html), properties, (), is_plain=True)
+        return Rendered(clean_html(html), properties, ())
     return Rendered(clean_html(html), properties, tuple(headings))
 
 
