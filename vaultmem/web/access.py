@@ -118,12 +118,12 @@ class Gate:
             if not shows_token(headers.raw, self._site.token):
                 return None
             agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
-            return Visitor(False, self._site.programs_write, agent)
+            return Visitor(self._site.programs_write, agent)
         visit = self._visits.find(_read_cookie(headers, self._site.cookie))
         if visit is None:
             return None
         request.state.visit = visit
-        return Visitor(True, self._site.may_write)
+        return Visitor(self._site.may_write)
 
 
 def _read_cookie(headers: Headers, name: str) -> str:

@@ -22,12 +22,11 @@ LongWork = Callable[[TellProgress, Vault], Any]
 
 
 class Progress(NamedTuple):
-    """How far work is: `share` from 0 to 1; `problem` is why it ended without a result."""
+    """How far work is: `share` from 0 to 1; `problem` is why it ended before its end."""
 
     share: float
     is_done: bool
     problem: str = ""
-    result: Any = None
 
 
 class Jobs:
@@ -56,7 +55,7 @@ class Jobs:
             return Progress(self._shares[name], is_done=False)
         error = begun.exception()
         if error is None:
-            return Progress(1.0, is_done=True, result=begun.result())
+            return Progress(1.0, is_done=True)
         told = str(error) if isinstance(error, VaultError) else "an error inside vaultmem"
         return Progress(1.0, is_done=True, problem=told)
 

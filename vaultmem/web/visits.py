@@ -14,9 +14,8 @@ _MANY = 64
 
 
 class Visitor(NamedTuple):
-    """Who asks: a person's browser, or a program under an agent's name; and if they may write."""
+    """Who asks: a person in a browser, else a program under an agent's name; if they may write."""
 
-    is_person: bool
     may_write: bool
     agent: str = ""
 

@@ -116,7 +116,6 @@ def make_eligible(
     links_alone: Numbers,
     weights: RankingWeights,
     now: float,
-    statistics: Statistics | None = None,
 ) -> EligibleRows:
     """Choose the rows of `documents`, given with their times in the order of their paths.
 
@@ -124,7 +123,7 @@ def make_eligible(
     `states` are the numbers of the states that are eligible, `state_weights` what each state
     counts for; `labels` are all rows' labels and where each row's begin, `links_alone` the rows
     that are links and hardly more. A note's own date counts, else the time that was given
-    (seconds). `statistics` are those of all vaults among which these rows count, else their own.
+    (seconds).
     """
     document = columns["document"]
     place = np.full(int(document.max(initial=0)) + 1, -1, np.int32)
@@ -143,7 +142,7 @@ def make_eligible(
     norm = _weigh_lengths(columns, weights)
     written = _date_rows(columns, changed)
     latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
-    statistics = statistics or Statistics(count, float(norm[mask].sum()), float(latest))
+    statistics = Statistics(count, float(norm[mask].sum()), float(latest))
     mean = statistics.mean
     k1, b = weights.choose_k1(mean), weights.choose_b(mean)
     norm *= k1 * b / max(mean, 1e-9)
