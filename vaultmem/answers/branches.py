@@ -42,12 +42,7 @@ def merge_json(done: MergeReport) -> dict[str, Any]:
     return {
         "merged": bool(done.commit),
         "commit": done.commit or None,
-        "source": done.source,
-        "into": done.into,
-        "paths": done.paths,
-        "losses": done.losses,
-        "conflicts": done.conflicts,
-        "twins": done.twins,
+        **_told_json(done),
     }
 
 
@@ -55,13 +50,19 @@ def planned_json(plan: MergePlan) -> dict[str, Any]:
     """Return what a merge would do."""
     return {
         "would_merge": plan.needed and not plan.refused,
-        "source": plan.source,
-        "into": plan.into,
-        "paths": plan.paths,
-        "losses": plan.losses,
-        "conflicts": plan.conflicts,
-        "twins": plan.twins,
+        **_told_json(plan),
         "refused": plan.refused or None,
+    }
+
+
+def _told_json(told: MergeReport | MergePlan) -> dict[str, Any]:
+    return {
+        "source": told.source,
+        "into": told.into,
+        "paths": told.paths,
+        "losses": told.losses,
+        "conflicts": told.conflicts,
+        "twins": told.twins,
     }
 
 

@@ -69,8 +69,7 @@ def finish_merge(vault: Vault) -> MergeReport:
             commit = _commit(vault, draft, chosen, index)
         with vault.leaving_to_next():
             sync_vault(vault)
-    told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
-    return MergeReport(source, head.branch, commit, tuple(sorted(moves)), *told)
+    return MergeReport(source, head.branch, commit, tuple(sorted(moves)), *settled.told)
 
 
 def _settle_replayed(vault: Vault) -> MergeReport:
@@ -96,8 +95,7 @@ def _settle_replayed(vault: Vault) -> MergeReport:
         _stage(vault, {**settled.files, **chosen}, index)
     with vault.leaving_to_next():
         sync_vault(vault)
-    told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
-    return MergeReport(source, head.branch, "", tuple(sorted(moves)), *told)
+    return MergeReport(source, head.branch, "", tuple(sorted(moves)), *settled.told)
 
 
 def _read_id(vault: Vault, name: str) -> str:

@@ -73,8 +73,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             if refs.is_ancestor(source.commit, ours):
                 return MergeReport(source, into, "")
             draft, settled = draft_merge(vault, ours, source, into, joins)
-            told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
-            report = MergeReport(source, into, "", (), *told)
+            report = MergeReport(source, into, "", (), *settled.told)
             try:
                 if elsewhere:
                     ref = f"refs/heads/{into}"
@@ -120,8 +119,7 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergePlan:
         except MergeConflictError as error:
             return MergePlan(source, into, True, conflicts=error.conflicts, refused=str(error))
         paths = tuple(sorted(_plan_moves(vault, draft, ours)[0]))
-        told = (tuple(settled.losses), tuple(settled.conflicts), tuple(settled.twins))
-        return MergePlan(source, into, True, paths, *told)
+        return MergePlan(source, into, True, paths, *settled.told)
 
 
 def _find_tip(vault: Vault, branch: str) -> str:

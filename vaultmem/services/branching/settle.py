@@ -49,6 +49,11 @@ class Settled(NamedTuple):
     moved: list[tuple[str, str]]
     twins: list[Twin]
 
+    @property
+    def told(self) -> tuple[tuple[Lost, ...], tuple[Conflict, ...], tuple[Twin, ...]]:
+        """What a report of the merge tells, as its last fields."""
+        return tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
+
 
 class _Merge(NamedTuple):
     """The two sides of a merge, and what both are called."""
