@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -586,6 +587,26 @@ def test_links_follow_a_rename_that_the_other_side_made(
 
     assert (root / "notes/b.md").read_text() == "# B\n\nSee [[new|it]] and [x](new.md).\n"
     assert (root / "notes/c.md").read_text() == "[[notes/new#Long]]\n"
+
+
+def test_a_name_that_one_note_gives_up_and_another_takes_is_not_removed(
+    make_vault: MakeVault, opened: Open
+) -> None:
+    other = LONG.replace("line", "row").replace("Long", "Other")
+    root = make_vault({"notes/a.md": LONG, "notes/b.md": other})
+    git(root, "branch", "side")
+    commit_on(root, "side", {"notes/a.md": None, "notes/a-side.md": LONG})
+    commit_on(root, "side", {"notes/b.md": None, "notes/p.md": other})
+    late = {"notes/a.md": None, "notes/p.md": LONG, "notes/b.md": None, "notes/b-main.md": other}
+    time.sleep(1.1)  # So ours are the later names, and `p` is that of another note on each side.
+    commit_on(root, "main", late)
+    git(root, "reset", "-q", "--hard")
+
+    merge_branch(opened(root), "side")
+
+    assert (root / "notes/p.md").read_text() == LONG
+    assert (root / "notes/b-main.md").read_text() == other
+    assert not (root / "notes/a-side.md").exists()
 
 
 @pytest.mark.parametrize("how", ["changed", "untracked", "removed", "staged"])

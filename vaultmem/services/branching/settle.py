@@ -127,7 +127,7 @@ def _open(merge: _Merge, each: Unmerged, base: TreeEntry | None) -> _Open:
         changes = [_find_change(merge, side, name) for side, name in enumerate(names)]
         is_ours = (changes[0].at, names[1]) > (changes[1].at, names[0])
         kept, given_up = names if is_ours else reversed(names)
-        settled.files[given_up] = None
+        settled.files.setdefault(given_up, None)  # Another note may have it now.
         settled.moved.append((given_up, kept))
         author = [each.author for each in changes]
         settled.conflicts.append(Conflict(path, f"renamed by both, now {kept}", *names, *author))
