@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from vaultmem.core.delta.lines import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.git.attribution import Wrote, write_attribution
+from vaultmem.storage.git.brought import Brought, find_brought
 from vaultmem.storage.git.log import read_commits
-from vaultmem.storage.git.vault_history import Brought
 from vaultmem.storage.journal import REMOVED, choose_draft
 from vaultmem.vault import Vault
 
@@ -27,7 +27,7 @@ def attribute_commits(vault: Vault, commit: str, since: str) -> None:
     """
     since = vault.state.get(_BEHIND) or since
     try:
-        _keep_attribution(vault, vault.history.find_brought(commit, since))
+        _keep_attribution(vault, find_brought(vault.history, commit, since))
         vault.state.put(_BEHIND, "")
     except VaultError:
         vault.state.put(_BEHIND, since)

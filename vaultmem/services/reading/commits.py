@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.arrivals import add_waiting
-from vaultmem.storage.git.vault_history import Brought, date_brought
+from vaultmem.storage.git.brought import Brought, date_brought, find_brought
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def learn_commits(vault: Vault) -> None:
         from vaultmem.services.reading.attribute import attribute_commits
 
         attribute_commits(vault, head.commit, before)
-    brought = history.find_brought(head.commit, before)
+    brought = find_brought(history, head.commit, before)
     goes_on = bool(before) and history.refs.is_ancestor(before, head.commit)
     is_rebased = bool(before) and vault.state.get("branch") == head.branch
     arrived = _list_arrivals(vault, before, brought) if goes_on or is_rebased else {}
     if before and not goes_on:  # What is checked out has a history of its own.
-        brought = history.find_brought(head.commit, "")
+        brought = find_brought(history, head.commit, "")
     with vault.state.transaction():
         if not goes_on:
             vault.manifest.clear_commit_dates()

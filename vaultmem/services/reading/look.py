@@ -14,6 +14,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
 from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch
 from vaultmem.storage.git.repository import find_checkout
 from vaultmem.storage.views import Source, View
@@ -205,7 +206,7 @@ def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str
     """
     known = {key.partition(" ")[0]: n for key, n in vault.stored_views.numbers(ignored).items()}
     start = vault.history.refs.nearest(target.commit, known.keys()) if known else ""
-    fresh = vault.history.commit_dates(target.commit, start)
+    fresh = date_brought(find_brought(vault.history, target.commit, start))
     before = vault.stored_views.dates(known[start]) if start else {}
 
     def find(path: str, blob: str, document: int) -> int:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
-from vaultmem.core.paths import is_text
 from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.git.commit_draft import (
     REGULAR,
@@ -37,19 +35,6 @@ from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.git.unmerged import read_unmerged
-
-
-class Brought(NamedTuple):
-    """The bytes that a commit brought to a path ("" if it removed them), and the commit's time.
-
-    The time is in seconds since the epoch.
-    """
-
-    path: str
-    blob: str
-    commit: str
-    at: int
-
 
 #: How often a commit is written where what it needs is taken away meanwhile.
 _ATTEMPTS = 2
@@ -173,24 +158,6 @@ class History:
         out = self.git.run(*command, stdin=asked, fine=(0, 1))
         return {path.removeprefix(lead) for path in out.split("\0") if path}
 
-    def commit_dates(self, commit: str, since: str) -> dict[tuple[str, str], int]:
-        """Return when a commit last wrote each (path, blob); as for `find_brought`."""
-        return date_brought(self.find_brought(commit, since))
-
-    def find_brought(self, commit: str, since: str) -> list[Brought]:
-        """Return what commits brought to the vault's paths whose names are text, newest first.
-
-        Only commits of `commit` that are not in `since` are read.
-        """
-        known = since and self.git.run("cat-file", "-t", since, check=False) == "commit"
-        span = [commit, f"^{since}"] if known else [commit]
-        where = ["--", self.prefix] if self.prefix else []
-        out = self.git.run(
-            *("log", "--raw", "--no-abbrev", "--no-renames", "-z", "-c", "--root"),
-            *("--no-ext-diff", "--no-textconv", "--format=%x01%ct %H", *span, *where),
-        )
-        return _parse_brought(out, self.prefix)
-
     def write_commits(
         self, drafts: Sequence[Draft], parent: str, settings: Settings | None = None
     ) -> list[str]:
@@ -293,30 +260,3 @@ def _refuse_broken(root: Path) -> None:
         raise VaultError(
             f"{broken}: leads to no repository; mend it, or move it away and run `vaultmem init`"
         )
-
-
-def date_brought(brought: Iterable[Brought]) -> dict[tuple[str, str], int]:
-    """Return when a commit last brought each (path, blob)."""
-    dates: dict[tuple[str, str], int] = {}
-    for path, blob, _, at in brought:
-        if blob:
-            dates[path, blob] = max(at, dates.get((path, blob), at))
-    return dates
-
-
-def _parse_brought(out: str, prefix: str) -> list[Brought]:
-    found: list[Brought] = []
-    at, commit = 0, ""
-    parts = iter(out.split("\0"))
-    for part in parts:
-        part = part.strip("\n")
-        if part.startswith("\x01"):
-            time, _, commit = part[1:].partition("\n")[0].partition(" ")
-            at = int(time)
-            part = part.partition("\n")[2].strip("\n")
-        if part.startswith(":"):
-            parents = len(part) - len(part.lstrip(":"))  # A merge tells what it wrote itself.
-            path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
-            if is_text(path):
-                found.append(Brought(path, blob.strip("0") and blob, commit, at))
-    return found
