@@ -5,6 +5,7 @@ from __future__ import annotations
 from vaultmem.web.api.deciding import DECIDING
 from vaultmem.web.api.finding import FINDING
 from vaultmem.web.api.history import HISTORY
+from vaultmem.web.api.judging import JUDGING
 from vaultmem.web.api.notes import NOTES
 from vaultmem.web.api.operation import Operation
 from vaultmem.web.api.sessions import SESSIONS
@@ -14,6 +15,7 @@ from vaultmem.web.api.writing import WRITING
 OPERATIONS: tuple[Operation, ...] = (
     *NOTES,
     *FINDING,
+    *JUDGING,
     *HISTORY,
     *SESSIONS,
     *STATE,

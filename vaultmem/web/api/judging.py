@@ -1,0 +1,141 @@
+"""Operations that judge what a vault knows and an agent saw: receipts, replay, assert, bisect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vaultmem.answers.finding import (
+    bisected_json,
+    judged_json,
+    receipt_json,
+    receipts_json,
+    replayed_json,
+)
+from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
+from vaultmem.core.paths import parse_note_path
+from vaultmem.vault import Vault
+from vaultmem.web.api.finding import BUDGET
+from vaultmem.web.api.operation import Given, Moment, Operation
+
+
+def _list_receipts(vault: Vault, given: Given) -> Any:
+    from itertools import islice
+
+    from vaultmem.services.finding.receipts import list_receipts
+
+    found = list_receipts(vault, given.get("agent", ""), given.get("session", ""))
+    return receipts_json(islice(found, given.get("limit", 20)))
+
+
+def _get_receipt(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.receipts import find_receipt
+
+    return receipt_json(find_receipt(vault, given["receipt"]))
+
+
+def _replay(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.receipts import find_receipt, render_again
+
+    return replayed_json(render_again(vault, find_receipt(vault, given["receipt"])))
+
+
+def _assert(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.judge import judge_vault
+
+    return judged_json(judge_vault(vault, _expect(given)))
+
+
+def _bisect(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.judge import bisect_history
+    from vaultmem.services.history.diff import show_commit
+
+    last = given.get("bad") or vault.ref or "HEAD"
+    done = bisect_history(vault, given["good"], last, _expect(given))
+    return bisected_json(done, [show_commit(vault, commit) for commit in done.first_bad])
+
+
+def _expect(given: Given) -> Any:
+    from vaultmem.core.packs.expectation import Expectation
+
+    finds = given.get("finds", ())
+    for address in finds:
+        parse_note_path(address.partition("#")[0])
+    says, is_not = given.get("says", ()), given.get("not", False)
+    return Expectation(given["query"], tuple(finds), tuple(says), is_not, given.get("budget", 0))
+
+
+_EXPECTED = {
+    "query": text("What the pack is for.", 1_000_000, 1),
+    "finds": texts("The pack shows these notes (path, or path#Heading)."),
+    "says": texts("The pack says these texts."),
+    "not": flag("Expect that it shows and says none."),
+    "budget": BUDGET,
+}
+
+_RECEIPT = {
+    "id": "string",
+    "time": "string",
+    "agent": "string",
+    "session": "string",
+    "query": "string",
+    "digest": "string",
+}
+
+JUDGING = (
+    Operation(
+        "list_receipts",
+        "GET",
+        "/receipts",
+        "List the packs that have a receipt, newest first.",
+        _list_receipts,
+        {
+            "limit": whole("Receipts at most; else 20.", 1, 1_000),
+            "agent": text("Only those of this agent.", 200),
+            "session": text("Only those of this session.", 200),
+        },
+        gives=record(receipts=rows(**_RECEIPT)),
+    ),
+    Operation(
+        "get_receipt",
+        "GET",
+        "/receipts/{receipt}",
+        "Read a receipt: who was shown what, for which question, and what it cost.",
+        _get_receipt,
+        gives=record(**_RECEIPT),
+    ),
+    Operation(
+        "replay_receipt",
+        "GET",
+        "/receipts/{receipt}/replay",
+        "Render the very pack that a receipt stands for again; `gone` is what git has lost of it.",
+        _replay,
+        gives=record(**_RECEIPT, text="string", gone=rows(path="string", blob="string")),
+    ),
+    Operation(
+        "assert",
+        "GET",
+        "/assert",
+        "Tell whether the pack for a question is as expected, and if not why.",
+        _assert,
+        _EXPECTED,
+        required=("query",),
+        gives=record(as_expected="boolean", reasons=STRINGS),
+        moment=Moment.SEEN,
+    ),
+    Operation(
+        "bisect",
+        "GET",
+        "/bisect",
+        "Find the first commit at which the pack for a question is not as expected.",
+        _bisect,
+        {
+            **_EXPECTED,
+            "good": text("A commit, tag or date with a good pack.", 200),
+            "bad": text("A later one, where it is bad; else what is looked at.", 200),
+        },
+        required=("query", "good"),
+        gives=record(first_bad=rows(commit="string"), steps=rows(commit="string")),
+        moment=Moment.BRANCH,
+        long=True,
+    ),
+)
