@@ -83,7 +83,13 @@ def hit_lists(draw: st.DrawFn, first: int, pinned: bool) -> list[Hit]:
     hit_lists(0, True),
     hit_lists(10, False),
     st.integers(MIN_BUDGET, 700),
-    st.builds(PackSource, NASTY, st.sampled_from(["", SOURCE.commit]), st.just(SOURCE.at)),
+    st.builds(
+        PackSource,
+        NASTY,
+        st.sampled_from(["", SOURCE.commit]),
+        st.just(SOURCE.at),
+        st.lists(st.tuples(NASTY, st.just(SOURCE.commit)), max_size=3).map(tuple),
+    ),
     st.integers(0, 10**7),
 )
 def test_pack_is_within_its_budget_and_no_note_begins_a_line(

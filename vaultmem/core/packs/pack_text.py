@@ -148,18 +148,30 @@ def render_link(hit: Hit) -> str:
 
 _MAX_BRANCH = 24
 
+#: Tokens of all names of refs at most, as the smallest budget has room for.
+_MAX_NAMES = 32
+
 
 def _describe_source(source: PackSource) -> str:
     branch = plain_label(source.branch)[:_MAX_BRANCH]
-    others = "".join(
-        f", {plain_label(name)[:_MAX_BRANCH]}@{commit[:7]}" for name, commit in source.others
-    )
+    others = _name_others(source)
     moment = datetime.fromtimestamp(source.at, UTC)
     if not source.commit:
         newest = f", newest note {moment.date().isoformat()}" if source.at else ""
         return f"vault {branch or 'without git'}, no commit yet{others}{newest}"
     at = moment.strftime("%Y-%m-%dT%H:%MZ")
     return f"vault {branch or 'detached'}@{source.commit[:7]}{others}, {at}"
+
+
+def _name_others(source: PackSource) -> str:
+    """Return the refs beside the own one: as many as fit into any budget by name, then a count."""
+    text = ""
+    for number, (name, commit) in enumerate(source.others):
+        more = f"{text}, {plain_label(name)[:_MAX_BRANCH]}@{commit[:7]}"
+        if count_tokens(plain_label(source.branch)[:_MAX_BRANCH] + more) > _MAX_NAMES:
+            return f"{text}, and {len(source.others) - number} more"
+        text = more
+    return text
 
 
 def _describe_account(account: PackAccount) -> str:
