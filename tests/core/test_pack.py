@@ -14,7 +14,7 @@ from vaultmem.core.finding.hit import Hit
 from vaultmem.core.packs.labels import count_items, name_handle
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import MIN_BUDGET, build_pack
-from vaultmem.core.packs.pack_item import PackForm, PackItem, PackPart, PackSource, quote
+from vaultmem.core.packs.pack_item import PackForm, PackItem, PackSource, quote
 from vaultmem.core.packs.pack_text import Pack, PackAccount, render_pack
 from vaultmem.core.safe_text import clean_text
 from vaultmem.core.token_count import count_tokens
@@ -230,7 +230,7 @@ def test_only_an_active_trusted_policy_or_skill_instructs() -> None:
                 wanted = (
                     trusted and state == "active" and kind in {"policy_rule", "procedural_skill"}
                 )
-                assert (item.part is PackPart.INSTRUCTIONS) is wanted
+                assert item.is_instruction is wanted
                 text = render_pack([item], [], 0, SOURCE, PackAccount(1, 0, 0, 100, 0))
                 assert ("## Instructions" in text) is wanted
                 assert ("## Evidence" in text) is not wanted

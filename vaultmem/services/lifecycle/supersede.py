@@ -41,6 +41,7 @@ def supersede_note(
     new: str,
     reason: str = "",
     *,
+    is_machine: bool = False,
     part: bool = False,
 ) -> Supersession:
     """Deprecate `old` in favour of `new`, with links both ways, in one commit.
@@ -62,7 +63,7 @@ def supersede_note(
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
         holds = name_validity(was, by, vault.local_time().date())
-        changes = plan_supersession(was, new_path, reason, name_mover(vault), holds)
+        changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine), holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
         what = f"{old_path}"

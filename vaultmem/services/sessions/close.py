@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from vaultmem.core.notes.edit_properties import set_property
@@ -57,6 +58,7 @@ def close_session(
     status: Status = Status.OK,
     summary: str = "",
     learned: Sequence[str] = (),
+    now: datetime | None = None,
 ) -> Closed:
     """End a session and commit what it wrote as `session-close`; the commit is its agent's.
 
@@ -79,7 +81,7 @@ def close_session(
             for path, title in find_unlinked(vault, session):
                 link_decision(vault, facts.id, path, title)
             proposed = propose_said(act_in(vault, facts.id, facts.agent or None), facts)
-            session, report = _end(vault, session, status, summary)
+            session, report = _end(vault, session, status, summary, now or vault.local_time())
             if report.commit:  # On a branch that is not checked out, nothing waits for another.
                 ActiveSessions(vault.state_folder).drop(facts.id)
                 return Closed(session, report, done, proposed)
@@ -131,10 +133,9 @@ def find_own(pending: Pending, session: Session, author: Author) -> tuple[str, .
 
 
 def _end(
-    vault: Vault, session: Session, status: Status, summary: str
+    vault: Vault, session: Session, status: Status, summary: str, now: datetime
 ) -> tuple[Session, CommitReport]:
     facts, author = session.facts, find_author(vault, session)
-    ended = vault.local_time().replace(microsecond=0)
     tally = read_tally(vault, facts.id)
 
     def change(note: Note) -> str:
@@ -143,9 +144,9 @@ def _end(
             text = append_to_section(text, SUMMARY, as_paragraphs(summary))
         text = write_windows(parse_note(note.path, text.encode("utf-8")), tally, begin=False)
         text = set_property(text, "status", status.value)
-        return set_property(text, "ended", ended)
+        return set_property(text, "ended", now.replace(microsecond=0))
 
-    def name_event(closed: Session) -> Event:
-        return make_close(closed, author, summary)
+    def name_event(ended: Session) -> Event:
+        return make_close(ended, author, summary)
 
     return edit_as_event(vault, facts.id, change, name_event, agent=author.agent)

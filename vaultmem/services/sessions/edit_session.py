@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import datetime
 
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.note import Note, parse_note
@@ -113,13 +114,13 @@ def reopen(text: str) -> str:
     return remove_property(text, "ended")
 
 
-def add_detail(vault: Vault, session: str, text: str) -> Session:
+def add_detail(vault: Vault, session: str, text: str, now: datetime | None = None) -> Session:
     """Add a line to a session's details, with the time, and the day unless it began on it.
 
     Raises:
         RefusedError: it is empty, or looks like a credential; as for `edit_session`.
     """
-    at, told = vault.local_time(), check_text(vault, text)
+    at, told = now or vault.local_time(), check_text(vault, text)
 
     def change(note: Note) -> str:
         is_later = parse_session(note).facts.started[:10] != at.date().isoformat()
