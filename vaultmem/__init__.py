@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vaultmem.core.finding.reranking import Reranked, Reranker
     from vaultmem.core.finding.sureness import Sureness
     from vaultmem.core.lifecycle import Kind, State
+    from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.handler import NoteHandler
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.core.packs.pack_item import (
@@ -117,6 +118,7 @@ __all__ = [
     "NoteHandler",
     "NoteNotFoundError",
     "NoteRecord",
+    "Otherwise",
     "Outcome",
     "Pack",
     "PackAccount",
@@ -179,6 +181,7 @@ _HOMES = {
     "core.finding.query": "NoteFilter RecallQuery parse_query",
     "core.finding.sureness": "Sureness",
     "core.lifecycle": "Kind State",
+    "core.notes.conflict": "Otherwise",
     "core.notes.handler": "NoteHandler",
     "core.notes.record": "NoteRecord SectionRecord",
     "core.packs.pack_item": "LeftOut LeftWhy PackItem PackLabels PackPart PackSource PackStyle",

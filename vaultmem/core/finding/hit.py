@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.finding.terms import count_terms
+from vaultmem.core.notes.conflict import Otherwise
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-
-if TYPE_CHECKING:
-    from vaultmem.core.notes.conflict import Otherwise
 
 
 class Match(NamedTuple):

@@ -10,16 +10,14 @@ import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import INSTRUCTION_KINDS, Kind, State
+from vaultmem.core.notes.conflict import Otherwise
 from vaultmem.core.packs.units import Span
 from vaultmem.core.safe_text import clean_text, one_line
 from vaultmem.errors import RefusedError
-
-if TYPE_CHECKING:
-    from vaultmem.core.notes.conflict import Otherwise
 
 
 class PackSource(NamedTuple):
