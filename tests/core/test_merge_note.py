@@ -841,8 +841,8 @@ def test_repeated_lines_of_a_megabyte_cost_seconds_at_most(shape: str) -> None:
         islands = range(12) if shape == "islands" else range(1)
         size = 120_000 // len(islands)
         texts = ["".join(f"{make(words, size)}{n}\n" for n in islands) for _ in range(3)]
-    started = time.monotonic()
+    started = time.process_time()
     merged = merge_texts("a.md", *texts)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     assert not has_lost_lines(texts[0], texts[1], merged.text)
     assert not has_lost_lines(texts[0], texts[2], merged.text)
