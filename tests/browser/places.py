@@ -33,6 +33,8 @@ PLACES = {
     "bisect": Place("/bisect"),
     "bisect that found": Place("/bisect?q=refunds&says=nobody+says+that&negated=1&good=HEAD~3"),
     "review": Place("/review"),
+    "conflicts": Place("/conflicts"),
+    "note that two sides changed": _note("notes/inbox/tugboat.md"),
     "sessions": Place("/sessions"),
     "session": Place("/session/s-0502"),
     "time": Place("/time"),

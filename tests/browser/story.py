@@ -67,6 +67,11 @@ Money is $10, and ==marked== text has a footnote.[^1]
 """,
     # A note that is cut off, as a crash of an editor leaves it.
     "notes/inbox/cut-off.md": "---\ntitle: [cut off\nstate: active\n",
+    # A note in which a merge kept what both sides said.
+    "notes/inbox/tugboat.md": (
+        "# Tugboat\n\nThe tugboat is green.\n\n"
+        "> [!conflict] Also said by maren on 2026-11-12 (laptop)\n> The tugboat is blue.\n"
+    ),
 }
 
 

@@ -27,18 +27,23 @@ def read_behind(vault: Vault, sync: Callable[[], T]) -> T | None:
     try:
         return sync()
     except (OSError, FaultError) as error:  # A full disk can still be read.
-        if not vault.state.get("view"):
+        if not _has_index(vault):
             raise
         fault = error.fault if isinstance(error, FaultError) else name_failure(error)
         vault.lag = f"without what was saved since the last look: {fault}"
     except BusyError as error:
-        if not vault.state.get("view"):
+        if not _has_index(vault):
             return _wait_for_index(vault, sync)
         vault.lag = f"without what was saved since the last look: {error}"
         kept = 0.0 if kept <= READER else kept  # Who only reads has waited once.
     finally:
         vault.patience = kept
     return None
+
+
+def _has_index(vault: Vault) -> bool:
+    """Tell whether there is an index; the first is written after what the database knows."""
+    return bool(vault.state.get("view") and vault.index.stamp())
 
 
 def _wait_for_index(vault: Vault, sync: Callable[[], T]) -> T:
