@@ -56,10 +56,11 @@ def find_place(vault: Vault, where: str = "") -> Place:
     """
     branch = find_branch(vault) or vault.history.head().branch
     if not branch:
-        raise PendingError(
-            "not synced: no branch is checked out (HEAD is detached); "
+        obstacle = vault.history.obstacle(may_be_detached=True) or (
+            "no branch is checked out (HEAD is detached); "
             "`vaultmem switch --create NAME` makes one here"
         )
+        raise PendingError(f"not synced: {obstacle}")
     remotes = read_remotes(vault.history)
     remote = _name_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
     known, there = remotes.upstreams.get(branch, ("", ""))
