@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -12,12 +13,11 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.merge import MergeReport, draft_merge
 from vaultmem.services.branching.settle import settle_merge
-from vaultmem.services.branching.tree_moves import moving_tree
+from vaultmem.services.branching.tree_moves import moving_tree, plan_files
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.commit_draft import Draft, File, TreeEntry
-from vaultmem.storage.git.intent import Moves
 from vaultmem.storage.git.merge_tree import MergedTree, Unmerged
 from vaultmem.storage.git.refs import Target
 from vaultmem.vault import Vault
@@ -64,7 +64,7 @@ def finish_merge(vault: Vault) -> MergeReport:
         draft, settled = draft_merge(vault, head.commit, source, head.branch or "HEAD")
         index = _read_index(vault)
         chosen = _choose_files(vault, draft, index)
-        moves, contents = _plan_moves(vault, chosen)
+        moves, contents = plan_files(chosen, partial(_read_entry, vault))
         with moving_tree(vault, moves, contents):
             commit = _commit(vault, draft, chosen, index)
         with vault.leaving_to_next():
@@ -90,9 +90,10 @@ def _settle_replayed(vault: Vault) -> MergeReport:
         path: settled.files.get(path) and (_find_mended(vault, path, stages) or settled.files[path])
         for path, stages in index.open.items()
     }
-    moves, contents = _plan_moves(vault, {**settled.files, **chosen})
+    after = {**settled.files, **chosen}
+    moves, contents = plan_files(after, partial(_read_entry, vault))
     with moving_tree(vault, moves, contents):
-        _stage(vault, {**settled.files, **chosen}, index)
+        _stage(vault, after, index)
     with vault.leaving_to_next():
         sync_vault(vault)
     return MergeReport(source, head.branch, "", tuple(sorted(moves)), *settled.told)
@@ -164,20 +165,6 @@ def _find_mended(vault: Vault, path: str, stages: dict[str, TreeEntry]) -> File:
     if blob_id(data) in {entry.blob for entry in stages.values()} or find_conflict(text):
         return None
     return next(iter(stages.values())).mode, data
-
-
-def _plan_moves(vault: Vault, chosen: dict[str, File]) -> tuple[Moves, dict[str, bytes]]:
-    """Return how the folder's files change from what they are now."""
-    moves: dict[str, tuple[TreeEntry | None, TreeEntry | None]] = {}
-    contents: dict[str, bytes] = {}
-    for path, file in chosen.items():
-        before = _read_entry(vault, path)
-        after = TreeEntry(file[0], blob_id(file[1])) if file else None
-        if file and after:
-            contents[after.blob] = file[1]
-        if before != after:
-            moves[path] = (before, after)
-    return moves, contents
 
 
 def _read_entry(vault: Vault, path: str) -> TreeEntry | None:

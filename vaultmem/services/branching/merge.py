@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.core.blob import blob_id
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import (
     MergeConflictError,
@@ -17,13 +16,13 @@ from vaultmem.services.branching.clash import Conflict, name_authors
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.relink import MergedNotes, list_renames, relink
 from vaultmem.services.branching.settle import Lost, Settled, settle_merge
-from vaultmem.services.branching.tree_moves import find_moves, moving_tree
+from vaultmem.services.branching.tree_moves import find_moves, moving_tree, plan_files
 from vaultmem.services.branching.twins import Twin, join_twins
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.commit import draft_event
 from vaultmem.services.writing.divide import Event
-from vaultmem.storage.git.commit_draft import Draft, RefMovedError, TreeEntry
+from vaultmem.storage.git.commit_draft import Draft, RefMovedError
 from vaultmem.storage.git.intent import Moves
 from vaultmem.storage.git.merge_tree import MergedTree, merge_commits
 from vaultmem.storage.git.refs import Target
@@ -200,14 +199,8 @@ def _merge_here(vault: Vault, draft: Draft, ours: str, report: MergeReport) -> M
 
 def _plan_moves(vault: Vault, draft: Draft, ours: str) -> tuple[Moves, dict[str, bytes]]:
     """Return how the files change, and the contents that no commit has yet, by blob id."""
-    moves = dict(find_moves(vault, ours, draft.base))
-    contents: dict[str, bytes] = {}
     before = vault.history.tree(ours) if draft.files else {}
-    for path, file in draft.files.items():
-        moves.pop(path, None)
-        entry = TreeEntry(file[0], blob_id(file[1])) if file is not None else None
-        if entry is not None and file is not None:
-            contents[entry.blob] = file[1]
-        if before.get(path) != entry:
-            moves[path] = (before.get(path), entry)
-    return moves, contents
+    changed, contents = plan_files(draft.files, before.get)
+    git_alone = find_moves(vault, ours, draft.base)
+    kept = {path: move for path, move in git_alone.items() if path not in draft.files}
+    return {**kept, **changed}, contents

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import apply_edits, plan_edits
+from vaultmem.core.merging.note import is_note
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold
 from vaultmem.errors import RefusedError
@@ -28,7 +29,7 @@ class MergedNotes:
 
     def read(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return mode and text of those of the notes that are UTF-8."""
-        wanted = sorted(path for path in self.paths.intersection(paths) if _is_note(path))
+        wanted = sorted(path for path in self.paths.intersection(paths) if is_note(path))
         stored = [path for path in wanted if path not in self.files]
         blobs = self._vault.history.objects.read_all(self._tree[path].blob for path in stored)
         found = {
@@ -38,10 +39,6 @@ class MergedNotes:
         found |= {path: self.files[path] for path in wanted if path in self.files}
         decoded = {path: (mode, decode_text(data)) for path, (mode, data) in found.items()}
         return {p: (mode, read.text) for p, (mode, read) in decoded.items() if not read.encoding}
-
-
-def _is_note(path: str) -> bool:
-    return path.lower().endswith(".md")
 
 
 def list_renames(changes: Iterable[FileChange]) -> list[Moved]:

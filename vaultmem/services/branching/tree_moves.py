@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from vaultmem.core.blob import blob_id
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.reading.recovery import read_blobs
 from vaultmem.services.writing.folder import moving
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
-from vaultmem.storage.git.commit_draft import REGULAR
+from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.work_tree import read_blob, remove_empty_folders
 from vaultmem.vault import Vault
 
@@ -40,6 +41,22 @@ def moving_tree(
             if after is None:
                 remove_empty_folders(vault.root, PurePosixPath(path).parent)
         yield
+
+
+def plan_files(
+    files: Mapping[str, File], find_before: Callable[[str], TreeEntry | None]
+) -> tuple[Moves, dict[str, bytes]]:
+    """Return how files change from what they were before, and their contents by blob id."""
+    moves: dict[str, tuple[TreeEntry | None, TreeEntry | None]] = {}
+    contents: dict[str, bytes] = {}
+    for path, file in files.items():
+        before, after = find_before(path), None
+        if file is not None:
+            after = TreeEntry(file[0], blob_id(file[1]))
+            contents[after.blob] = file[1]
+        if before != after:
+            moves[path] = (before, after)
+    return moves, contents
 
 
 def find_moves(vault: Vault, old: str, new: str) -> Moves:

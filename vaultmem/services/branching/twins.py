@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.core.merging.note import is_note
 from vaultmem.core.merging.twins import is_first, merge_twins
 from vaultmem.core.notes.confirm import Saying
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
@@ -64,7 +65,7 @@ def join_twins(
 
 def _may_be_twin(change: FileChange) -> bool:
     is_new = bool(change.blob) and not change.old_blob and change.is_regular
-    is_memory = change.path.lower().endswith(".md") and not change.path.startswith("primed/")
+    is_memory = is_note(change.path) and not change.path.startswith("primed/")
     return is_new and is_memory and change.path not in PINNED_FILES
 
 
