@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import VaultError, name_failure
-from vaultmem.storage.atomic import claim_private_folder
+from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -25,6 +24,7 @@ from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.places import Names
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.signed_trust import SignedTrust
+from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import ViewStore
 from vaultmem.storage.trust import TrustStore
@@ -101,7 +101,8 @@ class Vault:
         self.root = root
         self.config = config
         key = _make_key(root)
-        self.state_folder = claim_private_folder(folders.state / "vaults" / key)
+        self.state_place = claim_state_folder(folders.state / "vaults" / key)
+        self.state_folder = self.state_place.path
         self.author = author
         self.ref = ref
         self.now = now
@@ -266,6 +267,20 @@ class Vault:
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
+
+        Raises:
+            BusyError: one of them takes longer.
+            FaultError: the user's state folder cannot be written, where this lock is.
+        """
+        if lack := self.state_place.lack:
+            raise FaultError(
+                f"{lack}, and writers of this vault know of each other there alone; let this "
+                "process write to it, or do this outside of its sandbox"
+            )
+        return self.lock_caches(patience)
+
+    def lock_caches(self, patience: float | None = None) -> AbstractContextManager[None]:
+        """Hold off others who write what can be made again from the notes, as `lock` does.
 
         Raises:
             BusyError: one of them takes longer.

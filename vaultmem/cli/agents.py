@@ -213,7 +213,7 @@ def mcp(
     from vaultmem.errors import VaultError
 
     opened = open_here(vault, agent, ref=ref)
-    if not alone:
+    if not alone and not opened.state_place.lack:  # Who is outside would not find a spare folder.
         from vaultmem.serve.relay import relay
 
         who = opened.author

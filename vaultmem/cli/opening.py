@@ -76,6 +76,8 @@ def open_here(
     follow_writes(opened.landed)
     if reads:
         opened.wait_briefly()
+    if opened.state_place.is_new:
+        warn(f"{opened.state_place.lack}; answers come from {opened.state_folder}, made anew")
     if _warm is None:
         _opened.append(opened)
     elif _warm[0].root == opened.root:

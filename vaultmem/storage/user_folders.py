@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 #: Each kind's folder in one's home under Linux, where no `$XDG_..._HOME` names another.
 _LINUX = {"state": ".local/state", "config": ".config", "data": ".local/share"}
 
+#: Debian's home of those who have none: it is not there.
+_NOBODY = "/nonexistent"
+
 
 def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
     """Return the user's folder of vaultmem for "state", "config" or "data".
 
-    What the environment does not say, platformdirs finds out by itself.
+    What the environment does not say, platformdirs finds out by itself: by the list of users. Who
+    is not in it has a folder that cannot be made.
     """
     named = environment.get(f"XDG_{kind.upper()}_HOME", "")
     folder = named or os.path.join(environment.get("HOME", ""), _LINUX[kind])
@@ -24,4 +28,7 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
         return os.path.join(folder, "vaultmem")
     import platformdirs
 
-    return str(getattr(platformdirs, f"user_{kind}_dir")("vaultmem", appauthor=False))
+    try:
+        return str(getattr(platformdirs, f"user_{kind}_dir")("vaultmem", appauthor=False))
+    except RuntimeError:  # A user without a home.
+        return os.path.join(_NOBODY, _LINUX[kind], "vaultmem")

@@ -66,14 +66,17 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
     seen, made, models = _make(vault, asked, progress)
     text = asked.question
     meaning, words_alone, reranked = models.describe()
-    keeps = seen.keeps_receipts if asked.receipt is None else asked.receipt
+    wanted = seen.keeps_receipts if asked.receipt is None else asked.receipt
+    lack = vault.state_place.lack if wanted else ""
+    keeps = wanted and not lack
     receipt = ""
     for each, part in divide_pack(seen, made) if keeps or asked.counts else ():
         if asked.counts:
             count_pack(each, text, part)
         if keeps:  # Each has what is its own: a receipt may go where its vault goes.
             receipt = keep_receipt(each, part, text, receipt).id
-    warning = warn_of_pinned(made.pinned_tokens, seen.config.budget)
+    told = (warn_of_pinned(made.pinned_tokens, seen.config.budget), lack and f"no receipt: {lack}")
+    warning = "; ".join(filter(None, told))
     return PackAnswer(text, made, receipt, meaning, words_alone, reranked, warning)
 
 

@@ -40,11 +40,11 @@ def check_state(vault: Vault, fix: bool) -> Check:
         return Check("index", Verdict.PROBLEM, told, (str(file),), remedy)
     told = _find_lack(vault)
     if told:
-        with vault.lock():  # What is being written is behind for a moment.
+        with vault.lock_caches():  # What is being written is behind for a moment.
             told = _find_lack(vault)
     done: tuple[str, ...] = ()
     if told and fix:
-        with vault.lock():
+        with vault.lock_caches():
             vault.index.reset()
             sync_vault(vault)
         told = _find_lack(vault)
@@ -52,6 +52,14 @@ def check_state(vault: Vault, fix: bool) -> Check:
     if told:
         remedy = "" if fix else "`vaultmem doctor --fix` builds it again from the notes"
         return Check("index", Verdict.PROBLEM, told, remedy=remedy, fixed=done)
+    if vault.state_place.lack:
+        return Check(
+            "index",
+            Verdict.WARNING,
+            f"a spare one in {vault.state_folder}: {vault.state_place.lack}",
+            remedy="let this process write to that folder: until then it can write no note",
+            fixed=done,
+        )
     return _check_damaged(vault, fix, done)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
 from vaultmem.core.packs.pack_item import PackStyle
-from vaultmem.errors import BusyError, NoteNotFoundError, RefusedError
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
@@ -32,7 +32,7 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     vault.patience = max(vault.patience, 0.0 if vault.lag else _PATIENCE)
     try:
         begun = _begin(vault, payload, folder)
-    except BusyError as error:  # What is known must not wait for it.
+    except (BusyError, FaultError) as error:  # What is known must not wait for it.
         return f"{ask_pack(vault, asked).pack.text}\nNo session was begun: {error}\n"
     parts = [ask_pack(act_in(vault, begun.session.facts.id), asked).pack.text]
     if begun.restore:

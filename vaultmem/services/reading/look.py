@@ -173,7 +173,7 @@ def _look_at_commit(
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
-        with vault.lock(patience):  # Another process may have made it, while this one waited.
+        with vault.lock_caches(patience):  # Another may have made it meanwhile.
             number = vault.stored_views.find(key)
             if number is None:
                 dates, problems = _read_commit(vault, target, config, ignored, progress)

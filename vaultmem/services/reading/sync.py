@@ -68,13 +68,13 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     if clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), _scan(vault)
     if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
-        with naming_faults("the index is not updated"), vault.lock(), no_collection():
+        with naming_faults("the index is not updated"), vault.lock_caches(), no_collection():
             repair_index(vault)
             _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         from vaultmem.services.reading.commits import learn_commits
 
-        with vault.lock():
+        with vault.lock_caches():
             learn_commits(vault)
     mark_in_sync(vault)
     report.seconds = time.monotonic() - started
@@ -93,7 +93,7 @@ def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
 
     Where the index is behind already, or damaged, it is mended with this.
     """
-    with vault.lock():
+    with vault.lock_caches():
         with contextlib.suppress(DamagedError):
             if vault.postpones_index or not is_index_behind(vault):
                 _take_paths(vault, [str(path) for path in paths])

@@ -67,7 +67,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
         return Synced()
     if not all(_is_plain(vault, name) for name in names):
         return sync_all(vault)
-    with vault.lock():
+    with vault.lock_caches():
         if is_index_behind(vault):
             return sync_all(vault)
         before = vault.manifest.files(names)
