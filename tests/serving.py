@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,6 +89,57 @@ async def refused(client: Client, name: str, **given: Any) -> str:
 def told(done: Any) -> str:
     """Return the text of a tool's answer."""
     return "\n".join(each.text for each in done.content)
+
+
+class Session:
+    """A client of `vaultmem mcp`, by hand: what it says and hears are lines."""
+
+    def __init__(self, root: Path, *options: str, **env: str) -> None:
+        command = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(root), *options]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(command, text=True, env={**os.environ, **env}, **pipes)
+        self._number = 1
+
+    def greet(self) -> None:
+        self.say(HELLO)
+        assert self.hear()["result"]["serverInfo"]["name"] == "vaultmem"
+        self.say('{"jsonrpc":"2.0","method":"notifications/initialized"}')
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def ask(self, tool: str, **given: Any) -> int:
+        self._number += 1
+        params = {"name": tool, "arguments": given}
+        asked = {"jsonrpc": "2.0", "id": self._number, "method": "tools/call", "params": params}
+        self.say(json.dumps(asked))
+        return self._number
+
+    def call(self, tool: str, **given: Any) -> Any:
+        number = self.ask(tool, **given)
+        answer = self.hear()
+        assert answer["id"] == number, answer
+        assert not answer["result"].get("isError"), answer
+        return answer["result"]["structuredContent"]
+
+
+@contextlib.contextmanager
+def session(root: Path, *options: str, **env: str) -> Iterator[Session]:
+    """Have a session until the end of a `with`."""
+    made = Session(root, *options, **env)
+    try:
+        made.greet()
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
 
 
 def find_residents(state: Path) -> dict[Path, int]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _RESTORE_BUDGET = 2_000
 
+#: Tokens of what was last done here, where nothing says that it is gone on with.
+_LAST_BUDGET = 300
+
 
 def session_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Do one thing with a session."""
@@ -127,10 +130,21 @@ def _tell_begun(vault: Vault, begun: Begun, given: dict[str, Any]) -> Answer:
     told = [found.text]
     told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
     before = given.get("continues", "") if begun.is_new else begun.session.facts.id
-    name = begun.restore or before
+    name, budget = begun.restore or before, given.get("budget", _RESTORE_BUDGET)
+    if not name:
+        name, budget = _find_last(vault, begun.session), given.get("budget", _LAST_BUDGET)
     if name:
-        told.append(_restore(vault, {**given, "session": name}).text)
+        told.append(_restore(vault, {"session": name, "budget": budget}).text)
     return Answer("\n\n".join(told), {**found.data, "restored": name or None})
+
+
+def _find_last(vault: Vault, begun: Session) -> str:
+    """Return the session here before one that has just begun, "" if there was none."""
+    from vaultmem.services.sessions.identify import find_workspace
+    from vaultmem.services.sessions.read import list_here
+
+    here = list_here(vault, find_workspace(vault.here))
+    return next((each.id for each in here if each.id != begun.facts.id and not each.is_open), "")
 
 
 def _tell(word: str, session: Session) -> Answer:

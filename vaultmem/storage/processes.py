@@ -60,9 +60,16 @@ def find_owner(known: int | None = None) -> Process | None:
     That is the nearest above that is no mere launcher. A shell counts if it is the first process of
     a terminal: it lasts as long as that. None if nothing can be told.
     """
-    if known is not None:
-        return find_process(known)
-    pid = os.getppid()
+    return _find_above(os.getppid()) if known is None else find_process(known)
+
+
+def find_client(pid: int) -> Process | None:
+    """Return the process that one of this number works for, as `find_owner` finds it."""
+    status = _read_status(pid)
+    return None if status is None else _find_above(status.parent)
+
+
+def _find_above(pid: int) -> Process | None:
     for _ in range(_MAX_GENERATIONS):
         status = _read_status(pid) if pid > 1 else None
         if status is None:

@@ -92,7 +92,8 @@ def start_session(
     """Begin a session: write its note, and make it this agent's session in the workspace.
 
     With `pick_up`, the last session of this agent and workspace whose restore is pending is
-    continued. An id that is open already is taken as begun.
+    continued. An id that is open already is taken as begun; one whose process is gone is taken up
+    again, and so is one that has ended and that `new` does not name: who calls is still in it.
 
     Raises:
         RefusedError: the id is unsafe or has ended, or sessions are not kept on this ref.
@@ -108,7 +109,10 @@ def start_session(
         recovered = _recover(vault)
         session = _choose_id(vault, new)
         if is_kept(vault, session):
-            return _take_open(vault, session, workspace, new.pid)._replace(recovered=recovered)
+            died = session in {each.session for each in recovered}
+            may_reopen = died or not new.id
+            taken = _take_open(vault, session, workspace, new.pid, may_reopen)
+            return taken._replace(recovered=recovered)
         edges = [*_list_edges(vault, new)]
         pending = _find_pending(vault, workspace) if pick_up and not new.forked_from else None
         if pending is not None and pending.id not in {edge.session for edge in edges}:
@@ -206,10 +210,14 @@ def _make_id(vault: Vault, new: NewSession) -> str:
     return make_session_id(new.started or vault.local_time(), os.urandom(2).hex())
 
 
-def _take_open(vault: Vault, session: str, workspace: Path, pid: int | None) -> Begun:
-    """Take a session whose note is there as begun, if it is open."""
+def _take_open(
+    vault: Vault, session: str, workspace: Path, pid: int | None, may_reopen: bool
+) -> Begun:
+    """Take a session whose note is there as begun, if it is open or may be opened again."""
     begun = read_session(vault, session_path(session))
     if not begun.facts.is_open:
+        if may_reopen:
+            return resume_session(vault, session, workspace, pid)
         raise RefusedError(
             f"{session}: it has ended ({begun.facts.status}); `vaultmem session resume {session}` "
             "opens it again, and another --id begins another one"

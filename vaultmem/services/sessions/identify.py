@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from vaultmem.core.sessions.session import (
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.sessions.read import find_path, is_kept, is_meant_here, list_here
 from vaultmem.storage.git.head import find_git_folder
-from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.storage.processes import find_client, find_process
+from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
 OWN_VARIABLE = "VAULTMEM_SESSION_ID"
@@ -51,7 +52,8 @@ def identify_session(
     """Return which session is meant: the first of the sources that names one.
 
     What is given explicitly, $VAULTMEM_SESSION_ID, the agents' variables, the session that this
-    agent has open in this workspace (else the current folder's), and $TERM_SESSION_ID.
+    agent has open in this workspace (else the current folder's), and $TERM_SESSION_ID. Where a
+    server asks (`vault.pid`), that is its own, or its client's.
 
     Raises:
         RefusedError: $VAULTMEM_SESSION_ID cannot be an id.
@@ -147,7 +149,8 @@ def _from_variable(vault: Vault, name: str) -> SessionCandidate:
 def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
     active = ActiveSessions(vault.state_folder)
     there = [each for each in active.list_open(str(workspace)) if is_meant_here(vault, each)]
-    found = next((each for each in there if each.agent == vault.author.agent), None)
+    own = [each for each in there if each.agent == vault.author.agent]
+    found = next(iter(own if vault.pid is None else _choose_own(vault.pid, own)), None)
     whom = f"agent {vault.author.agent}" if vault.author.agent else "no agent"
     source = f"active session of {whom} in {workspace}"
     if found is not None:
@@ -156,6 +159,19 @@ def _from_file(vault: Vault, workspace: Path) -> SessionCandidate:
     return SessionCandidate(
         source, "", "", f"open here: of {agents}; see --agent" if agents else ""
     )
+
+
+def _choose_own(pid: int, records: Sequence[ActiveSession]) -> Iterator[ActiveSession]:
+    """Yield of open sessions those of one server, and then those of the client that it serves.
+
+    Another server's are not this one's, though its agent may have the same name.
+    """
+    if (server := find_process(pid)) is None:  # It cannot be told here.
+        yield from records
+        return
+    yield from (each for each in records if server in each.processes)
+    if records and (client := find_client(pid)) is not None:
+        yield from (each for each in records if client in each.processes)
 
 
 def _check_own(vault: Vault, text: str) -> str:
