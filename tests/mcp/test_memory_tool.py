@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import git, hash_tree
@@ -40,6 +42,71 @@ def fails(tool: VaultMemoryTool, **command: object) -> str:
     with pytest.raises(ToolError) as error:
         tool.call(command)
     return str(error.value)
+
+
+#: What a model may send, in the order in which it is sent; of each, both tools say the same.
+STEPS: list[dict[str, object]] = [
+    {"command": "create", "path": "/memories/work/plan.md", "file_text": "One\nTwo\nTwo\n"},
+    {"command": "create", "path": "/memories/work/plan.md", "file_text": "Again.\n"},
+    {"command": "view", "path": "/memories/work/plan.md"},
+    {"command": "view", "path": "/memories/work/plan.md", "view_range": [2, 3]},
+    {"command": "view", "path": "/memories/nowhere.md"},
+    {"command": "view", "path": "/other"},
+    {"command": "str_replace", "path": "/memories/work/plan.md", "old_str": "Tw", "new_str": "x"},
+    {"command": "str_replace", "path": "/memories/work/plan.md", "old_str": "Six", "new_str": "x"},
+    {"command": "str_replace", "path": "/memories/work/plan.md", "old_str": "One", "new_str": "1"},
+    {"command": "str_replace", "path": "/memories/work", "old_str": "One", "new_str": "1"},
+    {"command": "str_replace", "path": "/memories/nowhere.md", "old_str": "a", "new_str": "b"},
+    {
+        "command": "insert",
+        "path": "/memories/work/plan.md",
+        "insert_line": 1,
+        "insert_text": "b\n\n",
+    },
+    {"command": "insert", "path": "/memories/work/plan.md", "insert_line": 99, "insert_text": "b"},
+    {"command": "insert", "path": "/memories/work", "insert_line": 0, "insert_text": "b"},
+    {"command": "view", "path": "/memories/work/plan.md"},
+    {"command": "rename", "old_path": "/memories/work", "new_path": "/memories/done"},
+    {"command": "rename", "old_path": "/memories/work/plan.md", "new_path": "/memories/b.md"},
+    {
+        "command": "rename",
+        "old_path": "/memories/done/plan.md",
+        "new_path": "/memories/done/plan.md",
+    },
+    {"command": "rename", "old_path": "/memories", "new_path": "/memories/all"},
+    {"command": "delete", "path": "/memories/nowhere.md"},
+    {"command": "delete", "path": "/memories/done"},
+    {"command": "delete", "path": "/memories"},
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_it_says_what_the_sdks_own_tool_says(root: Path, tmp_path: Path, is_async: bool) -> None:
+    from anthropic.lib.tools import ToolError
+    from anthropic.tools import BetaLocalFilesystemMemoryTool
+
+    from vaultmem.integrations.anthropic_memory import AsyncVaultMemoryTool, VaultMemoryTool
+
+    ours = (AsyncVaultMemoryTool if is_async else VaultMemoryTool)(root, agent="claude")
+    theirs = BetaLocalFilesystemMemoryTool(str(tmp_path / "theirs"))
+
+    async def ask(tool: Any, step: dict[str, object]) -> object:
+        try:
+            said = tool.call(step)
+            return await said if inspect.isawaitable(said) else said
+        except ToolError as error:
+            return f"error: {error}"
+
+    async def play() -> None:
+        for step in STEPS:
+            assert await ask(ours, step) == await ask(theirs, step), step
+        assert not (root / "work").exists()
+        assert not (root / "done").exists()
+        done = ours.checkpoint("what the run was for")
+        assert await done if inspect.isawaitable(done) else done
+        assert "wrote done/plan.md" in git(root, "log", "--author=claude", "--format=%b")
+
+    asyncio.run(play())
 
 
 def test_view_lists_two_levels_and_numbers_lines(tool: VaultMemoryTool) -> None:

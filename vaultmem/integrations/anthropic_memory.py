@@ -6,7 +6,8 @@
     tool = VaultMemoryTool("~/vault", agent="claude")
     Anthropic().beta.messages.tool_runner(..., tools=[tool])
 
-Every write has the agent's name, every safety rule holds, and git keeps what was.
+Every write has the agent's name, every safety rule holds, and git keeps what was. With
+`AsyncAnthropic` it is `AsyncVaultMemoryTool`, whose commands run in threads.
 """
 
 from __future__ import annotations
@@ -14,12 +15,44 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anyio.to_thread import run_sync
 
 from vaultmem.environment import open_named_vault
 from vaultmem.errors import VaultError
 from vaultmem.integrations.memory_commands import run_command
 from vaultmem.services.writing.checkpoint import save_checkpoint
+
+
+class _Memory:
+    """A vault, opened anew for each command, and who writes to it."""
+
+    def __init__(self, vault: str | Path, agent: str, session: str) -> None:
+        self._vault = vault
+        self._agent = agent
+        self._session = session
+
+    def run(self, command: Any) -> str:
+        """Carry out one command.
+
+        Raises:
+            ToolError: it cannot be done; the text is for the model.
+        """
+        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
+        try:
+            return run_command(vault, command.to_dict())
+        except VaultError as error:
+            raise ToolError(str(error)) from None
+        finally:
+            vault.close()
+
+    def checkpoint(self, note: str) -> str:
+        """Commit what was written; return the commit's id, empty if nothing was."""
+        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
+        try:
+            return save_checkpoint(vault, note).commit
+        finally:
+            vault.close()
 
 
 class VaultMemoryTool(BetaAbstractMemoryTool):
@@ -30,47 +63,68 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
 
     def __init__(self, vault: str | Path, agent: str, session: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        self._vault = vault
-        self._agent = agent
-        self._session = session
+        self._memory = _Memory(vault, agent, session)
 
     def checkpoint(self, note: str) -> str:
         """Commit what was written; return the commit's id, empty if nothing was."""
-        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
-        try:
-            return save_checkpoint(vault, note).commit
-        finally:
-            vault.close()
+        return self._memory.checkpoint(note)
 
     def view(self, command: Any) -> str:
         """Show a note with line numbers, or what a folder holds."""
-        return self._run(command)
+        return self._memory.run(command)
 
     def create(self, command: Any) -> str:
         """Write a new note."""
-        return self._run(command)
+        return self._memory.run(command)
 
     def str_replace(self, command: Any) -> str:
         """Replace a text that is in a note once."""
-        return self._run(command)
+        return self._memory.run(command)
 
     def insert(self, command: Any) -> str:
         """Insert text behind a line of a note."""
-        return self._run(command)
+        return self._memory.run(command)
 
     def delete(self, command: Any) -> str:
         """Remove a note, or those in a folder; git keeps what was committed."""
-        return self._run(command)
+        return self._memory.run(command)
 
     def rename(self, command: Any) -> str:
         """Rename a note or a folder; links to it are changed with it."""
-        return self._run(command)
+        return self._memory.run(command)
 
-    def _run(self, command: Any) -> str:
-        vault = open_named_vault(self._vault, agent=self._agent, session=self._session)
-        try:
-            return run_command(vault, command.to_dict())
-        except VaultError as error:
-            raise ToolError(str(error)) from None
-        finally:
-            vault.close()
+
+class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
+    """`VaultMemoryTool` for `AsyncAnthropic`: each command runs in a thread."""
+
+    def __init__(self, vault: str | Path, agent: str, session: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
+        self._memory = _Memory(vault, agent, session)
+
+    async def checkpoint(self, note: str) -> str:
+        """Commit what was written; return the commit's id, empty if nothing was."""
+        return await run_sync(self._memory.checkpoint, note)
+
+    async def view(self, command: Any) -> str:
+        """Show a note with line numbers, or what a folder holds."""
+        return await run_sync(self._memory.run, command)
+
+    async def create(self, command: Any) -> str:
+        """Write a new note."""
+        return await run_sync(self._memory.run, command)
+
+    async def str_replace(self, command: Any) -> str:
+        """Replace a text that is in a note once."""
+        return await run_sync(self._memory.run, command)
+
+    async def insert(self, command: Any) -> str:
+        """Insert text behind a line of a note."""
+        return await run_sync(self._memory.run, command)
+
+    async def delete(self, command: Any) -> str:
+        """Remove a note, or those in a folder; git keeps what was committed."""
+        return await run_sync(self._memory.run, command)
+
+    async def rename(self, command: Any) -> str:
+        """Rename a note or a folder; links to it are changed with it."""
+        return await run_sync(self._memory.run, command)

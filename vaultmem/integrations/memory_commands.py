@@ -6,6 +6,7 @@ commands say is what the tool's own description asks for, so that a model reads 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,6 +29,7 @@ from vaultmem.vault import Vault
 
 ROOT = "/memories"
 
+_ASK = "Please provide a valid path."
 _NUMBER_WIDTH = 6
 _DEPTH = 2
 
@@ -56,7 +58,7 @@ def _view(vault: Vault, given: Mapping[str, Any]) -> str:
         return _view_note(vault, found, given)
     below = _below(vault, path)
     if not below and path != PurePosixPath("."):
-        raise NoteNotFoundError(f"The path {given['path']} does not exist. Provide a valid path.")
+        raise NoteNotFoundError(f"The path {given['path']} does not exist. {_ASK}")
     return _view_folder(str(given["path"]).rstrip("/") or ROOT, path, below)
 
 
@@ -127,7 +129,10 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
     edit_note(vault, path, change)
     first = max(1, line - 2)
     snippet = _number(text.split("\n")[first - 1 : line + 2], first)
-    return f"The memory file has been edited. Here is the changed place:\n{snippet}"
+    return (
+        "The memory file has been edited. Here is the snippet showing the change "
+        f"(with line numbers):\n{snippet}"
+    )
 
 
 def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
@@ -143,8 +148,9 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
                 f"Invalid `insert_line` parameter: {place}. It should be within the range "
                 f"[0, {count}]."
             )
-        lines.insert(place, new.removesuffix("\n"))
+        lines.insert(place, new.rstrip("\n"))
         text = "\n".join(lines)
+        text += "\n" * (not text.endswith("\n"))
         check_text(path, text)
         check_rewrite(path, note, text)
         return text
@@ -154,7 +160,9 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
 
 
 def _delete(vault: Vault, given: Mapping[str, Any]) -> str:
-    forget_notes(vault, _choose(vault, given["path"], "delete"))
+    records = _choose(vault, given["path"], "delete")
+    forget_notes(vault, records)
+    _remove_folders(vault, _parse(given["path"]), records)
     return f"Successfully deleted {given['path']}"
 
 
@@ -173,6 +181,7 @@ def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
         raise ConflictError(f"The destination {given['new_path']} already exists")
     for path, target in targets.items():
         rename_note(vault, path, str(target))
+    _remove_folders(vault, old, records)
     shown = _name(targets[found.path]) if found is not None else given["new_path"]
     return f"Successfully renamed {given['old_path']} to {shown}"
 
@@ -203,10 +212,12 @@ def _parse(given: object) -> PurePosixPath:
         RefusedError: it is not below /memories, however it is written.
     """
     text = str(given)
+    if not text.startswith(ROOT):
+        raise RefusedError(f"Path must start with {ROOT}, got: {text}")
     for form in {text, unquote(text), unquote(unquote(text))}:
         parts = PurePosixPath(form).parts
         if parts[:2] != ("/", "memories") or ".." in form.replace("\\", "/").split("/"):
-            raise RefusedError(f"The path {text} is not inside {ROOT}")
+            raise RefusedError(f"Path {text} would escape {ROOT} directory")
     inside = text.removeprefix(ROOT).strip("/")
     return parse_note_path(inside) if inside else PurePosixPath(".")
 
@@ -220,9 +231,11 @@ def _find(vault: Vault, path: PurePosixPath) -> NoteRecord | None:
 
 def _need(vault: Vault, given: object) -> NoteRecord:
     found = _find(vault, _parse(given))
-    if found is None:
-        raise NoteNotFoundError(f"The path {given} does not exist. Provide a valid path.")
-    return found
+    if found is not None:
+        return found
+    if _below(vault, _parse(given)):
+        raise RefusedError(f"The path {given} is not a file.")
+    raise NoteNotFoundError(f"The path {given} does not exist. {_ASK}")
 
 
 def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
@@ -242,6 +255,15 @@ def _choose(vault: Vault, given: object, verb: str) -> list[NoteRecord]:
     if pinned := [record.path for record in records if record.pinned]:
         raise RefusedError(f"{_name(pinned[0])} is pinned by its owner and is not {verb}d")
     return records
+
+
+def _remove_folders(vault: Vault, top: PurePosixPath, records: Sequence[NoteRecord]) -> None:
+    """Remove a folder, and those in it, that held these notes and now hold nothing."""
+    held = {each for record in records for each in PurePosixPath(record.path).parents}
+    for folder in sorted(held, key=lambda each: -len(each.parts)):
+        if folder.is_relative_to(top):
+            with contextlib.suppress(OSError):
+                (vault.root / folder).rmdir()
 
 
 def _below(vault: Vault, path: PurePosixPath) -> list[NoteRecord]:
@@ -279,4 +301,4 @@ def _number(lines: Sequence[str], first: int) -> str:
 
 
 def _size(count: int) -> str:
-    return f"{count}B" if count < 1024 else f"{count / 1024:.1f}K"
+    return f"{count}B" if count < 1024 else f"{count / 1024:.1f}K".replace(".0K", "K")
