@@ -14,7 +14,8 @@ from conftest import RunCli
 from support import git, hash_tree, wait_until
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
-from vaultmem.core.sessions.turns import parse_agent_line
+from vaultmem.core.transcripts.event import Event
+from vaultmem.core.transcripts.read import describe_turn, read_line
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.vault import Vault
 
@@ -263,8 +264,9 @@ def test_any_line_is_read_or_passed_over(lines: list[dict[str, Any]]) -> None:
         text = json.dumps(chance.choice(lines))
         cut = chance.randrange(len(text))
         for data in (text[:cut], text[:cut] + chance.choice('"{}[],:0') + text[cut + 1 :]):
-            line = parse_agent_line(data.encode())
-            assert line is None or all(turn.text.strip() for turn in line.turns)
+            events = read_line(data.encode())
+            assert events is None or all(map(isinstance, events, [Event] * len(events)))
+            assert all(text.strip() for _, text in filter(None, map(describe_turn, events or ())))
 
 
 def test_the_hook_runs_from_the_agents_own_settings(

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vaultmem.core.sessions.session import Status, map_session_id
-from vaultmem.core.sessions.turns import AgentLine, parse_agent_line
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.core.transcripts.event import Event, Source
+from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
@@ -19,10 +20,6 @@ from vaultmem.services.sessions.windows import add_turns
 from vaultmem.services.sessions.wishes import propose_said
 from vaultmem.services.writing.folder import one_transaction
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    from vaultmem.core.sessions.turns import Turn
-
 
 #: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
 MAX_LINE = 8 * 1024 * 1024
@@ -63,40 +60,53 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     return taken
 
 
-def identify_transcript(file: Path) -> AgentLine:
-    """Return session, folder and agent that a transcript names.
+def identify_transcript(file: Path) -> Source:
+    """Return session, folder and agent that a transcript names, and whether it is a helper's.
 
     Raises:
         NoteNotFoundError: there is no such file.
         RefusedError: it is not a transcript of a known form.
     """
-    found = AgentLine()
+    found = read_source(file)
+    if not found.agent:
+        raise RefusedError(f"{file}: no transcript of Claude Code, Codex or Gemini CLI")
+    return found._replace(session=map_session_id(found.session or file.stem))
+
+
+def read_source(file: Path) -> Source:
+    """Return what the head of a transcript tells of it; no agent if it is none."""
+    found = Source()
     for number, (data, _) in enumerate(_read_lines(file, 0)):
-        line = parse_agent_line(data)
-        if line is not None:
-            found = AgentLine(
-                (),
-                found.session or line.session,
-                found.folder or line.folder,
-                found.agent or line.agent,
-            )
+        for event in read_line(data, found) or ():
+            found = join_source(found, event.source)
         if number >= _HEAD or (found.session and found.folder):
             break
-    if not found.agent:
-        raise RefusedError(f"{file}: no transcript of Claude Code or Codex")
-    name = map_session_id(found.session or file.stem)
-    return AgentLine((), name, found.folder, found.agent)
+    return found
 
 
 def _read_turns(file: Path, taken: Imported) -> Iterator[Turn]:
+    for event in _read_events(file, taken):
+        if turn := describe_turn(event):
+            taken.turns += 1
+            yield Turn(*turn, event.at)
+
+
+def _read_events(file: Path, taken: Imported) -> Iterator[Event]:
+    """Yield what a transcript tells from an offset on, each message once."""
+    known, told = read_source(file), set[int]()
     for data, end in _read_lines(file, taken.offset):
         taken.offset = end
-        line = parse_agent_line(data) if data else None
-        if line is None:
+        events = read_line(data, known) if data else None
+        if events is None:
             taken.broken += 1
             continue
-        taken.turns += len(line.turns)
-        yield from line.turns
+        for event in events:
+            # Gemini CLI tells a message anew whenever there is more of it.
+            key = hash(event) if known.agent == "gemini" and event.call else 0
+            if key not in told:
+                yield event
+            if key:
+                told.add(key)
 
 
 def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
@@ -157,7 +167,7 @@ def import_transcript(vault: Vault, file: Path) -> Imported:
     return taken
 
 
-def _import_new(writer: Vault, found: AgentLine, file: Path) -> Imported:
+def _import_new(writer: Vault, found: Source, file: Path) -> Imported:
     folder = Path(found.folder)
     workspace = folder if found.folder and folder.is_dir() else file.parent
     new = NewSession(found.session, workspace=workspace, pid=os.getpid())
