@@ -151,8 +151,13 @@ def hook(
         ),
     ],
     form: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="claude, text or json.")
-    ] = "claude",
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="claude, copilot, cursor, text or json; else that of the client.",
+        ),
+    ] = "",
     wait: Annotated[
         bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
     ] = False,

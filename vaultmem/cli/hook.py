@@ -1,6 +1,7 @@
 """What `vaultmem hook` does; an agent waits for it, so nothing is imported that is not needed.
 
-A hook as `vaultmem connect` writes it is read here. Every other is for the command line as such.
+Arguments are read here, and help alone is for the command line as such: what that answers to a
+mistake ends with 2, by which some agents drop the prompt.
 """
 
 from __future__ import annotations
@@ -27,19 +28,37 @@ if TYPE_CHECKING:
 #: Events for which an agent does not wait: they are answered in a process of its own.
 _DETACHED = {HookEvent.PRE_COMPACT, HookEvent.SESSION_END, HookEvent.STOP}
 
+#: Whose name is written where nothing names an agent.
+_AGENTS = {
+    HookFormat.CLAUDE: "claude-code",
+    HookFormat.COPILOT: "copilot",
+    HookFormat.CURSOR: "cursor",
+}
+
 _VALUES = {"--vault": "vault", "--agent": "agent", "--format": "form"}
 
 
 def answer_plainly(arguments: list[str]) -> int | None:
-    """Answer the hook that these arguments ask for; None if they are not plain to see."""
-    read = read_words(arguments, _VALUES, {"--wait": "wait"})
-    if read is None or len(read[0]) != 2 or read[0][0] != "hook":
+    """Answer the hook that these arguments ask for, with 0 whatever is wrong; None for help."""
+    if {"-h", "--help"} & set(arguments):
         return None
-    return run(lambda: answer_hook(read[0][1], **read[1]))
+    words = [part for word in arguments for part in _divide(word)]
+    read = read_words(words, _VALUES, {"--wait": "wait"})
+    if read is None or len(read[0]) != 2 or read[0][0] != "hook":
+        named = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
+        _keep("".join(named), "hook", ValueError(f"not understood: {' '.join(arguments)}"))
+    else:
+        run(lambda: answer_hook(read[0][1], **read[1]))
+    return 0
+
+
+def _divide(word: str) -> list[str]:
+    """Return an option and its value, which may stand in one word."""
+    return word.split("=", 1) if word.startswith("--") else [word]
 
 
 def answer_hook(
-    event: str, form: str = "claude", wait: bool = False, vault: str = "", agent: str = ""
+    event: str, form: str = "", wait: bool = False, vault: str = "", agent: str = ""
 ) -> None:
     """Answer an agent's event, read from standard input; on any trouble say nothing.
 
@@ -56,7 +75,7 @@ def answer_hook(
 
 
 def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
-    known, shape = HookEvent(event), HookFormat(form)
+    known, shape = HookEvent(event), HookFormat(form) if form else None
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_INPUT + 1)
     payload = parse_payload(data)
     if known in _DETACHED and not wait:
@@ -70,7 +89,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     environment = current_environment()
     if not vault and not environment.get("VAULTMEM_VAULT") and os.path.isdir(payload.folder):
         os.chdir(payload.folder)
-    who = agent or environment.get("VAULTMEM_AGENT", "") or "claude-code"
+    who = agent or environment.get("VAULTMEM_AGENT", "") or _AGENTS[payload.form]
     opened = open_synced(vault, who, reads=known not in _DETACHED)
     if known is HookEvent.SESSION_START and not wait:
         opened.postpones_index = True
@@ -81,7 +100,7 @@ def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
     context = make_context(opened, payload)
     if context and opened.lag:
         context += f"\n\nBehind: {opened.lag}"
-    answer = render_answer(known, shape, context)
+    answer = render_answer(known, shape, context, payload)
     if opened.postpones_index:
         _index_later(opened)
     return answer

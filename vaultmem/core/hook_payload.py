@@ -1,7 +1,14 @@
 """An agent's event as JSON, and the answer as the agent wants it.
 
-The fields are those of Claude Code's hooks. Everything but the event is optional, and what has
-another type counts as not given: agents change their forms more often than their meaning.
+Everything but the event is optional, and what has another type counts as not given: agents change
+their forms more often than their meaning. The names are from the clients' own documents, and what
+they really send and take was seen in Claude Code 2.1.197, Codex 0.169.0 (whose forms are Claude
+Code's), Gemini CLI 0.61.0 and Copilot CLI 1.0.102:
+
+- Claude Code: code.claude.com/docs/en/hooks; Codex: developers.openai.com/codex/hooks
+- Gemini CLI: google-gemini/gemini-cli, docs/hooks/reference.md
+- Copilot CLI: docs.github.com/en/copilot/reference/hooks-reference
+- Cursor: cursor.com/docs/agent/hooks
 """
 
 from __future__ import annotations
@@ -31,19 +38,40 @@ class HookEvent(StrEnum):
 
 
 class HookFormat(StrEnum):
-    """How an answer is written: for Claude Code, as bare text, or as JSON of our own."""
+    """How an answer is written: for Claude Code and those like it, for others, or plainly."""
 
     CLAUDE = "claude"
+    COPILOT = "copilot"
+    CURSOR = "cursor"
     TEXT = "text"
     JSON = "json"
 
 
-#: What Claude Code calls the events whose answer it adds to the context.
-_TAKES_CONTEXT = {HookEvent.SESSION_START: "SessionStart", HookEvent.PROMPT: "UserPromptSubmit"}
+#: Forms that have an answer to every event.
+_PLAIN = {HookFormat.TEXT, HookFormat.JSON}
+
+#: Fields that only one form has, by which it is known.
+_SIGNS = {
+    "conversation_id": HookFormat.CURSOR,
+    "cursor_version": HookFormat.CURSOR,
+    "sessionId": HookFormat.COPILOT,
+}
+
+#: What clients call the events whose answer they add to the context; Gemini CLI's name is the last.
+_TAKES_CONTEXT = {
+    HookEvent.SESSION_START: ("SessionStart",),
+    HookEvent.PROMPT: ("UserPromptSubmit", "BeforeAgent"),
+}
+
+#: What stands around a start's context in the first prompt, where Gemini CLI has one for a start.
+_CONTEXT = ("<hook_context>", "</hook_context>")
 
 
 class HookPayload(NamedTuple):
-    """What an event says; `source` is why a session starts, `reason` why it ends."""
+    """What an event says; `source` is why a session starts, `reason` why it ends.
+
+    `form` is that of its client, and `name` what its client calls the event.
+    """
 
     session: str = ""
     folder: str = ""
@@ -51,6 +79,8 @@ class HookPayload(NamedTuple):
     source: str = ""
     prompt: str = ""
     reason: str = ""
+    form: HookFormat = HookFormat.CLAUDE
+    name: str = ""
 
 
 def parse_payload(data: bytes) -> HookPayload:
@@ -73,20 +103,35 @@ def parse_payload(data: bytes) -> HookPayload:
     def text(*names: str) -> str:
         return next((v for n in names if isinstance(v := given.get(n), str)), "")
 
+    session = text("session_id", "sessionId", "conversation_id", "session")
     return HookPayload(
-        session=map_session_id(session) if (session := text("session_id", "session")) else "",
-        folder=text("cwd", "folder"),
-        transcript=text("transcript_path", "transcript"),
+        session=map_session_id(session) if session else "",
+        folder=text("cwd", "folder") or _first(given.get("workspace_roots")),
+        transcript=text("transcript_path", "transcriptPath", "transcript"),
         source=text("source"),
-        prompt=text("prompt", "user_prompt"),
+        prompt=_without_context(text("prompt", "user_prompt")),
         reason=text("reason", "trigger"),
+        form=next((form for sign, form in _SIGNS.items() if sign in given), HookFormat.CLAUDE),
+        name=text("hook_event_name"),
     )
+
+
+def _first(roots: object) -> str:
+    return roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
+
+
+def _without_context(prompt: str) -> str:
+    """Return what the user said: what we told at the start is no question to the memory."""
+    begin, end = _CONTEXT
+    return prompt.partition(end)[2].lstrip() if prompt.startswith(begin) else prompt
 
 
 def write_payload(payload: HookPayload) -> bytes:
     """Return a payload as JSON that `parse_payload` reads, without its prompt."""
     given: dict[str, Any] = {
-        "session": payload.session,
+        next((sign for sign, form in _SIGNS.items() if form is payload.form), "session"): (
+            payload.session
+        ),
         "folder": payload.folder,
         "transcript": payload.transcript,
         "source": payload.source,
@@ -95,13 +140,25 @@ def write_payload(payload: HookPayload) -> bytes:
     return json.dumps({key: value for key, value in given.items() if value}).encode("ascii")
 
 
-def render_answer(event: HookEvent, form: HookFormat, context: str) -> str:
-    """Return the answer to an event; empty where there is nothing that the agent would take."""
-    if not context or (form is HookFormat.CLAUDE and event not in _TAKES_CONTEXT):
+def render_answer(
+    event: HookEvent, form: HookFormat | None, context: str, payload: HookPayload
+) -> str:
+    """Return the answer to an event, in the form of its client if none is asked for.
+
+    It is empty where there is nothing that the client would take.
+    """
+    form = form or payload.form
+    if not context or (form not in _PLAIN and event not in _TAKES_CONTEXT):
         return ""
     if form is HookFormat.TEXT:
         return context
-    if form is HookFormat.JSON:
-        return json.dumps({"event": event.value, "context": context}, ensure_ascii=False)
-    told = {"hookEventName": _TAKES_CONTEXT[event], "additionalContext": context}
-    return json.dumps({"hookSpecificOutput": told}, ensure_ascii=False)
+    told: dict[str, Any] = {"event": event.value, "context": context}
+    if form is HookFormat.COPILOT:
+        told = {"additionalContext": context}
+    elif form is HookFormat.CURSOR:  # It adds nothing to a prompt.
+        told = {"additional_context": context} if event is HookEvent.SESSION_START else {}
+    elif form is HookFormat.CLAUDE:
+        names = _TAKES_CONTEXT[event]
+        name = payload.name if payload.name in names else names[0]
+        told = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
+    return json.dumps(told, ensure_ascii=False) if told else ""

@@ -13,8 +13,10 @@ def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
     """Ask for a restore, and save the turns: the context is about to be lost."""
     from vaultmem.services.sessions.windows import mark_restore
 
-    save_turns(vault, payload)
-    mark_restore(vault, _session(vault, payload))
+    try:
+        save_turns(vault, payload)
+    finally:  # A transcript that is not there keeps nothing from the next start.
+        mark_restore(vault, _session(vault, payload))
     return ""
 
 
@@ -22,8 +24,10 @@ def end_session(vault: Vault, payload: HookPayload) -> str:
     """Save the turns, and close the session."""
     from vaultmem.services.sessions.close import close_session
 
-    save_turns(vault, payload)
-    close_session(vault, _session(vault, payload))
+    try:
+        save_turns(vault, payload)
+    finally:  # A session ends without its transcript too, which a client may not keep.
+        close_session(vault, _session(vault, payload))
     return ""
 
 
