@@ -11,8 +11,9 @@ import pytest
 from conftest import RunCli
 from support import hash_tree
 
-from vaultmem.core.clients.client import CLIENTS, ClientName
+from vaultmem.core.clients.client import CLIENTS
 from vaultmem.core.clients.jsonc import read_jsonc
+from vaultmem.core.clients.places import find_place
 
 Make = Callable[..., Path]
 
@@ -22,32 +23,35 @@ JSON = (
 TOML = '# mine\nmodel = "o1"\n\n[KEY.x]\ncommand = "x"  # keep\n\n[tools]\nweb = true\n'
 
 
-def settings(home: Path, name: ClientName) -> Path:
-    return home / CLIENTS[name].user_file("linux")
+def settings(home: Path, name: str) -> Path:
+    known = {"XDG_CONFIG_HOME": str(home / "config")}
+    return Path(find_place(CLIENTS[name].user, str(home), "linux", known))
 
 
-def entry_of(file: Path, name: ClientName) -> dict[str, object]:
+def entry_of(file: Path, name: str) -> dict[str, object]:
     text = file.read_text()
     whole = tomllib.loads(text) if file.suffix == ".toml" else read_jsonc(text).value
-    found: dict[str, object] = whole[CLIENTS[name].key]["vaultmem"]
+    for key in CLIENTS[name].key:
+        whole = whole[key]
+    found: dict[str, object] = whole["vaultmem"]
     return found
 
 
-@pytest.mark.parametrize("name", list(ClientName))
+@pytest.mark.parametrize("name", list(CLIENTS))
 def test_each_client_gets_our_entry_and_its_old_bytes_back(
-    name: ClientName, make_vault: Make, run_cli: RunCli, home: Path
+    name: str, make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
     root = make_vault()
     file = settings(home, name)
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = (TOML if file.suffix == ".toml" else JSON).replace("KEY", CLIENTS[name].key)
+    before = (TOML if file.suffix == ".toml" else JSON).replace("KEY", ".".join(CLIENTS[name].key))
     file.write_text(before)
 
     dry = run_cli("connect", name, "--vault", root, "--dry-run")
     assert (dry.code, file.read_text()) == (0, before)
     done = run_cli("connect", name, "--vault", root, "--json").json
     assert [each["action"] for each in done["changes"]] == ["changed"]
-    assert Path(done["changes"][0]["backup"]).read_text() == before
+    assert [each.name for each in file.parent.glob(f"{file.name}*")] == [file.name]
     entry = entry_of(file, name)
     assert Path(str(entry["command"])).is_file()
     assert entry["args"][-4:] == ["--vault", str(root), "--agent", name]  # type: ignore[index]
@@ -64,9 +68,9 @@ def test_each_client_gets_our_entry_and_its_old_bytes_back(
     assert list(file.parent.glob("*vaultmem*")) == []
 
 
-@pytest.mark.parametrize("name", list(ClientName))
+@pytest.mark.parametrize("name", list(CLIENTS))
 def test_settings_that_were_not_there_go_again(
-    name: ClientName, make_vault: Make, run_cli: RunCli, home: Path
+    name: str, make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
     root = make_vault()
     assert run_cli("connect", name, "--vault", root).code == 0
@@ -79,7 +83,7 @@ def test_what_the_client_wrote_meanwhile_is_kept(
     make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
     root = make_vault()
-    file = settings(home, ClientName.CLAUDE_CODE)
+    file = settings(home, "claude-code")
     run_cli("connect", "claude-code", "--vault", root)
     whole = json.loads(file.read_text())
     file.write_text(json.dumps({"numStartups": 3, **whole}))
@@ -90,13 +94,13 @@ def test_what_the_client_wrote_meanwhile_is_kept(
 def test_a_second_vault_takes_the_place_of_the_first(
     make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
-    file = settings(home, ClientName.CURSOR)
+    file = settings(home, "cursor")
     file.parent.mkdir()
     file.write_text('{"mcpServers": {}}')
     run_cli("connect", "cursor", "--vault", make_vault(name="one"))
     two = make_vault(name="two")
     run_cli("connect", "cursor", "--vault", two)
-    assert str(two) in str(entry_of(file, ClientName.CURSOR)["args"])
+    assert str(two) in str(entry_of(file, "cursor")["args"])
     run_cli("connect", "cursor", "--remove")
     assert file.read_text() == '{"mcpServers": {}}'
 
@@ -120,6 +124,168 @@ def test_hooks_stand_beside_those_of_others(make_vault: Make, run_cli: RunCli, h
     assert file.read_text() == before
 
 
+#: How tools of others that have hooks are called; and what else stands in such settings.
+OTHERS = (
+    '{"hooks": {"SessionStart": [{"matcher": "*", "hooks": [{"type": "command", "command":'
+    ' "agent-strace hook session-start"}]}], "PreCompact": [{"hooks": [{"type": "command",'
+    ' "command": "memd hook pre-compact --vault /m", "timeout": 5}, {"type": "command", "command":'
+    ' "MINE hook pre-compact --vault /v && say done"}]}], "Stop": [], "SessionEnd": [{"hooks":'
+    ' [{"type": "prompt", "prompt": "vaultmem hook session-end --vault"}]}]}}'
+)
+
+
+def test_hooks_of_other_tools_are_never_touched(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    root = make_vault()
+    file = home / ".claude/settings.json"
+    file.parent.mkdir()
+    before = OTHERS.replace("MINE", "/opt/vaultmem")
+    file.write_text(before)
+    run_cli("connect", "claude-code", "--vault", root)
+    assert run_cli("connect", "claude-code", "--remove").code == 0
+    assert file.read_text() == before
+    run_cli("connect", "claude-code", "--hooks", "--vault", root)
+    hooks = json.loads(file.read_text())["hooks"]
+    for event, items in json.loads(before)["hooks"].items():
+        assert [each for each in hooks[event] if each in items] == items
+    assert run_cli("connect", "claude-code", "--remove").code == 0
+    assert file.read_text() == before
+
+
+def test_hooks_that_an_earlier_version_wrote_are_found(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    """They name no agent, their user has added to one, and another tool has come between."""
+    root = make_vault()
+    file = home / ".claude/settings.json"
+    file.parent.mkdir()
+    line = f"/opt/my tools/vaultmem' hook prompt --vault '{root}"
+    ours = {"type": "command", "command": f"'{line}'", "timeout": 7}
+    theirs = {"type": "command", "command": "nmem hook prompt"}
+    module = {"type": "command", "command": "/usr/bin/python3 -P -m vaultmem hook stop --vault /v"}
+    hooks = {
+        "UserPromptSubmit": [{"matcher": "", "hooks": [theirs, ours]}],
+        "Stop": [{"hooks": [module]}],
+    }
+    file.write_text(json.dumps({"hooks": hooks}, indent=2))
+    assert run_cli("connect", "claude-code", "--hooks", "--vault", root).code == 0
+    (prompt,) = json.loads(file.read_text())["hooks"]["UserPromptSubmit"]
+    assert [each.get("timeout") for each in prompt["hooks"]] == [None, 7]
+    assert prompt["hooks"][1]["command"].endswith(" --agent claude-code")
+    assert run_cli("connect", "claude-code", "--remove").code == 0
+    left = {"UserPromptSubmit": [{"matcher": "", "hooks": [theirs]}]}
+    assert json.loads(file.read_text()) == {"hooks": left}
+
+
+def test_settings_with_keys_in_them_are_not_copied(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    """Copies that an earlier version left, which others could read, go with the next command."""
+    root = make_vault()
+    file = settings(home, "claude-code")
+    before = '{"mcpServers": {"x": {"env": {"KEY": "sk-verysecret"}}}, "old": "'
+    before += "x" * 2**21 + '"}'
+    file.write_text(before)
+    file.chmod(0o600)
+    old = [file.with_name(f"{file.name}.vaultmem-0123456789a{n}") for n in "bc"]
+    mine = file.with_name(f"{file.name}.vaultmem-is-great")
+    for each in (*old, mine):
+        each.write_text(before)
+    dry = run_cli("connect", "claude-code", "--dry-run", "--vault", root)
+    assert "removed, an old copy" in dry.out
+    assert old[0].exists()
+    done = run_cli("connect", "claude-code", "--vault", root, "--json").json
+    assert done["changes"][0]["dropped"] == [str(each) for each in old]
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text(file.read_text().replace('"old"', '"new"'))
+    run_cli("connect", "claude-code", "--vault", root)
+    mine.unlink()
+    found = [each for each in home.rglob("*") if each.is_file()]
+    assert [each for each in found if b"sk-very" in each.read_bytes()] == [file]
+    assert run_cli("connect", "claude-code", "--remove").code == 0
+    assert file.read_text() == before.replace('"old"', '"new"')
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_made_for_the_user_is_the_users_alone(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    run_cli("connect", "codex", "--vault", make_vault())
+    assert settings(home, "codex").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "place"),
+    [
+        ("codex", "CODEX_HOME", "config.toml"),
+        ("claude-code", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("vscode", "XDG_CONFIG_HOME", "Code/User/mcp.json"),
+    ],
+)
+def test_a_client_that_is_told_of_another_folder_is_found_there(
+    name: str,
+    variable: str,
+    place: str,
+    make_vault: Make,
+    run_cli: RunCli,
+    tmp_path: Path,
+) -> None:
+    root, given = make_vault(), {variable: str(tmp_path / "else")}
+    assert run_cli("connect", name, "--vault", root, env=given).code == 0
+    assert "vaultmem" in (tmp_path / "else" / place).read_text()
+    status = run_cli("connect", "--status", "--json", env=given).json["connections"]
+    assert [each["path"] for each in status] == [str(tmp_path / "else" / place)]
+    assert run_cli("connect", name, "--remove", env=given).code == 0
+    assert not (tmp_path / "else" / place).exists()
+
+
+def test_what_its_owner_added_to_our_entry_stays_with_it(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    one, two = make_vault(name="one"), make_vault(name="two")
+    file = settings(home, "gemini")
+    run_cli("connect", "gemini", "--vault", one)
+    whole = json.loads(file.read_text())
+    entry = whole["mcpServers"]["vaultmem"]
+    entry |= {
+        "trust": True,
+        "timeout": 9000,
+        "env": {"A": "b"},
+        "args": [*entry["args"], "--read-only"],
+    }
+    file.write_text("// mine\n" + json.dumps({"a": 1, **whole}, indent=4))
+    assert run_cli("connect", "gemini", "--vault", two).code == 0
+    wanted = [str(two) if each == str(one) else each for each in entry["args"]]
+    assert entry_of(file, "gemini") == entry | {"args": wanted}
+    assert run_cli("connect", "gemini", "--remove").code == 0
+    assert read_jsonc(file.read_text()).value == {"a": 1}
+
+
+def test_what_its_owner_added_to_our_table_stays_with_it(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    one, two = make_vault(name="one"), make_vault(name="two")
+    file = settings(home, "codex")
+    file.parent.mkdir()
+    before = '# mine\nmodel = "x"\n'
+    file.write_text(before)
+    run_cli("connect", "codex", "--vault", one)
+    added = "startup_timeout_sec = 20  # slow\n\n[mcp_servers.vaultmem.env]\nA = 'b'\n\n"
+    tools = "[mcp_servers.vaultmem.tools.recall]\napproval_mode = 'approve'\n"
+    after = "\n# trusted\n[projects.'/x']\ntrust_level = 'trusted'\n"
+    file.write_text(file.read_text() + added + tools + after)
+    assert run_cli("connect", "codex", "--vault", two).code == 0
+    text = file.read_text()
+    assert text.startswith(before)
+    assert text.endswith(added + tools + after)
+    entry = entry_of(file, "codex")
+    assert entry["args"][2] == str(two)  # type: ignore[index]
+    assert run_cli("connect", "codex", "--remove").code == 0
+    assert file.read_text() == before + after
+
+
 def test_a_project_has_settings_of_its_own(
     make_vault: Make, run_cli: RunCli, home: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +293,7 @@ def test_a_project_has_settings_of_its_own(
     project.mkdir()
     assert run_cli("connect", "vscode", "--project", "--vault", root, cwd=project).code == 0
     assert "vaultmem" in json.loads((project / ".vscode/mcp.json").read_text())["servers"]
-    assert not settings(home, ClientName.VSCODE).exists()
+    assert not settings(home, "vscode").exists()
     assert run_cli("connect", "claude-desktop", "--project", "--vault", root, cwd=project).code == 5
 
 
@@ -136,9 +302,9 @@ def test_settings_behind_a_link_stay_where_they_are(
 ) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
-    settings(home, ClientName.CLAUDE_CODE).symlink_to(real)
+    settings(home, "claude-code").symlink_to(real)
     run_cli("connect", "claude-code", "--vault", make_vault())
-    assert settings(home, ClientName.CLAUDE_CODE).is_symlink()
+    assert settings(home, "claude-code").is_symlink()
     assert "vaultmem" in real.read_text()
 
 
@@ -147,7 +313,7 @@ def test_what_is_not_understood_is_left_alone(
     text: str, make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
     root = make_vault()
-    file = settings(home, ClientName.GEMINI)
+    file = settings(home, "gemini")
     file.parent.mkdir()
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     before = hash_tree(home, ("state", "data", "config"))
@@ -161,7 +327,8 @@ def test_bad_names_and_places_are_refused(make_vault: Make, run_cli: RunCli) -> 
     root = make_vault()
     assert "known are claude-code" in run_cli("connect", "emacs", "--vault", root).err
     assert run_cli("connect", "codex", "--user", "--project", "--vault", root).code == 5
-    assert "no hooks are known" in run_cli("connect", "codex", "--hooks", "--vault", root).err
+    done = run_cli("connect", "claude-desktop", "--hooks", "--vault", root)
+    assert "no hooks are known" in done.err
 
 
 def test_the_skill_is_put_in_its_place_and_never_over_another(run_cli: RunCli, home: Path) -> None:

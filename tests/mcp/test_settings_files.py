@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from vaultmem.core.clients.client import CLIENTS, ClientName
-from vaultmem.core.clients.jsonc import read_jsonc, remove_member, set_member
-from vaultmem.core.clients.toml_table import remove_table, set_table
+from vaultmem.core.clients.client import CLIENTS
+from vaultmem.core.clients.jsonc import read_jsonc, remove_value
+from vaultmem.core.clients.places import find_place
 from vaultmem.errors import RefusedError
-from vaultmem.services.connecting.connect import connect_client, disconnect_client
+from vaultmem.services.connecting.connect import Where, connect_client, disconnect_client
 
 BOM = "\ufeff"
 
@@ -33,6 +32,10 @@ JSON = {
     "comments in a line": '/* t */ {"mcpServers": { /* a */ "x" /* b */ : {} /* c */ } } // end',
     "braces on lines": '{\n  "mcpServers":\n  {\n    "x":\n    {\n      "a": 1\n    }\n  }\n}\n',
     "nested": '{\n  "projects": {"/p": {"mcpServers": {"vaultmem": {"command": "mine"}}}}\n}\n',
+    "CRLF and a comment": '{\r\n  "mcpServers": {\r\n    "x": {} // end\r\n  }\r\n}\r\n',
+    "in one line, no servers": '{"a":1}',
+    "spaces in it": '{ "mcpServers": { } }',
+    "comments alone": "// none yet\n{ /* none */ }\n// end",
     "other letters": '{\n  "mcpServers": {\n    "имя": {"command": "ü\\u00e9"}\n  }\n}\n',
 }
 
@@ -45,6 +48,8 @@ TOML = {
     "tabs": '\t[mcp_servers.x]\n\tcommand = "x"\n',
     "quoted": '["mcp_servers"."x"]\ncommand = "x"\n',
     "dotted": 'mcp_servers.x.command = "x"\n[tools]\nweb = true\n',
+    "a comment at the end": "a = 1\n# end",
+    "its servers' table": "[mcp_servers]\n",
     "comments": '# a\n[mcp_servers.x]\ncommand = "x"\n\n# b\n[tools]\nweb = true\n# end\n',
 }
 
@@ -55,12 +60,6 @@ FOREIGN_TOML = {
     "in a text": 'a = """\n[mcp_servers.vaultmem]\n"""\n',
 }
 
-#: What cannot be told any more once the client has written to the file: what was empty.
-INEXACT = {"empty", "blank lines", "byte order mark alone", "nothing in it", "CRLF, no servers"} | {
-    "only a comment",
-    "nested",
-}
-
 
 @pytest.mark.parametrize("form", JSON)
 def test_json_of_any_form_gets_our_entry_and_its_bytes_back(form: str, tmp_path: Path) -> None:
@@ -68,18 +67,17 @@ def test_json_of_any_form_gets_our_entry_and_its_bytes_back(form: str, tmp_path:
     file.parent.mkdir()
     before = JSON[form].encode()
     file.write_bytes(before)
-    connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)
+    connect_client("cursor", tmp_path, Where(tmp_path, True))
     after = file.read_bytes().decode()
     value = read_jsonc(after).value
-    assert value["mcpServers"].pop("vaultmem")["args"][-4:] == [
-        *("--vault", str(tmp_path), "--agent", "cursor")
-    ]
+    entry = value["mcpServers"].pop("vaultmem")
+    assert entry["args"][-4:] == [*("--vault", str(tmp_path), "--agent", "cursor")]
     old = read_jsonc(JSON[form]).value if JSON[form].strip(f"{BOM}\n") else {}
     old.setdefault("mcpServers", {}).pop("vaultmem", None)
     assert value == old
     assert after.count("\n") == after.count("\r\n") or "CRLF" not in form
-    assert connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)[0].action == "unchanged"
-    disconnect_client(ClientName.CURSOR, tmp_path, True)
+    assert connect_client("cursor", tmp_path, Where(tmp_path, True))[0].action == "unchanged"
+    disconnect_client("cursor", Where(tmp_path, True))
     assert file.read_bytes() == before
     assert [each.name for each in file.parent.iterdir()] == ["mcp.json"]
 
@@ -90,14 +88,14 @@ def test_toml_of_any_form_gets_our_table_and_its_bytes_back(form: str, tmp_path:
     file.parent.mkdir()
     before = TOML[form].encode()
     file.write_bytes(before)
-    connect_client(ClientName.CODEX, tmp_path, tmp_path, True)
+    connect_client("codex", tmp_path, Where(tmp_path, True))
     after = file.read_bytes().decode()
     value = tomllib.loads(after.removeprefix(BOM))
     assert "--vault" in value["mcp_servers"].pop("vaultmem")["args"]
     old = tomllib.loads(TOML[form].removeprefix(BOM))
     old.setdefault("mcp_servers", {}).pop("vaultmem", None)
     assert value == old
-    disconnect_client(ClientName.CODEX, tmp_path, True)
+    disconnect_client("codex", Where(tmp_path, True))
     assert file.read_bytes() == before
 
 
@@ -107,7 +105,7 @@ def test_a_table_in_a_form_of_its_own_is_left_to_its_owner(form: str, tmp_path: 
     file.parent.mkdir()
     file.write_text(FOREIGN_TOML[form])
     with pytest.raises(RefusedError, match=r"by hand|somebody else wrote"):
-        connect_client(ClientName.CODEX, tmp_path, tmp_path, True)
+        connect_client("codex", tmp_path, Where(tmp_path, True))
     assert file.read_text() == FOREIGN_TOML[form]
 
 
@@ -118,45 +116,50 @@ def test_an_entry_of_our_name_that_somebody_else_wrote_is_left_alone(tmp_path: P
         file.write_text(f'{{"mcpServers": {{"vaultmem": {theirs}}}}}')
         before = file.read_bytes()
         with pytest.raises(RefusedError, match="somebody else wrote"):
-            connect_client(ClientName.CURSOR, tmp_path, tmp_path, True)
+            connect_client("cursor", tmp_path, Where(tmp_path, True))
         with pytest.raises(RefusedError, match="somebody else wrote"):
-            disconnect_client(ClientName.CURSOR, tmp_path, True)
+            disconnect_client("cursor", Where(tmp_path, True))
         assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize("form", sorted(JSON.keys() - INEXACT))
-def test_without_a_backup_our_entry_alone_is_cut_out_of_json(form: str) -> None:
-    text = set_member(JSON[form], ("mcpServers",), "vaultmem", {"command": "v", "args": ["a"]})
-    assert remove_member(text, ("mcpServers",), "vaultmem") == JSON[form]
-
-
-@pytest.mark.parametrize("form", sorted(TOML.keys() - INEXACT - {"no final newline"} | {"empty"}))
-def test_without_a_backup_our_table_alone_is_cut_out_of_toml(form: str) -> None:
-    text = set_table(TOML[form], ("mcp_servers", "vaultmem"), {"command": "v"})
-    assert remove_table(text, ("mcp_servers", "vaultmem")) == TOML[form]
 
 
 def test_comments_that_came_meanwhile_outlive_our_entry() -> None:
     for text, wanted in (
-        ('{"a": {"v": 1, // ours\n  "x": 2}}', '{"a": {// ours\n  "x": 2}}'),
+        ('{"a": {"v": 1, // ours\n  "x": 2}}', '{"a": { // ours\n  "x": 2}}'),
         ('{"a": {"x": 2, // kept\n  "v": 1}}', '{"a": {"x": 2 // kept\n}}'),
         ('{"a": {"x": 2 /* kept */, "v": 1, "y": 3}}', '{"a": {"x": 2 /* kept */, "y": 3}}'),
     ):
-        left = remove_member(text, ("a",), "v")
+        left = remove_value(text, ("a", "v"))
         assert left == wanted
-        assert "v" not in read_jsonc(left).value["a"]
+        assert "v" not in read_jsonc(wanted).value["a"]
 
 
 def test_what_each_client_is_told() -> None:
     """The places and keys are those of the clients' own manuals."""
     found = {
-        name: (each.project, each.user_file("linux"), each.key) for name, each in CLIENTS.items()
+        name: [each.project, find_place(each.user, "~", "linux", {}), ".".join(each.key)]
+        for name, each in CLIENTS.items()
     }
-    assert json.loads(json.dumps(found)) == {
-        "claude-code": [".mcp.json", ".claude.json", "mcpServers"],
-        "codex": [".codex/config.toml", ".codex/config.toml", "mcp_servers"],
-        "cursor": [".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"],
-        "vscode": [".vscode/mcp.json", ".config/Code/User/mcp.json", "servers"],
-        "gemini": [".gemini/settings.json", ".gemini/settings.json", "mcpServers"],
-        "claude-desktop": ["", ".config/Claude/claude_desktop_config.json", "mcpServers"],
+    assert found == {
+        "claude-code": [".mcp.json", "~/.claude.json", "mcpServers"],
+        "codex": [".codex/config.toml", "~/.codex/config.toml", "mcp_servers"],
+        "cursor": [".cursor/mcp.json", "~/.cursor/mcp.json", "mcpServers"],
+        "vscode": [".vscode/mcp.json", "~/.config/Code/User/mcp.json", "servers"],
+        "gemini": [".gemini/settings.json", "~/.gemini/settings.json", "mcpServers"],
+        "claude-desktop": ["", "~/.config/Claude/claude_desktop_config.json", "mcpServers"],
     }
+
+
+@pytest.mark.parametrize(
+    ("platform", "given", "place"),
+    [
+        ("linux", {}, "/h/.config/Code/User/mcp.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/x/"}, "/x/Code/User/mcp.json"),
+        ("darwin", {"XDG_CONFIG_HOME": "/x"}, "/h/Library/Application Support/Code/User/mcp.json"),
+        ("win32", {"APPDATA": "D:/Roaming"}, "D:/Roaming/Code/User/mcp.json"),
+        ("win32", {}, "/h/AppData/Roaming/Code/User/mcp.json"),
+    ],
+)
+def test_where_each_system_keeps_a_programs_settings(
+    platform: str, given: dict[str, str], place: str
+) -> None:
+    assert find_place(CLIENTS["vscode"].user, "/h", platform, given) == place

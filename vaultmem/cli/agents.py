@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
-
-if TYPE_CHECKING:
-    from vaultmem.core.clients.client import ClientName
-
 
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="In the settings of the project in this folder.")
@@ -37,13 +33,13 @@ def connect(
         str,
         typer.Argument(
             metavar="[CLIENT]",
-            help="claude-code, codex, cursor, vscode, gemini or claude-desktop.",
+            help="claude-code, codex, cursor and others; --status names them.",
         ),
     ] = "",
     project: ProjectOption = False,
     user: UserOption = False,
     hooks: Annotated[
-        bool, typer.Option("--hooks", help="Also run at its events (Claude Code).")
+        bool, typer.Option("--hooks", help="Also run at its events, where it has any.")
     ] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take the vault out again.")] = False,
     status: Annotated[
@@ -54,31 +50,32 @@ def connect(
     as_json: JsonOption = False,
 ) -> None:
     """Write the vault into a client's own settings; everything else in them stays as it is."""
+    from vaultmem.core.clients.client import find_client
+    from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
-    from vaultmem.services.connecting.connect import connect_client, disconnect_client
+    from vaultmem.services.connecting.connect import Where, connect_client, disconnect_client
 
     if status:
         _say_connections(as_json)
         return
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
-    name = _read_name(client)
-    folder = Path.cwd() if project else Path.home()
+    where = Where(Path.cwd() if project else Path.home(), project, current_environment())
     if remove:
-        changes = disconnect_client(name, folder, project, dry_run)
+        changes = disconnect_client(client, where, dry_run)
     else:
-        root = open_here(vault).root
-        changes = connect_client(name, root, folder, project, hooks, dry_run)
+        find_client(client)  # A wrong name is told before a missing vault.
+        changes = connect_client(client, open_here(vault).root, where, hooks, dry_run)
     if as_json:
-        emit_json(connected_json(name, changes, is_dry=dry_run))
+        emit_json(connected_json(client, changes, is_dry=dry_run))
         return
     for change in changes:
         word = f"would be {change.action}" if dry_run else change.action
         say_painted(f"{word:<9}", _COLOURS.get(change.action, "dim"), f"  {change.path}")
-        if change.backup:
-            say(f"           as it was: {change.backup}")
+        for copy in change.dropped:
+            say(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
     if not (remove or dry_run):
-        say(f"Start {name} again; it then has the vault's tools.")
+        say(f"Start {client} again; it then has the vault's tools.")
 
 
 def skill(
@@ -116,21 +113,13 @@ def skill(
         say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
 
-def _read_name(client: str) -> ClientName:
-    from vaultmem.core.clients.client import ClientName
-    from vaultmem.errors import RefusedError
-
-    try:
-        return ClientName(client)
-    except ValueError:
-        known = ", ".join(ClientName)
-        raise RefusedError(f'connect: "{client}" is no client; known are {known}') from None
-
-
 def _say_connections(as_json: bool) -> None:
-    from vaultmem.services.connecting.connect import list_connections
+    from vaultmem.environment import current_environment
+    from vaultmem.services.connecting.connect import Where, list_connections
 
-    found = list_connections(Path.home(), Path.cwd())
+    environment = current_environment()
+    user = Where(Path.home(), environment=environment)
+    found = list_connections(user, Where(Path.cwd(), is_project=True))
     if as_json:
         emit_json(connections_json(found))
         return

@@ -104,7 +104,9 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
         raise FaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
-def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) -> None:
+def replace_file(
+    root: Path, path: PurePosixPath, expected: str, data: bytes, limit: int = MAX_FILE_BYTES
+) -> None:
     """Exchange the bytes of a file for new ones if they still have the blob id `expected`.
 
     Raises:
@@ -112,7 +114,7 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
             program has it open to write.
         VaultError: the disk did not take it; the note is unchanged.
     """
-    if blob_id(read_file(root, path)) != expected:
+    if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; read it again")
     try:
         put_bytes(root / path, path, expected, data)
@@ -122,7 +124,9 @@ def replace_file(root: Path, path: PurePosixPath, expected: str, data: bytes) ->
         raise FaultError(f"{path}: could not be written: {error.strerror}") from error
 
 
-def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
+def remove_file(
+    root: Path, path: PurePosixPath, expected: str, limit: int = MAX_FILE_BYTES
+) -> None:
     """Remove a file if its bytes still have the blob id `expected`.
 
     Raises:
@@ -130,7 +134,7 @@ def remove_file(root: Path, path: PurePosixPath, expected: str) -> None:
             is kept.
         VaultError: the disk did not take it; the note is unchanged.
     """
-    if blob_id(read_file(root, path)) != expected:
+    if blob_id(read_file(root, path, limit)) != expected:
         raise ConflictError(f"{path}: somebody changed it meanwhile; nothing was removed")
     try:
         take_out(root / path, path, expected)

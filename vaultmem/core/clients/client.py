@@ -1,106 +1,109 @@
 """Which clients there are, where each keeps its settings, and what it wants to be told.
 
-Places and forms are those of the clients' own manuals; a path begins at the user's home, or at
-the project's folder.
+A client is a row of data: nothing that reads or writes settings knows one of them by name. Places
+and forms are those of the clients' own manuals.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, NamedTuple
+
+from vaultmem.errors import RefusedError
 
 #: The name under which a client knows the vault.
 ENTRY = "vaultmem"
 
+#: In an entry: the program, what it is given, and both in one list. In a hook: its command line.
+PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<command>"
 
-class ClientName(StrEnum):
-    """A program that speaks the Model Context Protocol."""
+_STDIO = {"type": "stdio", "command": PROGRAM, "args": ARGUMENTS}
+_PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
 
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    CURSOR = "cursor"
-    VSCODE = "vscode"
-    GEMINI = "gemini"
-    CLAUDE_DESKTOP = "claude-desktop"
+
+class Hooks(NamedTuple):
+    """How a client runs commands at its events: a JSON file with a list for each event.
+
+    `events` are its names for ours. `item` is what stands in a list for one command, which is its
+    `COMMAND`; where `item` has a list of its own, that holds the commands. `options` follow in
+    our command. `head` is what a file has besides that has nothing in it yet.
+    """
+
+    user: tuple[str, ...]
+    project: str
+    events: Mapping[str, str]
+    item: Mapping[str, Any]
+    options: tuple[str, ...] = ()
+    head: Mapping[str, Any] = {}
+    key: tuple[str, ...] = ("hooks",)
 
 
 class Client(NamedTuple):
-    """A client: its files (empty where it has none of that scope), and the key of its servers.
+    """A client: its files (see `places`; none where it has none of that scope) and their form.
 
-    `user` is by platform ("linux", "darwin", "win32"), or the same for all under "".
+    `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
+    hooks where they are known.
     """
 
-    name: ClientName
-    project: str
-    user: Mapping[str, str]
-    key: str
-    typed: bool = False
-    hooks: str = ""
-
-    def user_file(self, platform: str) -> str:
-        """Return the user's file on a platform, as `sys.platform` has it."""
-        return self.user.get(platform, self.user.get("", ""))
+    name: str
+    user: tuple[str, ...]
+    project: str = ""
+    key: tuple[str, ...] = ("mcpServers",)
+    entry: Mapping[str, Any] = _PLAIN
+    hooks: Hooks | None = None
 
 
-CLIENTS: dict[ClientName, Client] = {
+CLIENTS: dict[str, Client] = {
     each.name: each
     for each in (
         Client(
-            ClientName.CLAUDE_CODE,
+            "claude-code",
+            ("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
             ".mcp.json",
-            {"": ".claude.json"},
-            "mcpServers",
-            typed=True,
-            hooks=".claude/settings.json",
+            entry=_STDIO,
+            hooks=Hooks(
+                ("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
+                ".claude/settings.json",
+                {
+                    "SessionStart": "session-start",
+                    "UserPromptSubmit": "prompt",
+                    "PreCompact": "pre-compact",
+                    "SessionEnd": "session-end",
+                },
+                {"hooks": [{"type": "command", "command": COMMAND}]},
+            ),
         ),
-        Client(ClientName.CODEX, ".codex/config.toml", {"": ".codex/config.toml"}, "mcp_servers"),
-        Client(ClientName.CURSOR, ".cursor/mcp.json", {"": ".cursor/mcp.json"}, "mcpServers"),
         Client(
-            ClientName.VSCODE,
+            "codex",
+            ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
+            ".codex/config.toml",
+            ("mcp_servers",),
+        ),
+        Client("cursor", ("~/.cursor/mcp.json",), ".cursor/mcp.json"),
+        Client(
+            "vscode",
+            ("$APPS/Code/User/mcp.json",),
             ".vscode/mcp.json",
-            {
-                "": ".config/Code/User/mcp.json",
-                "darwin": "Library/Application Support/Code/User/mcp.json",
-                "win32": "AppData/Roaming/Code/User/mcp.json",
-            },
-            "servers",
-            typed=True,
+            ("servers",),
+            _STDIO,
         ),
         Client(
-            ClientName.GEMINI, ".gemini/settings.json", {"": ".gemini/settings.json"}, "mcpServers"
+            "gemini",
+            ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
+            ".gemini/settings.json",
         ),
-        Client(
-            ClientName.CLAUDE_DESKTOP,
-            "",
-            {
-                "": ".config/Claude/claude_desktop_config.json",
-                "darwin": "Library/Application Support/Claude/claude_desktop_config.json",
-                "win32": "AppData/Roaming/Claude/claude_desktop_config.json",
-            },
-            "mcpServers",
-        ),
+        Client("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
     )
 }
 
-#: Claude Code's events, and our word for each.
-HOOKS = {
-    "SessionStart": "session-start",
-    "UserPromptSubmit": "prompt",
-    "PreCompact": "pre-compact",
-    "SessionEnd": "session-end",
-}
 
+def find_client(name: str) -> Client:
+    """Return the client of a name.
 
-def make_entry(client: Client, command: list[str], root: str) -> dict[str, Any]:
-    """Return what a client is told: how to start the server, and under whose name it writes."""
-    arguments = [*command[1:], "mcp", "--vault", root, "--agent", client.name.value]
-    entry = {"command": command[0], "args": arguments}
-    return {"type": "stdio", **entry} if client.typed else entry
-
-
-def make_hook(command: list[str], root: str, event: str) -> dict[str, Any]:
-    """Return the settings of Claude Code for one event."""
-    words = [*command, "hook", HOOKS[event], "--vault", root]
-    return {"hooks": [{"type": "command", "command": shlex.join(words)}]}
+    Raises:
+        RefusedError: none has it.
+    """
+    if name not in CLIENTS:
+        known = ", ".join(CLIENTS)
+        raise RefusedError(f'connect: "{name}" is no client; known are {known}')
+    return CLIENTS[name]

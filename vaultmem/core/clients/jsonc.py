@@ -1,9 +1,14 @@
-"""JSON as programs keep settings in it, by position: with comments and trailing commas."""
+"""JSON as programs keep settings in it, with comments and trailing commas, changed by position.
+
+What is put in can be taken out again to the byte, and nothing is kept for that: whether an object,
+a list or the whole file was made for it shows from the text itself (`set_value`).
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vaultmem.errors import RefusedError
@@ -12,6 +17,15 @@ _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|\ufeff)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 _MAX_DEPTH = 64
+
+#: What a text may hold that says nothing: a byte order mark is no more than that.
+_BLANKS = "\ufeff \t\r\n"
+
+#: The end of a text that was blank, by which it is known from a file that was not there.
+_WAS_BLANK = "\n\n"
+
+#: Keys of objects, numbers of lists, from the outermost to a value.
+Path = tuple[str | int, ...]
 
 
 class Node(NamedTuple):
@@ -46,137 +60,162 @@ def read_jsonc(text: str) -> Node:
     return node
 
 
-def set_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
-    """Return the text with a key set in the object at `path`, which is made where it is missing.
+def set_value(
+    text: str | None, path: Path, value: Any, head: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text with a value at `path`, whose objects are made where they are missing.
 
-    All other bytes stay.
-
-    Raises:
-        RefusedError: the text is no JSON, or something at `path` is no object.
-    """
-    if not text.strip("\ufeff \t\r\n"):
-        text = "{}\n"
-    node, rest = _descend(read_jsonc(text), path)
-    for key in reversed(rest):
-        name, value = key, {name: value}
-    old = node.get(name)
-    if old is not None and old.value == value:
-        return text
-    if old is not None:
-        start = text.rfind("\n", 0, old.start) + 1
-        line = text[start : old.start]
-        indent = line[: len(line) - len(line.lstrip())]
-        return text[: old.start] + _dump(value, indent, text) + text[old.end :]
-    return _insert(text, node, f"{json.dumps(name, ensure_ascii=False)}: ", value)
-
-
-def remove_member(text: str, path: tuple[str, ...], name: str) -> str:
-    """Return the text without a key of the object at `path`; unchanged if it is not there."""
-    node, rest = _descend(read_jsonc(text), path)
-    keys = [key for _, key, _ in node.members]
-    if rest or name not in keys:
-        return text
-    place = keys.index(name)
-    spans = [(start, value.end) for start, _, value in node.members]
-    return _cut(text, node, spans, place)
-
-
-def append_item(text: str, path: tuple[str, ...], value: Any) -> str:
-    """Return the text with one more item in the list at `path`, which is made where it is missing.
+    All other bytes stay. What is new comes first in the object or list that has it, as one piece
+    behind its bracket, so that `remove_value` can cut it out to the byte. In one that was there
+    and had nothing in it, it follows the bracket at once; in one that is made here it begins in a
+    line of its own. `head` is what a text has besides that had nothing in it; None is no file.
 
     Raises:
         RefusedError: the text is no JSON, or something on the way is of another kind.
     """
-    if not text.strip("\ufeff \t\r\n"):
-        text = "{}\n"
-    node, rest = _descend(read_jsonc(text), path[:-1])
-    found = None if rest else node.get(path[-1])
-    if found is None:
-        return set_member(text, path[:-1], path[-1], [value])
-    if not isinstance(found.value, list):
-        raise RefusedError(f'"{".".join(path)}" is not a list; correct it by hand')
-    return _insert(text, found, "", value)
-
-
-def remove_items(text: str, path: tuple[str, ...], mark: str) -> str:
-    """Return the text without the items of the list at `path` that hold `mark` in some text."""
-    while True:
-        node, rest = _descend(read_jsonc(text), path[:-1])
-        found = None if rest else node.get(path[-1])
-        items = found.items if found is not None else ()
-        places = [n for n, item in enumerate(items) if mark in json.dumps(item.value)]
-        if found is None or not places:
-            return text
-        text = _cut(text, found, [(item.start, item.end) for item in items], places[0])
-
-
-def _descend(node: Node, path: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
-    """Return the object at `path`, or the last one on the way, and what of the path is missing."""
+    if text is None or not text.strip(_BLANKS):
+        whole = _dump({**(head or {}), **_wrap(path, value)}, "", text or "")
+        return f"{whole}\n" if text is None else f"{text}{whole}{_WAS_BLANK}"
+    node = read_jsonc(text)
     for depth, key in enumerate(path):
-        if not node.is_object:
-            break
-        inner = node.get(key)
+        inner = _step(node, path, depth)
         if inner is None:
-            return node, path[depth:]
+            name = f"{json.dumps(key, ensure_ascii=False)}: "
+            return _insert(text, node, name, _wrap(path[depth + 1 :], value))
         node = inner
+    if node.value == value:
+        return text
+    return text[: node.start] + _dump(value, _indent(text, node.start), text) + text[node.end :]
+
+
+def add_item(text: str | None, path: Path, item: Any, head: Mapping[str, Any] | None = None) -> str:
+    """Return the text with one more item, the first, in the list at `path`, as `set_value` does.
+
+    Raises:
+        RefusedError: the text is no JSON, or something on the way is of another kind.
+    """
+    found = find_node(text, path)
+    if text is None or found is None:
+        return set_value(text, path, [item], head)
+    if not isinstance(found.value, list):
+        raise RefusedError(f'"{".".join(map(str, path))}" is not a list; correct it by hand')
+    return _insert(text, found, "", item)
+
+
+def find_node(text: str | None, path: Path) -> Node | None:
+    """Return the value at `path`, None if there is none.
+
+    Raises:
+        RefusedError: the text is no JSON, or something on the way is of another kind.
+    """
+    node = read_jsonc(text) if text and text.strip(_BLANKS) else None
+    for depth in range(len(path)):
+        node = _step(node, path, depth) if node else None
+    return node
+
+
+def remove_value(text: str, path: Path, head: Mapping[str, Any] | None = None) -> str | None:
+    """Return the text without the value at `path`, and without what was made to hold it.
+
+    None if that is all of a file: it was made for the value, with `head`.
+    """
+    nodes = [read_jsonc(text)]
+    for depth in range(len(path)):
+        if (inner := _step(nodes[-1], path, depth)) is None:
+            return text
+        nodes.append(inner)
+    depth = len(path) - 1
+    while depth >= 0 and _is_made(text, nodes[depth], {} if depth else head or {}):
+        depth -= 1
+    if depth >= 0:
+        return _cut(text, nodes[depth], nodes[depth + 1])
+    before, after = text[: nodes[0].start], text[nodes[0].end :]
+    if (before + after).strip(_BLANKS):
+        return f"{before}{{}}{after}"
+    return before if after == _WAS_BLANK else None
+
+
+def _step(node: Node, path: Path, depth: int) -> Node | None:
+    """Return what a key or number of the path leads to, None if there is nothing."""
+    key = path[depth]
+    if isinstance(key, int):
+        return node.items[key]
     if not node.is_object:
-        raise RefusedError(
-            f'"{".".join(path) or "the whole"}" is not an object; correct it by hand'
-        )
-    return node, ()
+        where = ".".join(map(str, path[:depth])) or "the whole"
+        raise RefusedError(f'"{where}" is not an object; correct it by hand')
+    return node.get(key)
+
+
+def _wrap(path: Path, value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _children(node: Node) -> list[tuple[int, int]]:
+    """Return where each member, from its key on, or item begins and ends."""
+    members = [(start, value.end) for start, _, value in node.members]
+    return members or [(item.start, item.end) for item in node.items]
 
 
 def _insert(text: str, node: Node, key: str, value: Any) -> str:
-    """Put a member or item behind the last one, in the style of those before it."""
-    spans = [(start, each.end) for start, _, each in node.members]
-    spans = spans or [(item.start, item.end) for item in node.items]
-    eol = _line_end(text)
-    if not spans:
-        line = text[text.rfind("\n", 0, node.start) + 1 : node.start]
-        outer = line[: len(line) - len(line.lstrip())]
-        inner = outer + _unit(text)
-        inside = text[node.start + 1 : node.end - 1].rstrip()
-        new = f"{inside}{eol}{inner}{key}{_dump(value, inner, text)}{eol}{outer}"
-        return text[: node.start + 1] + new + text[node.end - 1 :]
-    start, end = spans[-1]
-    before = text[text.rfind("\n", 0, start) + 1 : start]
-    comma = "" if text.startswith(",", _skip(text, end)) else ","
-    if before.strip():  # Members are in one line.
-        return f"{text[:end]}, {key}{json.dumps(value, ensure_ascii=False)}{text[end:]}"
-    # Behind what else is in the last one's line: its comma, a comment.
-    rest = re.compile(r"[ \t]*,?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?(?=\r?\n)").match(text, end)
-    stop = rest.end() if rest else end
-    new = f"{eol}{before}{key}{_dump(value, before, text)}{'' if comma else ','}"
-    return text[:end] + comma + text[end:stop] + new + text[stop:]
+    """Put a member or item behind the bracket, in the style of the one that was the first."""
+    start = node.start + 1
+    gap = ""
+    if _children(node):
+        rest = text[start : node.end]
+        gap = rest[: len(rest) - len(rest.lstrip())]
+    indent = gap.rpartition("\n")[2] if "\n" in gap else _indent(text, node.start)
+    comma = "," if _children(node) else ""
+    return f"{text[:start]}{gap}{key}{_dump(value, indent, text)}{comma}{text[start:]}"
 
 
-def _cut(text: str, node: Node, spans: list[tuple[int, int]], place: int) -> str:
+def _is_made(text: str, node: Node, head: Mapping[str, Any]) -> bool:
+    """Tell whether an object or list was made for the one thing in it (and `head`)."""
+    spans = _children(node)
+    heads = [(key, value.value) for _, key, value in node.members[: len(head)]]
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    gaps = zip([node.start + 1, *ends], [*starts, node.end - 1], strict=True)
+    return (
+        len(spans) == len(head) + 1
+        and heads == list(head.items())
+        and text[node.start + 1].isspace()
+        and not "".join(text[start:end] for start, end in gaps).strip(", \t\r\n")
+    )
+
+
+def _cut(text: str, node: Node, child: Node) -> str:
     """Take one member or item out, with one of the commas around it; comments stay."""
+    spans = _children(node)
+    place = next(n for n, (_, end) in enumerate(spans) if end == child.end)
     start, end = spans[place]
     after = _skip(text, end)
-    if place:
-        last = spans[place - 1][1]
-        if text.startswith(",", after):
-            between, rest = text[last:start], text[end:after] + text[after + 1 :]
-        else:
-            comma = _skip(text, last)
-            between, rest = text[last:comma] + text[comma + 1 : start], text[end:]
-        kept = between.rstrip()
-        if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
-            kept += _line_end(text)  # What follows would become a comment.
-        return text[:last] + kept + rest
-    if len(spans) > 1:
-        return text[:start] + (text[end:after] + text[after + 1 :]).lstrip()
-    end = after + 1 if text.startswith(",", after) else end
-    if not (text[node.start + 1 : start] + text[end : node.end - 1]).strip():
-        return text[: node.start + 1] + text[node.end - 1 :]
-    return text[:start].rstrip(" \t") + text[end:].lstrip(" \t")
+    has_comma = text.startswith(",", after)
+    rest = text[end:after] + text[after + 1 :] if has_comma else text[end:]
+    if not place:
+        head = text[node.start + 1 : start]
+        if head.strip():  # A comment comes before it, and stays.
+            return text[:start] + rest.lstrip(" \t\r\n" if len(spans) > 1 else " \t")
+        return text[: node.start + 1] + rest
+    last = spans[place - 1][1]
+    comma = _skip(text, last)
+    between = text[last:start] if has_comma else text[last:comma] + text[comma + 1 : start]
+    kept = between.rstrip()
+    if "//" in kept.rpartition("\n")[2] and not rest.lstrip(" \t").startswith(("\r", "\n")):
+        kept += _line_end(text)  # What follows would become a comment.
+    return text[:last] + kept + rest
 
 
 def _dump(value: Any, indent: str, text: str) -> str:
     """Return a value as JSON in lines as the text has them, all but the first behind `indent`."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False)
     return lines.replace("\n", f"{_line_end(text)}{indent}")
+
+
+def _indent(text: str, at: int) -> str:
+    """Return what the line of a place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _line_end(text: str) -> str:

@@ -24,66 +24,112 @@ def read_toml(text: str) -> dict[str, Any]:
         raise RefusedError(f"the settings are no TOML ({error}); correct them by hand") from None
 
 
-def set_table(text: str, name: tuple[str, str], values: dict[str, Any]) -> str:
-    """Return the text with this table in the place of the one of that name, else at its end.
+def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:
+    """Return the text with these values in the table of that name, which is put at its end if new.
+
+    What else the table has stays. Before a new one comes one line end, whatever was before it, so
+    that `remove_table` knows what to cut; None is no file, and nothing comes before it.
 
     Raises:
         RefusedError: it is no TOML, or it writes the table in another form.
     """
-    before = read_toml(text)
-    eol = "\r\n" if "\r\n" in text else "\n"
-    lines = [f"[{name[0]}.{name[1]}]"]
-    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
-    table = eol.join(lines) + eol
-    span = _find(text, name)
-    if span is not None:
-        new = text[: span[0]] + table + text[span[1] :]
+    before = read_toml(text or "")
+    inner = before.get(name[0], {})
+    if not isinstance(inner, dict):
+        raise _refuse(name)
+    span = _find(text or "", name)
+    if text is None or span is None:
+        eol = _line_end(text or "")
+        lines = [f"[{name[0]}.{name[1]}]", *(_write(*each) for each in values.items())]
+        new = f"{'' if text is None else text + eol}{eol.join(lines)}{eol}"
     else:
-        gap = "" if not text.strip() else eol if text.endswith(("\n", "\r")) else eol * 2
-        new = text + gap + table
-    _check(before, new, name, values)
+        body = text[span[0] : span[1]]
+        for key, value in values.items():
+            body = _set_key(body, key, value)
+        new = text[: span[0]] + body + text[span[1] :]
+    _check(new, {**before, name[0]: {**inner, name[1]: {**inner.get(name[1], {}), **values}}}, name)
     return new
 
 
-def remove_table(text: str, name: tuple[str, str]) -> str:
-    """Return the text without the table; unchanged if it is not there in the form we write."""
-    span = _find(text, name)
-    if span is None:
-        return text
-    before, after = text[: span[0]], text[span[1] :]
-    for eol in ("\r\n", "\n"):  # The line that sets the table apart was written with it.
-        if not after and before.endswith(eol * 2):
-            return before[: -len(eol)]
-    return before + after
+def remove_table(text: str, name: tuple[str, str]) -> str | None:
+    """Return the text without the table and those below it; None if the file was made for it.
+
+    Raises:
+        RefusedError: it writes the table in another form.
+    """
+    wanted = read_toml(text)
+    wanted.get(name[0], {}).pop(name[1], None)
+    while (span := _find(text, name, is_below=True)) is not None:
+        # The blank lines before it set it apart from what was above.
+        above = re.sub(r"(?<=\n)(?:[ \t]*\r?\n)+\Z", "", text[: span[0]])
+        text = above + text[span[1] :]
+    if (span := _find(text, name)) is not None:
+        before, after = text[: span[0]], text[span[1] :]
+        if not before + after:
+            return None
+        shorter = before.removesuffix("\n").removesuffix("\r")
+        # The line end before it is ours, unless what is left would come into one line.
+        if shorter[-1:] in ("", "\n", "\ufeff") or after[:1] in ("", "\r", "\n"):
+            before = shorter
+        text = before + after
+    _check(text, wanted, name)
+    return text
 
 
-def _find(text: str, name: tuple[str, str]) -> tuple[int, int] | None:
-    """Return where a table begins, and where the next one, or comments before it, do."""
+def _find(text: str, name: tuple[str, str], is_below: bool = False) -> tuple[int, int] | None:
+    """Return where a table begins and ends; or, of those that are below it, the first one."""
+    below = r"\.[^\n]*" if is_below else ""
     header = re.compile(
-        rf"^[ \t]*\[[ \t]*{re.escape(name[0])}[ \t]*\.[ \t]*"
-        rf"\"?{re.escape(name[1])}\"?[ \t]*\][^\n]*\n?",
+        rf"^[ \t]*\[\[?[ \t]*\"?{re.escape(name[0])}\"?[ \t]*\.[ \t]*"
+        rf"\"?{re.escape(name[1])}\"?[ \t]*{below}\][^\n]*\n?",
         re.MULTILINE,
     ).search(text)
     if header is None:
         return None
     following = _HEADER.search(text, header.end())
     end = following.start() if following else len(text)
+    # Blank lines and comments behind it belong to what comes next.
     body = text[header.end() : end]
-    # Blank lines and comments before the next table belong to that.
-    kept = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*\Z", body, re.MULTILINE)
-    if following and kept:
-        end -= len(kept[0])
-    return header.start(), end
+    kept = re.search(r"^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z", body, re.MULTILINE)
+    return header.start(), end - len(kept[0] if kept else "")
 
 
-def _check(before: dict[str, Any], new: str, name: tuple[str, str], values: dict[str, Any]) -> None:
+def _set_key(body: str, key: str, value: Any) -> str:
+    """Return a table's text with another value of a key; it comes first if it is new."""
+    found = re.compile(rf"^[ \t]*\"?{re.escape(key)}\"?[ \t]*=[ \t]*", re.MULTILINE).search(body)
+    if found is None:
+        head, eol, rest = body.partition("\n")
+        return f"{head}{eol or _line_end(body)}{_write(key, value)}{_line_end(body)}{rest}"
+    for end in range(found.end() + 1, len(body) + 1):
+        try:
+            old = tomllib.loads(f"v = {body[found.end() : end]}".replace("\r\n", "\n"))["v"]
+        except tomllib.TOMLDecodeError:
+            continue
+        new = body[found.end() : end] if old == value else json.dumps(value, ensure_ascii=False)
+        return body[: found.end()] + new + body[end:]
+    return body
+
+
+def _write(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _check(new: str, wanted: dict[str, Any], name: tuple[str, str]) -> None:
     """Make sure that nothing but the table changed."""
     try:
         after = tomllib.loads(new.removeprefix("\ufeff").replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError:
-        after = {}
-    was = {**before, name[0]: {**before.get(name[0], {}), name[1]: values}}
-    if after != was:
-        raise RefusedError(
-            f'the settings write "{name[0]}.{name[1]}" in a form of their own; change it by hand'
-        )
+        after = {"": ""}
+    # A table that only held ours is not there without it.
+    if {name[0]: {}, **after} != {name[0]: {}, **wanted}:
+        raise _refuse(name)
+
+
+def _refuse(name: tuple[str, str]) -> RefusedError:
+    return RefusedError(
+        f'the settings write "{name[0]}.{name[1]}" in a form of their own; change it by hand'
+    )

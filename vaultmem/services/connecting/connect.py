@@ -2,50 +2,61 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.clients.client import (
-    CLIENTS,
-    ENTRY,
-    HOOKS,
-    Client,
-    ClientName,
-    make_entry,
-    make_hook,
+from vaultmem.core.clients.client import CLIENTS, ENTRY, Client, find_client
+from vaultmem.core.clients.marks import make_words, read_entry
+from vaultmem.core.clients.places import find_place
+from vaultmem.core.clients.settings import (
+    add_entry,
+    add_hooks,
+    find_entry,
+    remove_entry,
+    remove_hooks,
 )
-from vaultmem.core.clients.jsonc import (
-    append_item,
-    read_jsonc,
-    remove_items,
-    remove_member,
-    set_member,
-)
-from vaultmem.core.clients.toml_table import read_toml, remove_table, set_table
 from vaultmem.errors import RefusedError
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 
 #: Settings larger than this (bytes) are nobody's settings.
-_MAX_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
-#: What our hooks have in common, by which they are found again.
-_HOOK_MARK = " hook "
+#: The end of the name of a copy of somebody's settings, keys included, that earlier versions kept.
+_COPY = re.compile(r"\.vaultmem-[0-9a-f]{12}(-new)?")
+
+#: A change of a file's text; None is no file.
+Edit = Callable[[str | None], str | None]
+
+
+class Where(NamedTuple):
+    """Whose settings are meant: the project's in a folder, or those of the user with this home."""
+
+    folder: Path
+    is_project: bool = False
+    environment: Mapping[str, str] = {}
+
+    def find(self, user: tuple[str, ...], project: str) -> Path | None:
+        """Return a file of a client, None where it has none of that scope."""
+        if self.is_project:
+            return self.folder / project if project else None
+        place = find_place(user, str(self.folder), sys.platform, self.environment)
+        return Path(place) if place else None
 
 
 class SettingsChange(NamedTuple):
     """What happens to one file: "added", "changed", "removed" or "unchanged".
 
-    `backup` is the file that has the bytes from before, empty if there is none.
+    `dropped` are copies of it that an earlier version kept, which go with it.
     """
 
     path: str
     action: str
-    backup: str = ""
+    dropped: tuple[str, ...] = ()
 
 
 class Connection(NamedTuple):
@@ -58,57 +69,53 @@ class Connection(NamedTuple):
 
 
 def connect_client(
-    name: ClientName,
-    root: Path,
-    folder: Path,
-    is_project: bool,
-    with_hooks: bool = False,
-    dry_run: bool = False,
+    name: str, root: Path, where: Where, with_hooks: bool = False, dry_run: bool = False
 ) -> list[SettingsChange]:
-    """Write the vault's entry, and the hooks if wanted, into the settings below `folder`.
-
-    `folder` is the project's, or the user's home.
+    """Write the vault's entry, and the hooks if wanted, into a client's settings.
 
     Raises:
         RefusedError: the client has no such settings or hooks, or its file cannot be understood.
     """
-    client = CLIENTS[name]
-    command = find_command()
-    entry = make_entry(client, command, str(root))
-
-    def add(text: str) -> str:
-        if _is_toml(client):
-            return set_table(text, (client.key, ENTRY), entry)
-        return set_member(text, (client.key,), ENTRY, entry)
-
-    changes = [_change(_settings_file(client, folder, is_project), client, add, dry_run)]
-    if with_hooks:
-        changes.append(_change(_hooks_file(client, folder), client, _adder(command, root), dry_run))
-    return changes
-
-
-def disconnect_client(
-    name: ClientName, folder: Path, is_project: bool, dry_run: bool = False
-) -> list[SettingsChange]:
-    """Take our entry and hooks out; where nobody else changed the file, its old bytes come back."""
-    client = CLIENTS[name]
-    files = [_settings_file(client, folder, is_project)]
-    if client.hooks:
-        files.append(_hooks_file(client, folder))
-    return [_change(file, client, None, dry_run) for file in files]
+    client = find_client(name)
+    words = make_words(client, find_command(), str(root))
+    if with_hooks and client.hooks is None:
+        raise RefusedError(f"{name}: no hooks are known for it; leave out --hooks")
+    edits: dict[Path, list[Edit]] = {}
+    file = _settings_file(client, where)
+    edits[file] = [lambda text: add_entry(client, str(file), text, words)]
+    if with_hooks and (hooks := client.hooks):
+        place = where.find(hooks.user, hooks.project)
+        if place is None:
+            raise RefusedError(f"{name}: it has no hooks of a project; use --user")
+        edits.setdefault(place, []).append(lambda text: add_hooks(client, hooks, text, words))
+    return [_change(file, each, where, dry_run) for file, each in edits.items()]
 
 
-def list_connections(home: Path, project: Path) -> list[Connection]:
+def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[SettingsChange]:
+    """Take our entry and hooks out of a client's settings; every other byte stays.
+
+    Raises:
+        RefusedError: as `connect_client` does.
+    """
+    client = find_client(name)
+    file = _settings_file(client, where)
+    edits: dict[Path, list[Edit]] = {
+        file: [lambda text: remove_entry(client, str(file), text) if text else text]
+    }
+    hooks = client.hooks
+    place = where.find(hooks.user, hooks.project) if hooks else None
+    if hooks and place:
+        edits.setdefault(place, []).append(lambda text: remove_hooks(hooks, text) if text else text)
+    return [_change(file, each, where, dry_run) for file, each in edits.items()]
+
+
+def list_connections(user: Where, project: Where) -> list[Connection]:
     """Return each client's settings that name a vault, and what is wrong with them."""
     found = []
     for client in CLIENTS.values():
-        places = {
-            str(folder / name)
-            for folder, name in ((project, client.project), (home, client.user_file(sys.platform)))
-            if name
-        }
-        for place in sorted(places):
-            if (connection := _read_connection(client, Path(place))) is not None:
+        places = {where.find(client.user, client.project) for where in (project, user)}
+        for place in sorted(each for each in places if each):
+            if (connection := _read_connection(client, place)) is not None:
                 found.append(connection)
     return found
 
@@ -119,162 +126,78 @@ def find_command() -> list[str]:
     return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "vaultmem"]
 
 
-def _adder(command: list[str], root: Path) -> Callable[[str], str]:
-    def add(text: str) -> str:
-        for event in HOOKS:
-            text = append_item(text, ("hooks", event), make_hook(command, str(root), event))
-        return text
-
-    return add
-
-
-def _settings_file(client: Client, folder: Path, is_project: bool) -> Path:
-    name = client.project if is_project else client.user_file(sys.platform)
-    if not name:
-        raise RefusedError(f"{client.name}: it has no settings of a project; use --user")
-    return folder / name
+def _settings_file(client: Client, where: Where) -> Path:
+    file = where.find(client.user, client.project)
+    if file is None:
+        scope, other = ("a project", "--user") if where.is_project else ("a user", "--project")
+        raise RefusedError(f"{client.name}: it has no settings of {scope}; use {other}")
+    return file
 
 
-def _hooks_file(client: Client, folder: Path) -> Path:
-    if not client.hooks:
-        raise RefusedError(f"{client.name}: no hooks are known for it; leave out --hooks")
-    return folder / client.hooks
-
-
-def _is_toml(client: Client) -> bool:
-    return client.project.endswith(".toml")
-
-
-def _change(
-    file: Path, client: Client, add: Callable[[str], str] | None, dry_run: bool
-) -> SettingsChange:
-    """Bring one file to what it shall be: as it was before us, and with our part if there is one.
-
-    A link is followed, so that settings kept elsewhere stay there.
-    """
+def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
+    """Make the changes of one file at once. A link is followed, and what it leads to stays."""
     target = Path(os.path.realpath(file))
-    old = _read(target)
-    backup = _backup_of(target, old)
-    clean = _restore(target, old, backup, client)
-    new = clean if add is None else add((clean or b"").decode("utf-8")).encode("utf-8")
+    old = new = _read(target)
+    for edit in edits:
+        new = edit(new)
+    if new is None and file.is_symlink():
+        new = "" if target.suffix == ".toml" else "{}\n"
+    copies = tuple(str(each) for each in _list_copies(target))
+    if not dry_run:
+        _write(target, old, new, None if where.is_project else 0o600)
+        for copy in copies:
+            Path(copy).unlink(missing_ok=True)
     if new == old:
-        return SettingsChange(str(file), "unchanged")
-    action = "added" if old is None else "removed" if add is None else "changed"
-    if dry_run:
-        return SettingsChange(str(file), action)
-    kept = ""
-    if add is not None and new is not None:
-        kept = str(_keep(target, clean, new))
-    _write(target, old, new)
-    if backup is not None and str(backup) != kept:
-        backup.unlink(missing_ok=True)
-    return SettingsChange(str(file), action, kept if clean is not None else "")
+        return SettingsChange(str(file), "unchanged", copies)
+    action = "added" if old is None else "removed" if new is None else "changed"
+    return SettingsChange(str(file), action, copies)
 
 
-def _restore(target: Path, old: bytes | None, backup: Path | None, client: Client) -> bytes | None:
-    """Return the file's bytes without our part, None for no file."""
-    if old is None:
-        return None
-    if backup is not None:
-        return None if backup.name.endswith("-new") else backup.read_bytes()
-    try:
-        text = old.decode("utf-8")
-    except UnicodeDecodeError:
-        raise RefusedError(f"{target}: not UTF-8; correct it by hand") from None
-    _check_ours(target, client, text)
-    if target.suffix == ".toml":
-        return remove_table(text, (client.key, ENTRY)).encode("utf-8")
-    if not text.strip("\ufeff \t\r\n"):
-        return old
-    text = remove_member(text, (client.key,), ENTRY)
-    for event in HOOKS if client.hooks and target.match(client.hooks) else ():
-        text = remove_items(text, ("hooks", event), f"{_HOOK_MARK}{HOOKS[event]}")
-    return text.encode("utf-8")
+def _list_copies(target: Path) -> Iterator[Path]:
+    for each in sorted(target.parent.glob(f"{target.name}.vaultmem-*")):
+        if _COPY.fullmatch(each.name.removeprefix(target.name)):
+            yield each
 
 
-def _check_ours(target: Path, client: Client, text: str) -> None:
-    """Leave an entry of our name alone that somebody else wrote: it could not be brought back.
-
-    Raises:
-        RefusedError: there is one.
-    """
-    blank = not text.strip("\ufeff \t\r\n")
-    entry = None if blank else _find_entry(client, target, text)
-    if entry is None:
-        return
-    given = entry.get("args") if isinstance(entry, dict) else None
-    is_ours = isinstance(given, list) and {"mcp", "--vault", "--agent"} <= set(map(str, given))
-    if not is_ours or not entry.keys() <= {"type", "command", "args"}:
-        raise RefusedError(
-            f'{target}: has a server "{ENTRY}" that somebody else wrote; rename or remove it first'
-        )
-
-
-def _find_entry(client: Client, file: Path, text: str) -> Any:
-    """Return the entry of our name, None if there is none."""
-    whole = read_toml(text) if file.suffix == ".toml" else read_jsonc(text).value
-    servers = whole.get(client.key) if isinstance(whole, dict) else None
-    return servers.get(ENTRY) if isinstance(servers, dict) else None
-
-
-def _backup_of(target: Path, data: bytes | None) -> Path | None:
-    """Return the backup that was made when the file came to have just these bytes."""
-    if data is None:
-        return None
-    plain = _backup_path(target, data)
-    for path in (plain, plain.with_name(plain.name + "-new")):
-        if path.is_file():
-            return path
-    return None
-
-
-def _keep(target: Path, before: bytes | None, after: bytes) -> Path:
-    """Keep the bytes from before in a file next to it, named by the digest of those after."""
-    path = _backup_path(target, after)
-    if before is None:
-        path = path.with_name(path.name + "-new")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        create_file(path.parent, PurePosixPath(path.name), before or b"")
-    return path
-
-
-def _backup_path(target: Path, after: bytes) -> Path:
-    return target.with_name(f"{target.name}.vaultmem-{hashlib.sha256(after).hexdigest()[:12]}")
-
-
-def _read(target: Path) -> bytes | None:
+def _read(target: Path) -> str | None:
     if not target.exists():
         return None
-    return read_file(target.parent, PurePosixPath(target.name), _MAX_BYTES)
+    try:
+        return read_file(target.parent, PurePosixPath(target.name), _MAX_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        raise RefusedError(f"{target}: not UTF-8; correct it by hand") from None
 
 
-def _write(target: Path, old: bytes | None, new: bytes | None) -> None:
-    name = PurePosixPath(target.name)
+def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> None:
+    """Write what changed; who may read a file that is there stays as it is."""
+    name, folder = PurePosixPath(target.name), target.parent
+    if new == old:
+        return
+    if old is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        create_file(folder, name, (new or "").encode("utf-8"), mode)
+        return
+    known = blob_id(old.encode("utf-8"))
     if new is None:
-        if old is not None:
-            remove_file(target.parent, name, blob_id(old))
-    elif old is None:
-        create_file(target.parent, name, new)
+        remove_file(folder, name, known, _MAX_BYTES)
     else:
-        replace_file(target.parent, name, blob_id(old), new)
+        replace_file(folder, name, known, new.encode("utf-8"), _MAX_BYTES)
 
 
 def _read_connection(client: Client, file: Path) -> Connection | None:
     """Return what a client's file says of a vault; None if it says nothing."""
     try:
-        data = _read(Path(os.path.realpath(file)))
-        text = (data or b"").decode("utf-8", "replace")
-        if ENTRY not in text:
+        text = _read(Path(os.path.realpath(file)))
+        if ENTRY not in (text or ""):
             return None
-        entry = _find_entry(client, file, text)
+        entry = find_entry(client, file.name, text)
         if entry is None:
             return None
-        arguments = list(entry["args"])
-        root = str(arguments[arguments.index("--vault") + 1])
-    except (RefusedError, OSError, AttributeError, TypeError, KeyError, ValueError) as error:
+        words = read_entry(client, entry)
+        root = words[words.index("--vault") + 1]
+    except (RefusedError, OSError, IndexError, ValueError) as error:
         return Connection(client.name, str(file), "", f"not understood ({error})")
     problem = "" if Path(root).is_dir() else "the vault is not there"
-    if not Path(str(entry.get("command"))).is_file():
-        problem = f"{entry.get('command')} is not there; connect again"
+    if not Path(words[0]).is_file():
+        problem = f"{words[0]} is not there; connect again"
     return Connection(client.name, str(file), root, problem)
