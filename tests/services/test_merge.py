@@ -551,6 +551,27 @@ def test_twins_at_two_paths_become_one_and_links_follow(
     assert is_clean(root)
 
 
+@pytest.mark.parametrize("theirs", ["notes/it-is-closed.md", "notes/closed/it-is-closed-2.md"])
+def test_twins_of_which_one_was_given_another_title_keep_it(
+    make_vault: MakeVault, opened: Open, theirs: str
+) -> None:
+    root = make_vault({"notes/a.md": NOTE})
+    git(root, "branch", "side")
+    text = "---\ntitle: It is closed\ncreated: 2026-11-02T10:00:00\nagent: {}\n---\nIt is closed.\n"
+    named = text.format("ada").replace("title: It is closed", "title: The quay")
+    commit_on(root, "side", {theirs: text.format("bob").replace("-02T", "-03T")})
+    commit_on(root, "main", {"notes/it-is-closed.md": named})
+    git(root, "reset", "-q", "--hard")
+
+    done = merge_branch(opened(root), "side")
+
+    assert ([twin.path for twin in done.twins], done.losses) == (["notes/it-is-closed.md"], ())
+    merged = (root / "notes/it-is-closed.md").read_text()
+    assert "title: The quay\n" in merged
+    assert "confirmed_by:\n  - bob\n" in merged
+    assert len(list(root.rglob("*closed*.md"))) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("state", "quarantined"), ("kind", "policy_rule"), ("title", "Other quay")]
 )

@@ -14,12 +14,15 @@ from support import git, hash_tree, write_notes
 from vaultmem.core.blob import blob_id
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import Kind, State
+from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import parse_note
+from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory, Outcome, remember
+from vaultmem.services.notes.rename import rename_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
@@ -365,6 +368,54 @@ def test_one_text_under_two_titles_is_two_facts(make_vault: Make, opened: Open) 
     again = remember(vault, Memory(FACT, title="web login"))
 
     assert (other.outcome, again.outcome) == (Outcome.CREATED, Outcome.KNOWN)
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_the_same_words_are_known_under_a_name_that_the_note_was_given_since(
+    make_vault: Make, opened: Open, is_renamed: bool
+) -> None:
+    vault = opened(make_vault())
+    first = remember(vault, Memory(FACT)).path
+    _retitle(vault, first, "The login, explained")
+    if is_renamed:
+        first = rename_note(vault, first, first.replace(".md", "--login.md")).new
+    again = remember(opened(vault.root, agent="codex"), Memory(FACT[:-1] + "!"))
+
+    assert (again.outcome, again.path) == (Outcome.KNOWN, first)
+    assert "codex" in read(vault, first)
+    other = remember(vault, Memory(FACT, title="Login of the shop"))
+    assert other.outcome is Outcome.CREATED
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *("Not the admin login", "Only the shop's login", "Login until May", "WRONG: login"),
+        *("Login isn't like that", "Login im Entwurf", "Obsolete login", "Perhaps the login"),
+        *("Login if asked twice", "Login or shop", "Login without a password", "Login was so"),
+    ],
+)
+def test_a_later_title_that_limits_or_denies_is_part_of_the_fact(title: str) -> None:
+    stem = "session-tokens-expire-after-15-minutes"
+    named = [Titled(FACT, name, stem) for name in ("Login", "Login hours", title)]
+
+    assert [state_same(Titled(FACT, ""), each) for each in named] == [True, True, False]
+    assert not state_same(named[0], named[1])
+
+
+def test_a_title_that_was_told_is_part_of_the_fact_when_it_is_told_again_without(
+    make_vault: Make, opened: Open
+) -> None:
+    vault = opened(make_vault())
+    remember(vault, Memory(FACT, title="Web login"))
+
+    assert remember(vault, Memory(FACT)).outcome is Outcome.CREATED
+
+
+def _retitle(vault: Vault, path: str, title: str) -> None:
+    text = set_property(read(vault, path), "title", title)
+    (vault.root / path).write_text(text)
+    sync_vault(vault)
 
 
 def test_what_is_near_is_a_note_of_its_own_that_names_the_other(

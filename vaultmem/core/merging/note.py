@@ -83,7 +83,7 @@ def _merge_note(path: str, base: str, ours: str, theirs: str, sides: Sides) -> M
     if not base:
         from vaultmem.core.merging.twins import merge_twins
 
-        if (twins := merge_twins(path, ours, theirs, sides.later)) is not None:
+        if (twins := merge_twins((path, path), ours, theirs, sides.later)) is not None:
             return twins
     old, mine, other = (_Side(text, read_frontmatter(text)) for text in (base, ours, theirs))
     if not sides.later:

@@ -12,27 +12,31 @@ from vaultmem.core.notes.edit_properties import add_to_list, list_items, set_pro
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
-from vaultmem.core.similarity.canonical import say_same
+from vaultmem.core.similarity.canonical import read_title
+from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import RefusedError
 
 
-def merge_twins(path: str, ours: str, theirs: str, later: str = "") -> Merged | None:
+def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "") -> Merged | None:
     """Return one note of two that say the same; None if they do not.
 
     The one made first stays as it is worded, whichever side that is; of the other, who said it
-    and in which words is kept as `remember` keeps it.
+    and in which words is kept as `remember` keeps it. A title that one was given stays.
     """
-    notes = [parse_note(PurePosixPath(path), text.encode("utf-8")) for text in (ours, theirs)]
+    notes = [
+        parse_note(PurePosixPath(path), text.encode("utf-8"))
+        for path, text in zip(paths, (ours, theirs), strict=True)
+    ]
     if not all(each.matter.body and not each.problem and not each.warnings for each in notes):
         return None
-    if not say_same(*(each.visible_body for each in notes), *(each.title for each in notes)):
+    if not state_same(*(Titled(x.visible_body, x.title, x.path.stem) for x in notes)):
         return None
     is_ours = is_first(ours, theirs, *(each.matter for each in notes))
     first, second = notes if is_ours else reversed(notes)
     if later and not is_ours:
         later = "ours" if later == "theirs" else "theirs"
     try:
-        return _join(path, first, second, later)
+        return _join(_call(first, second), _call(second, first), later)
     except RefusedError:  # Its properties cannot be edited by position.
         return None
 
@@ -51,7 +55,14 @@ def _read_time(matter: Frontmatter, name: str) -> float:
     return float("inf") if at is None else at
 
 
-def _join(path: str, first: Note, second: Note, later: str) -> Merged | None:
+def _call(note: Note, other: Note) -> Note:
+    """Return a note under the other's title, where only that one says what its text does not."""
+    if read_title(note.title, note.visible_body) or not read_title(other.title, other.visible_body):
+        return note
+    return parse_note(note.path, set_property(note.text, "title", other.title).encode("utf-8"))
+
+
+def _join(first: Note, second: Note, later: str) -> Merged | None:
     blocks = [read_block(each.text, each.matter) for each in (first, second)]
     nothing = read_block("", Frontmatter())
     merged = merge_blocks(nothing, blocks[0], blocks[1], Rules(later, first="ours"))
@@ -59,7 +70,7 @@ def _join(path: str, first: Note, second: Note, later: str) -> Merged | None:
         return None
     text = first.text
     text = text[: first.matter.start] + merged.text + text[first.matter.end :]
-    note = parse_note(PurePosixPath(path), text.encode("utf-8"))
+    note = parse_note(first.path, text.encode("utf-8"))
     if note.problem or {prop.name: prop.value for prop in note.matter.properties} != merged.values:
         return None
     losses = merged.losses

@@ -51,7 +51,7 @@ def say_same(
     """
     if max(len(text), len(other)) > 3 * min(len(text), len(other)) + 40:
         return False  # No form makes so much of it equal, and reading takes its time.
-    if _read_title(title, text) != _read_title(other_title, other):
+    if read_title(title, text) != read_title(other_title, other):
         return False
     form, there = canonical_form(text), canonical_form(other)
     if not form:
@@ -75,7 +75,7 @@ def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _read_title(title: str, text: str) -> frozenset[str]:
+def read_title(title: str, text: str) -> frozenset[str]:
     """Return what only the title says, in lower case."""
     said = set(re.findall(r"\w+", text.lower()))
     parts = (part.strip(".,;:!?()*") for part in title.lower().split())

@@ -85,10 +85,10 @@ def _join(vault: Vault, ours: _Made, theirs: _Made) -> tuple[Mapping[str, File],
     first, second = (ours, theirs) if is_ours else (theirs, ours)
     if not _may_absorb(vault, first.note, second.note):
         return None
-    merged = merge_twins(str(first.note.path), first.note.text, second.note.text)
+    kept, gone = str(first.note.path), str(second.note.path)
+    merged = merge_twins((kept, gone), first.note.text, second.note.text)
     if merged is None or merged.losses:
         return None
-    kept, gone = str(first.note.path), str(second.note.path)
     files: dict[str, File] = {kept: (first.mode, merged.text.encode("utf-8")), gone: None}
     return files, Twin(kept, gone, (name_author(first.note), name_author(second.note)))
 

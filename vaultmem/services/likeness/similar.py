@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.terms import term_sequence
@@ -12,7 +13,6 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
-from vaultmem.core.similarity.canonical import say_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     KnownText,
@@ -20,6 +20,7 @@ from vaultmem.core.similarity.compare import (
     Weigh,
     compare_texts,
 )
+from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals
 from vaultmem.services.reading.read_notes import find_note, read_note, resolve_address
@@ -135,7 +136,8 @@ def read_asked(vault: Vault, text: str) -> Asked:
 
 def says_same(note: Note, asked: Asked) -> bool:
     """Tell whether a note states what a text states, and nothing else."""
-    return say_same(asked.text, note.visible_body, asked.title, note.title)
+    theirs = Titled(note.visible_body, note.title, note.path.stem)
+    return state_same(Titled(asked.text, asked.title, PurePosixPath(asked.path).stem), theirs)
 
 
 def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue, format_property
 from vaultmem.core.paths import check_new_name, fold_name
+from vaultmem.core.similarity.titled import derive_title
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -40,11 +41,7 @@ def choose_title(memory: Memory) -> str:
     """Return a memory's title, else its first line without marks, 80 characters at most."""
     if memory.title.strip():
         return " ".join(memory.title.split())
-    line = next((line for line in memory.text.splitlines() if line.strip()), "")
-    words = " ".join(line.strip().lstrip("#>-* ").split())
-    if len(words) <= 80:
-        return words.rstrip(".") or "Note"
-    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
+    return derive_title(memory.text)
 
 
 def find_free_name(folder: PurePosixPath, slug: str, taken: Container[str]) -> PurePosixPath:
