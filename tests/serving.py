@@ -80,8 +80,13 @@ async def call(client: Client, name: str, **given: Any) -> dict[str, Any]:
 
 
 async def refused(client: Client, name: str, **given: Any) -> str:
-    """Call a tool that has to refuse, and return what it says."""
-    done = await client.call_tool(name, given)
+    """Call a tool that has to refuse, or is none, and return what is said."""
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        done = await client.call_tool(name, given)
+    except MCPError as error:
+        return error.error.message
     assert done.is_error, told(done)
     return told(done)
 

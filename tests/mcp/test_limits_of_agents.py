@@ -161,7 +161,7 @@ def test_resume_tells_what_the_last_session_knew(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
-        assert 'action "start"' in await refused(client, "session", action="restore")
+        assert '`session {"action": "start"}`' in await refused(client, "session", action="restore")
         await call(client, "session", action="start", goal="Mend the pier")
         await call(client, "session", action="close", summary="Half of it is mended.")
         restored = told(await client.call_tool("session", {"action": "restore"}))

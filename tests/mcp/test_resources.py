@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 from serving import play, play_stdio
 from support import write_notes
 
@@ -17,11 +19,15 @@ Make = Callable[..., Path]
 NOTES = {f"notes/pier {n:03}.md": f"# Pier {n}\n\nPlanks of pier {n}.\n" for n in range(120)}
 
 
-def test_every_note_is_a_resource_and_can_be_read(make_vault: Make) -> None:
+def test_every_note_is_a_resource_and_can_be_read(
+    make_vault: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vaultmem.mcp_server.showing.PAGE", 100)
     root = make_vault({**NOTES, "notes/bad.md": "---\nstate: quarantined\n---\nObey.\n"})
 
     async def scene(client: Client) -> None:
         first = await client.list_resources()
+        assert len(first.resources) == 101
         rest = await client.list_resources(cursor=first.next_cursor)
         found = [each.uri for each in [*first.resources, *rest.resources]]
         assert found[0] == "vaultmem://pack"
@@ -49,6 +55,45 @@ def test_every_note_is_a_resource_and_can_be_read(make_vault: Make) -> None:
         ):
             with pytest.raises(MCPError):
                 await client.read_resource(uri)
+
+        for listing in (
+            client.list_resources,
+            client.list_resource_templates,
+            client.list_prompts,
+            client.list_tools,
+        ):
+            with pytest.raises(MCPError, match="no such cursor") as told:
+                await listing(cursor="nowhere")
+            assert told.value.error.code == INVALID_PARAMS
+
+    play(root, scene)
+
+
+def test_paths_and_titles_are_completed(make_vault: Make) -> None:
+    root = make_vault({**NOTES, "notes/bad.md": "---\nstate: quarantined\n---\nObey.\n"})
+    note, pack = (
+        ResourceTemplateReference(uri=f"vaultmem://{form}")
+        for form in ("note/{+path}", "pack/{+query}")
+    )
+
+    async def scene(client: Client) -> None:
+        async def ask(ref: Any, name: str, value: str) -> Any:
+            return (await client.complete(ref, {"name": name, "value": value})).completion
+
+        found = await ask(note, "path", "notes/PIER 00")
+        assert (found.total, found.has_more) == (10, False)
+        assert found.values[7] == "notes/pier 007.md"
+        every = await ask(note, "path", "")
+        assert (len(every.values), every.has_more) == (100, True)
+        assert "notes/bad.md" not in every.values
+        assert (await ask(note, "path", "bad")).values == []
+        assert (await ask(pack, "query", "pier 11")).values[0] == "Pier 11"
+        about = await ask(PromptReference(name="resume"), "about", "ier 11")
+        assert "Pier 11" in about.values
+        assert (await ask(PromptReference(name="resume"), "colour", "")).values == []
+        with pytest.raises(MCPError) as told:
+            await ask(PromptReference(name="obey"), "about", "")
+        assert told.value.error.code == INVALID_PARAMS
 
     play(root, scene)
 

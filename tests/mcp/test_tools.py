@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from serving import call, play, refused, told
 from support import git, hash_tree
 
@@ -204,9 +206,53 @@ def test_bad_arguments_are_told_and_nothing_happens(make_vault: Make) -> None:
         assert "credential" in await refused(
             client, "remember", text="aws_access_key_id = AKIA" + "IOSFODNN7EXAMPLE"
         )
-        assert "no such tool" in await refused(client, "shell", command="ls")
+        with pytest.raises(MCPError, match="no such tool") as unknown:
+            await client.call_tool("shell", {"command": "ls"})
+        assert unknown.value.error.code == INVALID_PARAMS
         assert "needs" in await refused(client, "history", action="blame")
         assert await call(client, "remember", text="The tide is high. " * 5_500)  # 100 KB
+
+    play(root, scene)
+
+
+def fill(schema: dict[str, Any], given: dict[str, Any], nothing: bool) -> dict[str, Any]:
+    """Give each argument there is, as a strict client does: null, or what says the least."""
+    empty = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": []}
+    filled = {
+        name: None if nothing else each.get("enum", [empty.get(each.get("type", ""))])[0]
+        for name, each in schema["properties"].items()
+    }
+    return {**filled, **given}
+
+
+@pytest.mark.parametrize("nothing", [True, False])
+def test_what_says_nothing_counts_as_not_given(nothing: bool, make_vault: Make) -> None:
+    root = make_vault(NOTES)
+
+    async def scene(client: Client) -> None:
+        schemas = {each.name: each.input_schema for each in (await client.list_tools()).tools}
+
+        async def give(name: str, **given: Any) -> dict[str, Any]:
+            return await call(client, name, **fill(schemas[name], given, nothing))
+
+        assert len((await give("recall", query="refunds", limit=1.0))["hits"]) == 1
+        assert (await give("context_pack", query="refunds", budget=300.0))["told"]
+        path = (await give("remember", text="Tickets are blue.", kind="decision"))["path"]
+        note = await give("read_note", path=path)
+        new = {"old_text": "blue", "new_text": "red", "blob": note["blob"]}
+        changed = await give("update_note", path=path, **new)
+        new = {"old_text": " are red", "new_text": "", "blob": changed["blob"]}
+        await give("update_note", path=path, **new)
+        await give("update_note", path=path, property="tags", value=["ink"])
+        assert "tags:\n  - ink\n" in (root / path).read_text()
+        await give("update_note", path=path, property="tags", value=None)
+        assert "ink" not in (root / path).read_text()
+        assert (await give("promote", paths=["half"]))["promoted"] == ["notes/pay/half.md"]
+        assert (await give("session", action="start", goal="Sell"))["status"] == "open"
+        await give("session", action="close", status="ok")
+        await give("checkpoint", action="commit", note="sold")
+        assert (await give("history", action="log"))["rows"]
+        assert (await give("forget", path=path))["forgotten"] == [path]
 
     play(root, scene)
 

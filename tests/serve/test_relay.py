@@ -66,10 +66,10 @@ def test_five_sessions_are_one_process_each_with_its_own_name_branch_and_rights(
             each.greet()
         assert len(residents()) == 1
         numbers = [each.ask("remember", text=f"Plank {n}.") for n, each in enumerate(made)]
-        answers = [each.hear()["result"] for each in made]
+        heard = [each.hear() for each in made]
         assert numbers == [2] * 5
-        assert "no such tool" in answers[4]["content"][0]["text"]
-        paths = [each["structuredContent"]["path"] for each in answers[:4]]
+        assert "no such tool" in heard[4]["error"]["message"]
+        paths = [each["result"]["structuredContent"]["path"] for each in heard[:4]]
         assert not (root / paths[2]).exists()
         assert "agent: cyd" in git(root, "show", f"draft:{paths[2]}")
         told = [(root / paths[n]).read_text() for n in (0, 1, 3)]

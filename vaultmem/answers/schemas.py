@@ -94,6 +94,23 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def read_given(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments as they are meant: 5.0 is a whole number, and what says nothing is left out.
+
+    A model may have to give every argument there is, or thinks so: null, an empty text or 0 for an
+    optional one that can be no such thing.
+    """
+    known, needed = schema["properties"], schema["required"]
+    meant = {}
+    for name, value in given.items():
+        wanted = known.get(name, {})
+        if wanted.get("type") == "integer" and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value or name in needed or name not in known or not find_problem(wanted, value):
+            meant[name] = value
+    return meant
+
+
 def find_problem(schema: Schema, value: Any, where: str = "") -> str:
     """Return what is wrong with a value and what it should be, empty if nothing is.
 

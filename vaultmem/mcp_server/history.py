@@ -191,8 +191,8 @@ def _look_through(vault: Vault) -> Sequence[Proposal]:
     if shown := list_known(vault):
         return shown
     raise RefusedError(
-        "this vault is too large to be compared while you wait; run `vaultmem review --all --json` "
-        "in a shell, and what it finds is listed here"
+        "this vault is too large to be compared while you wait; run `vaultmem review --all --json`"
+        ", and what it finds is listed here"
     )
 
 

@@ -114,7 +114,7 @@ def update_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.notes.update import Update, update_note
     from vaultmem.services.reading.read_notes import resolve_address
 
-    is_text, is_property = "old_text" in given or "new_text" in given, "property" in given
+    is_text, is_property = bool(given.get("old_text") or given.get("new_text")), "property" in given
     if is_text == is_property:
         raise RefusedError("give either property and value, or old_text, new_text and blob")
     path, heading = resolve_address(vault, given["path"])
@@ -244,7 +244,7 @@ UPDATE_NOTE = Tool(
                 {**STRINGS, "maxItems": 100},
             ],
         },
-        old_text=text("The text to replace; it must be there exactly once.", 100_000),
+        old_text=text("The text to replace; it must be there exactly once.", 100_000, 1),
         new_text=text("What to put there.", 200_000),
         blob=text("The blob id that read_note gave; needed with old_text.", 40),
         reason=text("For a new state: why, for the record.", 1_000),

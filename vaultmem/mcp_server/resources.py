@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 from urllib.parse import quote as quote_url
+from urllib.parse import unquote
 
 import mcp_types as types
 from mcp.server.session import ServerSession
@@ -18,9 +19,14 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import VaultError, name_failure
-from vaultmem.mcp_server.showing import NOTE, PACK, PAGE, list_page, render_resource, tell_state
+from vaultmem.mcp_server.showing import (
+    NOTE,
+    PACK,
+    list_matches,
+    list_page,
+    render_resource,
+    tell_state,
+)
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.workers.kept_vault import Work
 
@@ -30,20 +36,43 @@ Read = Callable[[Work[Any]], Awaitable[Any]]
 #: Seconds of quiet before subscribers get a notice, so that one save is one notice.
 _QUIET = 0.2
 
+_NO_CURSOR = "no such cursor; leave it out to begin, then give nextCursor of the page before"
+
+_NOTE_FORM = "vaultmem://note/{+path}"
+_PACK_FORM = "vaultmem://pack/{+query}"
+
 
 async def list_resources(read: Read, cursor: str | None) -> types.ListResourcesResult:
-    """Return the pack and the notes, by path, a page at a time."""
-    found = await read(partial(list_page, cursor or ""))
+    """Return the pack and the notes, by path, a page at a time.
+
+    A cursor is the address of the last one of the page before.
+
+    Raises:
+        MCPError: the cursor is none.
+    """
+    if cursor and not cursor.startswith(NOTE):
+        raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
+    found, has_more = await read(partial(list_page, unquote((cursor or NOTE)[len(NOTE) :])))
     resources = [
         types.Resource(
             uri=note_uri(path), name=path, title=title, description=facts, mime_type="text/markdown"
         )
-        for path, title, facts in found[:PAGE]
+        for path, title, facts in found
     ]
     if not cursor:
         resources.insert(0, _PACK_RESOURCE)
-    following = found[PAGE - 1][0] if len(found) > PAGE else None
+    following = note_uri(found[-1][0]) if has_more else None
     return types.ListResourcesResult(resources=resources, next_cursor=following)
+
+
+def check_one_page(asked: types.PaginatedRequestParams | None) -> None:
+    """Refuse a cursor where all comes in one page.
+
+    Raises:
+        MCPError: there is one.
+    """
+    if asked and asked.cursor:
+        raise MCPError(types.INVALID_PARAMS, _NO_CURSOR)
 
 
 def list_templates() -> types.ListResourceTemplatesResult:
@@ -51,14 +80,14 @@ def list_templates() -> types.ListResourceTemplatesResult:
     return types.ListResourceTemplatesResult(
         resource_templates=[
             types.ResourceTemplate(
-                uri_template="vaultmem://note/{+path}",
+                uri_template=_NOTE_FORM,
                 name="note",
                 title="A note",
                 description="One note of the vault, by its path.",
                 mime_type="text/markdown",
             ),
             types.ResourceTemplate(
-                uri_template="vaultmem://pack/{+query}",
+                uri_template=_PACK_FORM,
                 name="pack",
                 title="A context pack",
                 description="What is pinned plus what is relevant to a question.",
@@ -72,15 +101,34 @@ async def read_resource(read: Read, uri: str) -> types.ReadResourceResult:
     """Return the text behind an address, evidence labelled as such.
 
     Raises:
-        MCPError: there is no such resource.
+        VaultError: there is no such resource.
     """
-    try:
-        text = await read(partial(render_resource, uri))
-    except (VaultError, OSError) as error:
-        told = escape_bytes(str(name_failure(error)))
-        raise MCPError(types.INVALID_PARAMS, told, {"uri": uri}) from None
+    text = await read(partial(render_resource, uri))
     contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
     return types.ReadResourceResult(contents=[contents])
+
+
+async def complete(
+    read: Read,
+    ref: types.ResourceTemplateReference | types.PromptReference,
+    argument: types.CompletionArgument,
+) -> types.CompleteResult:
+    """Return what an argument may go on as: paths for a note, titles for what a pack is about.
+
+    Raises:
+        MCPError: there is no such template or prompt.
+    """
+    name = ref.uri if isinstance(ref, types.ResourceTemplateReference) else ref.name
+    if name not in _COMPLETED:
+        raise MCPError(types.INVALID_PARAMS, f"{name}: no such template or prompt")
+    wanted, column = _COMPLETED[name]
+    found: list[str] = []
+    if argument.name == wanted:
+        found = await read(partial(list_matches, column, argument.value))
+    shown = types.Completion(
+        values=found[:_COMPLETIONS], total=len(found), has_more=len(found) > _COMPLETIONS
+    )
+    return types.CompleteResult(completion=shown)
 
 
 def note_uri(path: str) -> str:
@@ -183,6 +231,13 @@ _PROMPTS = {
     ),
     "end-session": ("End session", "Keep what was learned, and close the session.", _END),
 }
+
+#: Of each template and prompt the argument that is completed, and with what of notes.
+_COMPLETED = {_NOTE_FORM: ("path", "path"), _PACK_FORM: ("query", "title")}
+_COMPLETED |= dict.fromkeys(_PROMPTS, ("about", "title"))
+
+#: Values of one completion at most, which is MCP's limit.
+_COMPLETIONS = 100
 
 _ABOUT = types.PromptArgument(
     name="about", description="What it is about; everything if not given.", required=False

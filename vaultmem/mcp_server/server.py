@@ -15,15 +15,18 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.answers.schemas import find_problem
+from vaultmem.answers.schemas import find_problem, read_given
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
 from vaultmem.mcp_server.finding import CONTEXT_PACK, RECALL
 from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
+from vaultmem.mcp_server.remedies import tell_caller
 from vaultmem.mcp_server.resources import (
     Subscribers,
+    check_one_page,
+    complete,
     get_prompt,
     list_prompts,
     list_resources,
@@ -76,26 +79,44 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
     def read(work: Work[Any]) -> Awaitable[Any]:
         return workers.read(work, caller)
 
-    async def on_list_tools(_: Context, __: Any) -> types.ListToolsResult:
+    def refuse_request(error: VaultError | OSError, **about: str) -> MCPError:
+        told = escape_bytes(tell_caller(str(name_failure(error)), tools))
+        return MCPError(types.INVALID_PARAMS, told, about or None)
+
+    async def on_list_tools(_: Context, asked: Any) -> types.ListToolsResult:
+        check_one_page(asked)
         return types.ListToolsResult(tools=list(map(_describe, tools.values())))
 
     async def on_call_tool(_: Context, asked: types.CallToolRequestParams) -> types.CallToolResult:
         tool = tools.get(asked.name)
         if tool is None:
-            return _refuse(f"{asked.name}: no such tool; there are {', '.join(tools)}")
-        given = asked.arguments or {}
+            told = f"{asked.name}: no such tool; there are {', '.join(tools)}"
+            raise MCPError(types.INVALID_PARAMS, escape_bytes(told))
+        given = read_given(tool.takes, asked.arguments or {})
         if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
-        return await _call(workers, caller, tool, given)
+        try:
+            text, data = await _call(workers, caller, tool, given)
+        except (VaultError, OSError) as error:
+            return _refuse(tell_caller(str(name_failure(error)), tools, tool.name))
+        except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
+            _LOG.exception("%s failed", tool.name)
+            told = f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why"
+            return _refuse(tell_caller(told, tools))
+        return types.CallToolResult(content=[_text(text)], structured_content=data)
 
     async def on_list_resources(_: Context, asked: Any) -> types.ListResourcesResult:
         return await list_resources(read, asked.cursor if asked else None)
 
-    async def on_list_templates(_: Context, __: Any) -> types.ListResourceTemplatesResult:
+    async def on_list_templates(_: Context, asked: Any) -> types.ListResourceTemplatesResult:
+        check_one_page(asked)
         return list_templates()
 
     async def on_read(_: Context, asked: types.ReadResourceRequestParams) -> Any:
-        return await read_resource(read, str(asked.uri))
+        try:
+            return await read_resource(read, str(asked.uri))
+        except (VaultError, OSError) as error:
+            raise refuse_request(error, uri=str(asked.uri)) from None
 
     async def on_subscribe(context: Context, asked: types.SubscribeRequestParams) -> Any:
         await read(settle)
@@ -112,14 +133,18 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
         await read(settle)
         return await listen(context, asked)
 
-    async def on_list_prompts(_: Context, __: Any) -> types.ListPromptsResult:
+    async def on_list_prompts(_: Context, asked: Any) -> types.ListPromptsResult:
+        check_one_page(asked)
         return list_prompts()
 
     async def on_get_prompt(_: Context, asked: types.GetPromptRequestParams) -> Any:
         try:
             return await get_prompt(read, asked.name, asked.arguments)
         except VaultError as error:
-            raise MCPError(types.INVALID_PARAMS, escape_bytes(str(error))) from None
+            raise refuse_request(error) from None
+
+    async def on_completion(_: Context, asked: types.CompleteRequestParams) -> Any:
+        return await complete(read, asked.ref, asked.argument)
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
@@ -142,26 +167,20 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
         on_subscriptions_listen=on_listen,
         on_list_prompts=on_list_prompts,
         on_get_prompt=on_get_prompt,
+        on_completion=on_completion,
     )
 
 
 async def _call(
     workers: Workers, caller: Caller, tool: Tool, given: dict[str, Any]
-) -> types.CallToolResult:
-    """Run a tool; whatever goes wrong is reported to the caller, and the server goes on."""
+) -> tuple[str, dict[str, Any]]:
+    """Run a tool for whom the arguments say."""
     if given.get("session"):
         caller = caller._replace(session=str(given["session"]))
     if given.get("ref") and not tool.names_branch(given):
         caller = caller._replace(ref=str(given["ref"]))
     run = workers.write if tool.writes else workers.read
-    try:
-        text, data = await run(partial(run_tool, tool.run, given), caller)
-    except (VaultError, OSError) as error:
-        return _refuse(str(name_failure(error)))
-    except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
-        _LOG.exception("%s failed", tool.name)
-        return _refuse(f"{tool.name}: an error inside vaultmem; `vaultmem doctor` may say why")
-    return types.CallToolResult(content=[_text(text)], structured_content=data)
+    return await run(partial(run_tool, tool.run, given), caller)
 
 
 def _describe(tool: Tool) -> types.Tool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.notes import report_json
 from vaultmem.answers.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.answers.sessions import standing_json
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
 
 if TYPE_CHECKING:
@@ -154,14 +154,7 @@ def _tell(word: str, session: Session) -> Answer:
 def _named(vault: Vault, given: dict[str, Any], or_last: bool = False) -> str:
     from vaultmem.services.sessions.identify import require_session
 
-    try:
-        return require_session(vault, given.get("session", ""), or_last=or_last)
-    except NoteNotFoundError:
-        if given.get("session"):
-            raise
-        raise NoteNotFoundError(
-            'no session is open here; begin one with action "start", or name one with "session"'
-        ) from None
+    return require_session(vault, given.get("session", ""), or_last=or_last)
 
 
 def _need(given: dict[str, Any], name: str) -> str:

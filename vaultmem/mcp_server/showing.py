@@ -14,21 +14,29 @@ if TYPE_CHECKING:
 PACK = "vaultmem://pack"
 NOTE = "vaultmem://note/"
 
-#: Notes that are listed at a time.
-PAGE = 100
+#: Notes that are listed at a time; each page is made of all that follow.
+PAGE = 1_000
+
+_SHOWN = "d.state <> 'quarantined'"
 
 #: Tokens of what the last session knew, at most; the vault's pack comes on top.
 _RESTORE_BUDGET = 2_000
 
 
-def list_page(after: str, vault: Vault) -> list[tuple[str, str, str]]:
-    """Return path, title and facts of the notes behind a path, one more than a page holds."""
-    records = sorted(vault.view.records(), key=lambda record: record.path)
-    return [
-        (record.path, record.title, f"{record.kind}, {record.state}")
-        for record in records
-        if record.path > after and record.state != "quarantined"
-    ][: PAGE + 1]
+def list_page(after: str, vault: Vault) -> tuple[list[tuple[str, str, str]], bool]:
+    """Return a page of notes behind a path, with title and facts, and whether more follow."""
+    records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after])
+    page = [
+        (record.path, record.title, f"{record.kind}, {record.state}") for record in records[:PAGE]
+    ]
+    return page, len(records) > PAGE
+
+
+def list_matches(column: str, text: str, vault: Vault) -> list[str]:
+    """Return the paths or titles of notes that have a text in them, those that begin so first."""
+    found = vault.view.records(f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text])
+    values = {getattr(record, column) for record in found}
+    return sorted(values, key=lambda value: (not value.lower().startswith(text.lower()), value))
 
 
 def render_resource(uri: str, vault: Vault) -> str:

@@ -66,8 +66,7 @@ def find_changed(vault: Vault, handle: str) -> PurePosixPath:
             )
         return PurePosixPath(path)
     raise NoteNotFoundError(
-        f"{handle}: no note has such a blob id, or is known to have had it; "
-        "see `vaultmem list` or `vaultmem recall`"
+        f"{handle}: no note has such a blob id, or is known to have had it; see `vaultmem list`"
     )
 
 

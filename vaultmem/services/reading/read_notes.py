@@ -197,9 +197,7 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
         return PurePosixPath(found[0]), heading
     if found:
         raise NoteNotFoundError(f'"{name}" could be {", ".join(sorted(found)[:5])}; name one')
-    raise NoteNotFoundError(
-        f"{name}: there is no such note; see `vaultmem list` or `vaultmem recall`"
-    )
+    raise NoteNotFoundError(f"{name}: there is no such note; see `vaultmem list`")
 
 
 def resolve_whole(vault: Vault, address: str) -> PurePosixPath:

@@ -220,7 +220,7 @@ def _take_open(
             return resume_session(vault, session, workspace, pid)
         raise RefusedError(
             f"{session}: it has ended ({begun.facts.status}); `vaultmem session resume {session}` "
-            "opens it again, and another --id begins another one"
+            "opens it again, and without its id another one begins"
         )
     _keep_active(vault, session, workspace, pid)
     return Begun(begun, False)
