@@ -200,7 +200,7 @@ COMMANDS |= {
     "family": [_START, ["family", "s-9"]],
     "handoff": [["task", "add", "Paint it"], ["handoff", "paint-it"]],
     "hook": [["hook", "SessionStart"]],
-    "import": [["import", "claude-code", "data.txt"]],
+    "import": [["import", "mem0", "mem0.json"], ["import", "transcripts", "data.txt"]],
     "links": [["links", "a"]],
     "mv": [["mv", "a", "notes/moved.md"]],
     "orphans": [["orphans"]],
@@ -255,6 +255,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     create_vault(root).vault.close()
     candidate = change(NOTE, "state: active", "state: candidate")
     files = {"notes/a.md": NOTE, "notes/b.md": "b\n", "notes/c.md": candidate, "data.txt": "1\n"}
+    files["mem0.json"] = '[{"id": "1", "memory": "Gangways are made of steel."}]'
     commit_on(root, "main", {**files, ".gitattributes": ATTRIBUTES})
     git(root, "branch", "side", "main")
     git(root, "branch", "torn", "main")

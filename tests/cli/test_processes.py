@@ -41,9 +41,10 @@ COMMANDS = [
     ("health", ["status"]),
     ("agents", ["connect", "--status"]),
     ("agents", ["hook", "--help"]),
+    ("importing", ["import", "mem0", "../mem0.json"]),
     ("exporting", ["export", "--html", "../pages"]),
 ]
-COMMITTING = {"committing", "lifecycle", "syncing"}
+COMMITTING = {"committing", "lifecycle", "syncing", "importing"}
 ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
 
 
@@ -60,6 +61,7 @@ def test_a_command_of_each_module_starts_from_nothing(
     write_notes(root, {"notes/c.md": "---\nstate: candidate\n---\n# C\n\nMoor at the pier.\n"})
 
     git(root.parent, "init", "-q", "--bare", "remote.git")
+    write_notes(root.parent, {"mem0.json": '[{"id": "1", "memory": "Moor at noon."}]'})
     done = start_cli(*line, cwd=root)
 
     assert done.code == 0, done

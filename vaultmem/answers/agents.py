@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.services.connecting.connect import Connection, SettingsChange
+    from vaultmem.services.importing.run import ImportReport
     from vaultmem.services.sessions.import_turns import Imported
 
 
@@ -26,6 +27,21 @@ def connections_json(found: Sequence[Connection]) -> dict[str, Any]:
 def skill_json(path: Path, action: str) -> dict[str, Any]:
     """Return where the skill stands or stood, and what was done with it."""
     return {"path": str(path), "action": action}
+
+
+def import_json(report: ImportReport) -> dict[str, Any]:
+    """Return what an import took in, or would: of each file how many of what, and which."""
+    commits = report.commits
+    return {
+        "kind": report.kind,
+        "dry_run": report.dry_run,
+        "sources": [
+            {"name": name, "counts": dict(sorted(counts.items()))}
+            for name, counts in report.counts.items()
+        ],
+        "items": report.taken,
+        "commit": commits.commit or None,
+    }
 
 
 def imported_json(done: Iterable[Imported]) -> dict[str, Any]:

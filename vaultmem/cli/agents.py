@@ -1,4 +1,4 @@
-"""Commands that agents start or are told by: connect, skill, hook, import, mcp."""
+"""Commands that agents start or are told by: connect, skill, hook, mcp."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.answers.agents import connected_json, connections_json, imported_json, skill_json
-from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.answers.agents import connected_json, connections_json, skill_json
+from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
@@ -25,7 +25,7 @@ _COLOURS = {"added": "green", "changed": "green", "removed": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, connect, skill, hook, import_, mcp)
+    add_commands(app, connect, skill, hook, mcp)
 
 
 def connect(
@@ -160,33 +160,6 @@ def hook(
     from vaultmem.cli.hook import answer_hook
 
     answer_hook(event, form, wait, vault, agent)
-
-
-def import_(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to import: transcripts.")],
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Session files of Claude Code or Codex."),
-    ],
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Read the session files that agents keep themselves into sessions of the vault."""
-    from vaultmem.errors import RefusedError
-    from vaultmem.services.sessions.import_turns import find_transcripts, import_transcript
-
-    if kind != "transcripts":
-        raise RefusedError(f'import: "{kind}" is nothing that can be imported; use transcripts')
-    opened = open_synced(vault)
-    done = [import_transcript(opened, file) for file in find_transcripts(files)]
-    if as_json:
-        emit_json(imported_json(done))
-        return
-    for each in done:
-        broken = f", {each.broken} broken lines" if each.broken else ""
-        say_painted("imported  ", "green", f"{each.session}  {each.turns:,} turns{broken}")
-    if not done:
-        say("No session files there.")
 
 
 def mcp(

@@ -44,7 +44,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "serving": ("serve",),
     "vault_list": ("vaults",),
     "exporting": ("export",),
-    "agents": ("connect", "skill", "hook", "import", "mcp"),
+    "agents": ("connect", "skill", "hook", "mcp"),
+    "importing": ("import",),
     "merge_driver": ("merge-driver",),
 }
 

@@ -56,6 +56,7 @@ KNOWN_PROPERTIES = frozenset(
         "fidelity",
         "full_text",
         "primed",
+        "imported",
     ]
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Mapping
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
@@ -23,7 +24,11 @@ Links = Mapping[str, tuple[str, ...]]
 
 
 class Memory(NamedTuple):
-    """What is to be remembered; empty fields are left out of the note."""
+    """What is to be remembered; empty fields are left out of the note.
+
+    `name` is the file's, else its title gives it. `own` are properties in place of those that
+    writing gives: of what was imported, from whom and when.
+    """
 
     text: str
     title: str = ""
@@ -35,6 +40,8 @@ class Memory(NamedTuple):
     confidence: float | None = None
     refs: tuple[str, ...] = ()
     about: str = ""
+    name: str = ""
+    own: Mapping[str, PropertyValue] = MappingProxyType({})
 
 
 def choose_title(memory: Memory) -> str:
@@ -74,6 +81,7 @@ def compose_note(
         "refs": memory.refs or None,
         "about": memory.about or None,
         **{name: items or None for name, items in (links or {}).items()},
+        **memory.own,
     }
     lines = ["---"]
     for name, value in properties.items():

@@ -102,10 +102,10 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         change.leave(event)
         known = find_known(change.seen, new)
         if held := refuse_held(change.seen, new.asked, known.held):
-            return _put_new(change, memory, title, State.QUARANTINED, (held,))
+            return put_new(change, memory, title, State.QUARANTINED, (held,))
         known = Known(None, (), ()) if force else known
         done = _absorb(change, known, new)
-        done = done or _put_new(change, memory, title, state, known.near)
+        done = done or put_new(change, memory, title, state, known.near)
         if memory.kind in OWNER_KINDS or state in CLOSED_STATES:
             return done
         return done._replace(proposed=propose_wishes(change, memory.text, done.path))
@@ -127,14 +127,14 @@ def _vouch(vault: Vault, done: Remembered) -> None:
         record_trust(vault, [read_note(vault, parse_note_path(done.path))])
 
 
-def _put_new(
+def put_new(
     change: Change, memory: Memory, title: str, state: State, near: tuple[SimilarNote, ...]
 ) -> Remembered:
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
     data = compose_note(seen, memory, title, state, _link(near)).encode("utf-8")
-    path = find_free_name(folder, slugify(title), names_in(seen, folder))
+    path = find_free_name(folder, memory.name or slugify(title), names_in(seen, folder))
     change.put(path, data)
     near_by = describe_similar(near, memory.text)
     return Remembered(str(path), blob_id(data), title, state, similar=near_by)

@@ -1,0 +1,104 @@
+"""The command `import`: what other programs remember, or wrote down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vaultmem.answers.agents import import_json, imported_json
+from vaultmem.cli.opening import open_synced
+from vaultmem.cli.options import DryRunOption, JsonOption, VaultOption
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.quick_typer import add_commands
+
+if TYPE_CHECKING:
+    from vaultmem.services.importing.run import ImportReport
+    from vaultmem.vault import Vault
+
+_SHOWN = 12
+
+_COLOURS = {
+    "new": "green",
+    "changed": "green",
+    "contradicts": "yellow",
+    "quarantined": "yellow",
+    "credential": "red",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_commands(app, import_)
+
+
+def import_(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="transcripts, claude-memory, codex-memory, mem0, basic-memory or openclaw.",
+        ),
+    ],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or zips of an export.")
+    ],
+    dry_run: DryRunOption = False,
+    vault: VaultOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Take in what other programs remember, as candidates.
+
+    What is known already is left as it is, so the same export again adds nothing. All of it is one
+    commit.
+    """
+    from vaultmem.services.importing.run import find_kind, import_kind
+
+    if kind == "transcripts":
+        _import_transcripts(open_synced(vault), paths, as_json)
+        return
+    find_kind(kind)
+    progress = ProgressLine("importing, KiB")
+    report = import_kind(open_synced(vault), kind, paths, dry_run=dry_run, progress=progress)
+    if as_json:
+        emit_json(import_json(report))
+    else:
+        _say_report(report)
+
+
+def _say_report(report: ImportReport) -> None:
+    """Say what is worth a look, then how many there are of each."""
+    from vaultmem.services.importing.take import Outcome
+
+    shown: dict[str, int] = {}
+    for each in report.taken:
+        shown[each.outcome] = shown.get(each.outcome, 0) + 1
+        if each.outcome is Outcome.KNOWN or shown[each.outcome] > _SHOWN:
+            continue
+        told = f"{each.path}  ({each.remark})" if each.remark else each.path
+        rest = told if each.path else f"{each.item}: {each.remark}"
+        say_painted(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
+    for outcome in Outcome:
+        if (number := report.count(outcome)) > _SHOWN and outcome is not Outcome.KNOWN:
+            say(f"{outcome:<11}  {number - _SHOWN:,} more")
+    for name, counts in report.counts.items():
+        parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
+        say(f"{name}: {', '.join(parts)}")
+    if report.dry_run:
+        say("Nothing was written; the same without --dry-run imports it.")
+    for commit, subject in report.commits.commits:
+        say_painted(commit[:7], "yellow", f"  {subject}")
+
+
+def _import_transcripts(opened: Vault, files: list[str], as_json: bool) -> None:
+    from vaultmem.services.sessions.import_turns import find_transcripts, import_transcript
+
+    done = [import_transcript(opened, file) for file in find_transcripts(files)]
+    if as_json:
+        emit_json(imported_json(done))
+        return
+    for each in done:
+        broken = f", {each.broken} broken lines" if each.broken else ""
+        say_painted("imported  ", "green", f"{each.session}  {each.turns:,} turns{broken}")
+    if not done:
+        say("No session files there.")

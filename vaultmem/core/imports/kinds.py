@@ -1,0 +1,60 @@
+"""The kinds of what can be imported: whose it is, in which files, and who reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from vaultmem.core.imports.folders import (
+    read_basic_memory,
+    read_claude_memory,
+    read_codex_memory,
+    read_openclaw,
+)
+from vaultmem.core.imports.item import Item
+from vaultmem.core.imports.markdown import MarkdownFile
+from vaultmem.core.imports.mem0 import read_mem0
+
+Object = dict[str, Any]
+
+
+class ImportKind(NamedTuple):
+    """A kind: `agent` is who wrote it, `files` which are taken of a folder or zip, from its name.
+
+    `read_object` reads an object of a JSON file, `read_file` a file of markdown.
+    """
+
+    agent: str
+    files: re.Pattern[str]
+    read_object: Callable[[Object], Iterator[Item]] | None = None
+    read_file: Callable[[MarkdownFile], Iterator[Item]] | None = None
+
+
+def _files(*forms: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{form})$" for form in forms))
+
+
+#: Every kind by the name that `import` takes.
+KINDS: Mapping[str, ImportKind] = {
+    "claude-memory": ImportKind(
+        "claude-code", _files(r"/memory/.+\.md"), read_file=read_claude_memory
+    ),
+    "codex-memory": ImportKind(
+        "codex",
+        _files(
+            r"/memories/(MEMORY|memory_summary)\.md", r"/memories/(rollout_summaries|skills)/.+\.md"
+        ),
+        read_file=read_codex_memory,
+    ),
+    "mem0": ImportKind("mem0", _files(r"\.json"), read_mem0),
+    "basic-memory": ImportKind("basic-memory", _files(r"\.md"), read_file=read_basic_memory),
+    "openclaw": ImportKind(
+        "openclaw",
+        _files(
+            r"^/[^/]+(/workspace[^/]*)?/(MEMORY|memory|USER|SOUL)\.md",
+            r"^(/[^/]+){0,2}/memory/.+\.md",
+        ),
+        read_file=read_openclaw,
+    ),
+}

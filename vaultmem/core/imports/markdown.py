@@ -1,0 +1,94 @@
+"""Files of markdown that other programs keep their memory in: properties, and sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from vaultmem.core.notes.frontmatter import read_frontmatter
+
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+class MarkdownFile(NamedTuple):
+    """A file: the parts of its path, its properties as texts, its text behind them, its time.
+
+    `below` is its path in the folder that was named. `block` is the text of its properties.
+    """
+
+    parts: tuple[str, ...]
+    below: tuple[str, ...]
+    properties: Mapping[str, str | tuple[str, ...]]
+    block: str
+    body: str
+    modified: datetime | None
+
+    @property
+    def stem(self) -> str:
+        """Its name without ending."""
+        return PurePosixPath(self.parts[-1]).stem
+
+    def text_of(self, name: str) -> str:
+        """Return a property's text, "" where it has none."""
+        value = self.properties.get(name, "")
+        return value if isinstance(value, str) else ""
+
+
+def parse_markdown(
+    parts: tuple[str, ...], below: tuple[str, ...], text: str, modified: datetime | None
+) -> MarkdownFile:
+    """Return a file of markdown as it is read."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    matter = read_frontmatter(text)
+    properties = {each.name: each.value for each in matter.properties}
+    block, body = text[: matter.body], text[matter.body :]
+    return MarkdownFile(parts, below, properties, block, body, modified)
+
+
+def find_owner(parts: tuple[str, ...], folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the folder that the last `folder` on a path is in, and what is below.
+
+    Without one, the name of the folder that the file is in, and the file's.
+    """
+    places = [place for place, part in enumerate(parts[:-1]) if part == folder]
+    place = places[-1] if places else len(parts) - 1
+    return (parts[place - 1] if place else ""), parts[place + 1 :] if places else parts[-1:]
+
+
+def divide_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the heading and text of each section that has text; deeper headings are of that.
+
+    `level` is how deep headings divide; else it is the first that there are several of, else that
+    below the document's title.
+    """
+    lines = text.splitlines()
+    found = [(at, len(each[1]), each[2].strip()) for at, each in _find_headings(lines)]
+    depths = sorted({depth for _, depth, _ in found})
+    several = [each for each in depths if sum(depth == each for _, depth, _ in found) > 1]
+    level = level or next(iter(several or depths[1:] or depths), 0)
+    starts = [(at, heading) for at, depth, heading in found if depth <= level]
+    ends = [at for at, _ in starts[1:]] + [len(lines)]
+    spans = [(0, "", starts[0][0] if starts else len(lines))]
+    spans += [(at + 1, heading, end) for (at, heading), end in zip(starts, ends, strict=True)]
+    for start, heading, end in spans:
+        if body := "\n".join(lines[start:end]).strip():
+            yield heading, body
+
+
+def _find_headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield the lines outside of fenced code that are headings, by their number."""
+    fence = ""
+    for at, line in enumerate(lines):
+        if mark := _FENCE.match(line):
+            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
+        elif not fence and (heading := _HEADING.match(line)):
+            yield at, heading
+
+
+def drop_lines(text: str, form: re.Pattern[str]) -> str:
+    """Return a text without the lines that have a form."""
+    return "\n".join(line for line in text.splitlines() if not form.match(line))

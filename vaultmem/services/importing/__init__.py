@@ -1,0 +1,1 @@
+"""Take in what other programs remember: through the same comparison as `remember`."""

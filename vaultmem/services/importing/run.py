@@ -1,0 +1,132 @@
+"""One import: each item of each file through the comparison, and one commit at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from vaultmem.core.imports.item import Item, Unread
+from vaultmem.core.imports.kinds import KINDS, ImportKind
+from vaultmem.errors import RefusedError
+from vaultmem.services.importing.sources import Source, find_sources, read_source
+from vaultmem.services.importing.take import (
+    Imported,
+    Outcome,
+    Taken,
+    act_as,
+    list_imported,
+    take_memory,
+)
+from vaultmem.services.reading.look import find_branch
+from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.pending import find_pending
+from vaultmem.vault import Vault
+
+#: Items of an outcome that a report names; all are counted.
+MOST_NAMED = 1_000
+
+
+@dataclass
+class ImportReport:
+    """What an import did, or would do: of each file how many of each outcome, and which."""
+
+    kind: str
+    dry_run: bool
+    counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
+    taken: list[Taken] = field(default_factory=list)
+    commits: CommitReport = field(default_factory=CommitReport)
+    _named: Counter[Outcome] = field(default_factory=Counter)
+
+    def add(self, source: str, taken: Taken) -> None:
+        """Count an item, and name it unless there are many of its outcome."""
+        self.counts.setdefault(source, Counter())[taken.outcome] += 1
+        self._named[taken.outcome] += 1
+        if self._named[taken.outcome] <= MOST_NAMED:
+            self.taken.append(taken)
+
+    def count(self, *outcomes: Outcome) -> int:
+        """Return how many items of all files had one of these outcomes."""
+        return sum(each[outcome] for each in self.counts.values() for outcome in outcomes)
+
+
+def import_kind(
+    vault: Vault,
+    name: str,
+    places: Sequence[str],
+    *,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ImportReport:
+    """Take in what files, folders and zips of a kind hold; only say what would be, if `dry_run`.
+
+    Each item is durable by itself, and all of them one commit at the end. An import that ended
+    before goes on where it was. The vault must be in sync.
+
+    Raises:
+        RefusedError: there is no such kind, or a zip is damaged.
+        NoteNotFoundError: a place does not exist, or has nothing of that kind.
+        PendingError: all is there; the commit has to wait.
+    """
+    kind = find_kind(name)
+    writer, report = act_as(vault, kind.agent), ImportReport(name, dry_run)
+    before = len(vault.written)
+    with ExitStack() as archives:
+        sources = list(find_sources(kind, places, archives))
+        known = list_imported(writer, name)
+        for source, item in _read_all(kind, sources, progress):
+            report.add(source, _take(writer, name, item, known, dry_run))
+    if not dry_run:
+        report.commits = _commit(writer, name, {*known.paths, *vault.written[before:]})
+    return report
+
+
+def find_kind(name: str) -> ImportKind:
+    """Return the kind of a name.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    if name not in KINDS:
+        raise RefusedError(
+            f'import: "{name}" is no kind; known are transcripts, {", ".join(KINDS)}'
+        )
+    return KINDS[name]
+
+
+def _read_all(
+    kind: ImportKind,
+    sources: Sequence[Source | Unread],
+    progress: Callable[[int, int], None],
+) -> Iterable[tuple[str, Item]]:
+    total = sum(each.size for each in sources if isinstance(each, Source))
+    done = 0
+    for source in sources:
+        if isinstance(source, Unread):
+            yield source.where, source
+            continue
+        for item, at in read_source(kind, source):
+            yield source.name, item
+            progress(min(done + at, total - 1) // 1024, total // 1024)
+        done += source.size
+    progress(total // 1024, total // 1024)
+
+
+def _take(vault: Vault, kind: str, item: Item, known: Imported, dry_run: bool) -> Taken:
+    if isinstance(item, Unread):
+        return Taken(item.where, Outcome.UNREAD, "", item.reason)
+    return take_memory(vault, kind, item, known, dry_run)
+
+
+def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
+    """Commit what this import wrote, and what one that was killed left."""
+    if vault.head() is None or find_branch(vault):
+        return CommitReport()
+    paths = tuple(path for path in find_pending(vault).files if path in written)
+    if not paths:
+        return CommitReport()
+    subject = f"import: {kind}, {len(paths):,} note{'s' * (len(paths) != 1)}"
+    event = Event("import", subject, vault.author, intent="observe", only=paths)
+    return commit_event(vault, event)

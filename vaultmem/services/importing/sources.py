@@ -1,0 +1,187 @@
+"""Files that an import reads: named ones, those of a folder, or those inside a zip."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+
+from vaultmem.core.imports.item import Item, Unread
+from vaultmem.core.imports.json_items import divide_items
+from vaultmem.core.imports.kinds import ImportKind
+from vaultmem.core.imports.markdown import MarkdownFile, parse_markdown
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.paths import is_hidden
+from vaultmem.errors import NoteNotFoundError, RefusedError
+
+#: Bytes of a file of markdown, and files of a zip, at most.
+_MAX_FILE, _MAX_MEMBERS = 32 * 1024 * 1024, 100_000
+
+#: A member of a zip that grows more than this is no text, and was made to fill memory or time.
+_MAX_RATIO = 200
+
+
+class Source(NamedTuple):
+    """A file to read: its name for people and its size (bytes), its path's parts, its time.
+
+    `below` are the parts of its path in what was named.
+    """
+
+    name: str
+    size: int
+    parts: tuple[str, ...]
+    below: tuple[str, ...]
+    modified: datetime | None
+    open: Callable[[], IO[bytes]]
+
+
+def find_sources(
+    kind: ImportKind, names: Sequence[str], archives: ExitStack
+) -> Iterator[Source | Unread]:
+    """Yield the files of a kind: those named, and in folders and zips those that are its own.
+
+    No link is followed in a folder, and nothing of a zip gets to the disk; `archives` closes them.
+
+    Raises:
+        NoteNotFoundError: there is no such file, or a folder or zip has none of that kind.
+    """
+    for name in names:
+        place = Path(os.path.abspath(Path(name).expanduser()))
+        if place.is_dir():
+            found = _look_in_folder(kind, place)
+        elif not place.is_file():
+            raise NoteNotFoundError(f"{place}: no such file or folder")
+        elif zipfile.is_zipfile(place):
+            found = _look_in_zip(kind, place, archives)
+        else:
+            found = iter([_name_file(place, place.name)])
+        first = next(found, None)
+        if first is None:
+            raise NoteNotFoundError(f"{place}: nothing of that kind is in it")
+        yield first
+        yield from found
+
+
+def read_source(kind: ImportKind, source: Source) -> Iterator[tuple[Item, int]]:
+    """Yield what a file holds, and how many bytes are read; what cannot be read says so."""
+    try:
+        with source.open() as stream:
+            is_markdown = source.parts[-1].lower().endswith((".md", ".markdown"))
+            items = (
+                _read_markdown(kind.read_file, source, stream)
+                if is_markdown and kind.read_file
+                else _read_json(kind, source, stream)
+            )
+            for item in items:
+                yield item, stream.tell()
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        yield Unread(source.name, f"cannot be read ({reason})"), source.size
+
+
+def _read_markdown(
+    read: Callable[[MarkdownFile], Iterator[Item]], source: Source, stream: IO[bytes]
+) -> Iterator[Item]:
+    data = stream.read(_MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        yield Unread(source.name, f"larger than {_MAX_FILE // 1024**2} MiB")
+        return
+    text = decode_text(data).text
+    file = parse_markdown(source.parts, source.below, text, source.modified)
+    yield from _guard(read(file), source.name)
+
+
+def _read_json(kind: ImportKind, source: Source, stream: IO[bytes]) -> Iterator[Item]:
+    if kind.read_object is None:
+        yield Unread(source.name, "not a file of markdown")
+        return
+    is_any = False
+    text = codecs.getreader("utf-8-sig")(stream, "replace")
+    for number, item in enumerate(divide_items(text.read), 1):
+        is_any = True
+        where = f"{source.name}, item {number}"
+        if item is None:
+            yield Unread(where, "cut off, or larger than 64 MiB")
+            continue
+        value = _parse(item)
+        if isinstance(value, dict):
+            yield from _guard(kind.read_object(value), where)
+        else:
+            yield Unread(where, "no JSON object")
+    if not is_any:
+        yield Unread(source.name, "no JSON in it")
+
+
+def _guard(items: Iterator[Item], where: str) -> Iterator[Item]:
+    """Yield items; of one that is of another form than any that is known, say so and go on."""
+    try:
+        yield from items
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        yield Unread(where, f"of an unknown form ({type(error).__name__})")
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[Source | Unread]:
+    for folder, folders, files in os.walk(place):
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
+        for name in sorted(files):
+            file = Path(folder, name)
+            shown = f"{place.name}/{file.relative_to(place).as_posix()}"
+            if not is_hidden(name) and kind.files.search(f"/{shown}") and not file.is_symlink():
+                yield _name_file(file, shown)
+
+
+def _name_file(file: Path, shown: str) -> Source:
+    below = PurePosixPath(shown).parts
+    status = file.stat()
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    return Source(
+        shown,
+        status.st_size,
+        file.parts[1:],
+        below[1:] or below,
+        modified,
+        lambda: open(file, "rb"),
+    )
+
+
+def _look_in_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[Source | Unread]:
+    try:
+        archive = archives.enter_context(zipfile.ZipFile(place))
+    except zipfile.BadZipFile as error:
+        raise RefusedError(f"{place}: a damaged zip ({error}); download it again") from None
+    members = [each for each in archive.infolist() if not each.is_dir()]
+    if len(members) > _MAX_MEMBERS:
+        raise RefusedError(f"{place}: more than {_MAX_MEMBERS:,} files in it")
+    for member in members:
+        parts = tuple(part for part in PurePosixPath(member.filename).parts if part not in "/..")
+        shown = "/".join((place.name, *parts))
+        if any(map(is_hidden, parts)) or not kind.files.search(f"/{shown}"):
+            continue
+        if member.file_size > max(member.compress_size, 64 * 1024) * _MAX_RATIO:
+            yield Unread(shown, "it grows too much when it is unpacked")
+            continue
+        yield _name_member(archive, member, shown, parts)
+
+
+def _name_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str, parts: tuple[str, ...]
+) -> Source:
+    try:
+        modified: datetime | None = datetime(*member.date_time)
+    except ValueError:
+        modified = None
+    whole = (shown.split("/")[0], *parts)
+    return Source(shown, member.file_size, whole, parts, modified, lambda: archive.open(member))
