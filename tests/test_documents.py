@@ -33,3 +33,15 @@ def test_documents_name_what_is_there(document: Path) -> None:
 def _is_there(name: str) -> bool:
     places = (ROOT / base / name for base in BASES)
     return any(place.exists() or place.with_suffix(".py").exists() for place in places)
+
+
+def test_nothing_tells_anybody_to_install_a_strangers_package() -> None:
+    """The name on the index is another's, so it is never named behind `install`."""
+    wrong = re.compile(rb"install[^\n]{0,40}[ '\"]vaultmem(\[|['\"\s]*$)", re.MULTILINE)
+    files = [
+        file
+        for folder in ("vaultmem", "docs", "templates")
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file() and file.suffix != ".pyc"
+    ]
+    assert not [file for file in (*files, *DOCUMENTS) if wrong.search(file.read_bytes())]

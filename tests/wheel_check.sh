@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT INT TERM
     exit 1
 }
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install -q "$folder"/dist/vaultmem-*.whl
+"$folder/venv/bin/python" -m pip install -q "$folder"/dist/vaultmem_notes-*.whl
 export HOME="$folder/home" XDG_STATE_HOME="$folder/state" XDG_CONFIG_HOME="$folder/config"
 mkdir -p "$HOME"
 source=$(pwd)
@@ -26,4 +26,5 @@ vaultmem recall "empty environment" | grep -q "notes/build/"
 vaultmem pack "which environment?" | grep -q "empty environment"
 vaultmem checkpoint "the wheel works"
 test -z "$(git status --porcelain)"
+vaultmem mcp 2>&1 | grep -q "mcp is not installed; run .pip install 'mcp<3" # By its own name.
 echo "The wheel installs and works."

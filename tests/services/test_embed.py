@@ -360,10 +360,10 @@ class TestCommands:
         found = start_cli(*asked, "--semantic", env=env)
         assert "notes/harbour.md" in found.out
         assert found.err.count("\n") == 1
-        assert "pip install 'vaultmem[semantic]'" in found.err
+        assert "run `pip install " in found.err
         refused = start_cli("--vault", root, "embed", env=env)
         assert refused.code == 1
-        assert "pip install 'vaultmem[semantic]'" in refused.err
+        assert "run `pip install " in refused.err
 
     def test_unknown_model_is_refused(self, vault: Vault, run_cli: RunCli) -> None:
         assert run_cli("--vault", vault.root, "embed", "--model", "magic").code == 5

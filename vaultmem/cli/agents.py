@@ -173,7 +173,7 @@ def mcp(
     agent: AgentOption = "",
     ref: RefOption = "",
 ) -> None:
-    """Serve the vault to an agent by the Model Context Protocol (needs vaultmem[mcp]).
+    """Serve the vault to an agent by the Model Context Protocol (needs the extra `mcp`).
 
     The vault's resident process answers, for all agents at once; it is started where none is alive.
     """
@@ -201,6 +201,6 @@ def mcp(
 
         serve_alone(opened.root, caller)
     except ModuleNotFoundError as error:
-        raise VaultError(
-            f"mcp: {error.name} is not installed; run `pip install 'vaultmem[mcp]'`"
-        ) from None
+        from vaultmem.storage.missing import tell_missing
+
+        raise VaultError(f"mcp: {tell_missing(error.name, 'mcp')}") from None

@@ -33,7 +33,7 @@ def export(
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write the vault's pages as files that need no server (needs vaultmem[web]).
+    """Write the vault's pages as files that need no server (needs the extra `web`).
 
     Quarantined notes are left out. Nothing in a page asks for anything from elsewhere.
     """
@@ -42,9 +42,9 @@ def export(
     try:
         from vaultmem.web.export.export import export_html
     except ModuleNotFoundError as error:
-        raise VaultError(
-            f"export: {error.name} is not installed; run `pip install 'vaultmem[web]'`"
-        ) from None
+        from vaultmem.storage.missing import tell_missing
+
+        raise VaultError(f"export: {tell_missing(error.name, 'web')}") from None
 
     opened = open_view(vault, ref, at, reads=True)
     done = export_html(opened, Path(html).expanduser(), ProgressLine("writing pages"))

@@ -74,7 +74,7 @@ def serve(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Watch as `watch` does, and show the vault to browsers, programs and agents (vaultmem[web]).
+    """Watch as `watch` does, and show the vault to browsers, programs and agents (the extra `web`).
 
     To this machine alone, without --host: a browser comes in by a link with a one-time code,
     programs and agents (MCP at /mcp) name a token.
@@ -118,9 +118,9 @@ def _serve_here(
         from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
         from vaultmem.web.codes import make_code
     except ModuleNotFoundError as error:
-        raise VaultError(
-            f"serve: {error.name} is not installed; run `pip install 'vaultmem[web]'`"
-        ) from None
+        from vaultmem.storage.missing import tell_missing
+
+        raise VaultError(f"serve: {tell_missing(error.name, 'web')}") from None
     from vaultmem.workers.caller import Caller
 
     caller = Caller(

@@ -49,8 +49,10 @@ class McpApp:
                 try:
                     self._app = await self._begin()
                 except ModuleNotFoundError:
+                    from vaultmem.storage.missing import how_to_install
+
                     self._app = JSONResponse(
-                        {"error": "MCP needs more; run `pip install 'vaultmem[mcp]'`"}, 503
+                        {"error": f"MCP needs more; {how_to_install('mcp')}"}, 503
                     )
         await self._app(scope, receive, send)
 

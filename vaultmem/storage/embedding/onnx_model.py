@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.storage.embedding.embedder import INSTALL, MissingModelError, import_tokenizers
+from vaultmem.storage.embedding.embedder import MissingModelError, import_tokenizers
+from vaultmem.storage.missing import tell_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ class OnnxModel:
             try:
                 import onnxruntime
             except ImportError:
-                raise MissingModelError(f"onnxruntime is not installed; {INSTALL}") from None
+                raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
             options = onnxruntime.SessionOptions()
             options.log_severity_level = 3
             # A thread that waits by turning takes a core from whoever is working.

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.storage.embedding.embedder import (
-    INSTALL,
     MissingModelError,
     clean_texts,
     find_shipped,
     import_tokenizers,
     scale_rows,
 )
+from vaultmem.storage.missing import how_to_install, tell_missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class StaticEmbedder:
         weights = find_shipped("wordllama", "weights", f"{_MODEL}_256.safetensors")
         tokenizer = find_shipped("wordllama", "tokenizers", f"{_MODEL}_tokenizer_config.json")
         if weights is None or tokenizer is None:
-            raise MissingModelError(f"the static model is not installed; {INSTALL}")
+            raise MissingModelError(tell_missing("the static model", "semantic-static"))
         self._weights_file, self._tokenizer_file = weights, tokenizer
         self._loaded: tuple[NDArray[Any], Any] | None = None
 
@@ -81,7 +81,9 @@ def _read_weights(file: Path) -> NDArray[np.float32]:
         header = json.loads(opened.read(length))
     tables = [value for name, value in header.items() if name != "__metadata__"]
     if len(tables) != 1 or tables[0]["dtype"] not in _TYPES:
-        raise MissingModelError(f"{file.name}: not the weights that are expected; {INSTALL}")
+        raise MissingModelError(
+            f"{file.name}: not the weights that are expected; {how_to_install('semantic-static')}"
+        )
     (table,) = tables
     offset = 8 + length + table["data_offsets"][0]
     shape = tuple(table["shape"])

@@ -80,7 +80,7 @@ def _make_options() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        from vaultmem.storage.embedding.embedder import INSTALL
+        from vaultmem.storage.missing import tell_missing
 
-        raise MissingModelError(f"onnxruntime is not installed; {INSTALL}") from None
+        raise MissingModelError(tell_missing("onnxruntime", "semantic")) from None
     return onnxruntime.RunOptions()

@@ -1,0 +1,69 @@
+"""The README's lines for installing, each in a fresh home, with the system's own Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.name != "posix", reason="lines of a shell")]
+
+
+def read_lines() -> list[str]:
+    """Return the lines of README that install."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"To use it, one of these.*?\n\n((?:    .*\n)+)", text)
+    assert found
+    return [line.strip() for line in found[1].splitlines()]
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install uv and pipx where nothing else is."""
+    folder = tmp_path_factory.mktemp("tools")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    got = subprocess.run([folder / "bin/pip", "install", "-q", "uv", "pipx"], check=False)
+    if got.returncode:
+        pytest.skip("uv and pipx cannot be had: no network")
+    for name in ("python", "python3", "pip", "pip3"):
+        (folder / "bin" / name).unlink(missing_ok=True)  # The system's are found.
+    return folder / "bin"
+
+
+def sh(line: str, where: Path, home: Path, tools: Path) -> str:
+    kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "SSL_", "UV_"))}
+    path = f"{home}/.local/bin:{home}/.vaultmem/bin:{tools}:/usr/local/bin:/usr/bin:/bin"
+    env = {**kept, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        line, shell=True, cwd=where, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("source", ["clone", "tag"])
+def test_a_line_of_readme_installs_a_command_that_works(
+    tmp_path: Path, tools: Path, number: int, source: str
+) -> None:
+    line = read_lines()[number]
+    home, clone = tmp_path / "home", tmp_path / "clone"
+    home.mkdir()
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    if source == "tag":
+        subprocess.run(["git", "tag", "v0"], cwd=clone, check=True)
+        line = line.replace("'.[", "'vaultmem-notes[").replace("]'", f"] @ git+file://localhost{clone}@v0'")
+
+    sh(line, clone if source == "clone" else tmp_path, home, tools)
+
+    sh("git config --global user.name Maren", tmp_path, home, tools)
+    sh("git config --global user.email maren@example.org", tmp_path, home, tools)
+    sh("vaultmem init notes", tmp_path, home, tools)
+    sh("vaultmem remember 'The ferry leaves at nine.'", tmp_path / "notes", home, tools)
+    assert "at nine" in sh("vaultmem pack ferry", tmp_path / "notes", home, tools)
