@@ -58,7 +58,9 @@ def test_a_line_of_readme_installs_a_command_that_works(
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
     if source == "tag":
         subprocess.run(["git", "tag", "v0"], cwd=clone, check=True)
-        line = line.replace("'.[", "'vaultmem-notes[").replace("]'", f"] @ git+file://localhost{clone}@v0'")
+        line = line.replace("'.[", "'vaultmem-notes[").replace(
+            "]'", f"] @ git+file://localhost{clone}@v0'"
+        )
 
     sh(line, clone if source == "clone" else tmp_path, home, tools)
 
