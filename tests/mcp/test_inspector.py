@@ -56,7 +56,7 @@ def call(inspect: Ask, tool: str, **given: Any) -> dict[str, Any]:
 
 
 def test_the_inspector_lists_and_calls(inspect: Ask) -> None:
-    assert len(inspect("tools/list")["tools"]) == 10
+    assert len(inspect("tools/list")["tools"]) == 11
     assert "> The pier is of oak." in call(inspect, "recall", query="pier oak")["told"]
 
 

@@ -27,7 +27,7 @@ NOTES = {
 }
 
 
-def test_ten_tools_at_most_each_described_and_always_in_the_same_order(make_vault: Make) -> None:
+def test_eleven_tools_at_most_each_described_and_always_in_the_same_order(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
@@ -40,7 +40,7 @@ def test_ten_tools_at_most_each_described_and_always_in_the_same_order(make_vaul
             "update_note",
             "forget",
         ]
-        assert len(first) <= 10
+        assert len(first) <= 11
         for tool in first:
             Draft202012Validator.check_schema(tool.input_schema)
             Draft202012Validator.check_schema(tool.output_schema)
@@ -68,6 +68,9 @@ def test_each_answer_is_what_its_schema_says(make_vault: Make) -> None:
         ("read_note", {"path": "refunds"}),
         ("update_note", {"path": "refunds", "property": "tags", "value": ["money"]}),
         ("promote", {"paths": ["half"]}),
+        ("task", {"action": "add", "title": "Sell refunds", "next": "Print a slip"}),
+        ("task", {"action": "list"}),
+        ("task", {"action": "show"}),
         ("checkpoint", {"note": "done"}),
         ("history", {"action": "log"}),
         ("history", {"action": "show", "commit": "HEAD"}),
@@ -250,6 +253,9 @@ def test_what_says_nothing_counts_as_not_given(nothing: bool, make_vault: Make) 
         assert (await give("promote", paths=["half"]))["promoted"] == ["notes/pay/half.md"]
         assert (await give("session", action="start", goal="Sell"))["status"] == "open"
         await give("session", action="close", status="ok")
+        await give("task", action="add", title="Print slips")
+        assert (await give("task", action="list"))["tasks"][0]["task"] == "print-slips"
+        await give("task", action="set", status="done")
         await give("checkpoint", action="commit", note="sold")
         assert (await give("history", action="log"))["rows"]
         assert (await give("forget", path=path))["forgotten"] == [path]

@@ -113,6 +113,7 @@ async def use_everything(client: Client) -> None:
         "context_pack": {"query": "iron"},
         "update_note": change,
         "promote": {"paths": [path]},
+        "task": {"action": "add", "title": "Paint the pier"},
         "checkpoint": {"note": "all of it"},
         "history": {"action": "log"},
         "forget": {"path": path, "reason": "rust"},

@@ -39,6 +39,7 @@ STEPS = {
     "session start": _Step("session", "start"),
     "session resume": _Step("session", "resume", "session"),
     "session list": _Step("history", "log"),
+    "task add": _Step("task", "add", "title"),
 }
 
 _COMMAND = re.compile(r"`vaultmem ([^`]+)`")

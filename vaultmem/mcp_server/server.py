@@ -34,6 +34,7 @@ from vaultmem.mcp_server.resources import (
     read_resource,
 )
 from vaultmem.mcp_server.sessions import SESSION
+from vaultmem.mcp_server.tasks import TASK
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.kept_vault import Work, settle
@@ -48,6 +49,7 @@ _ALONE: tuple[Tool, ...] = (
     FORGET,
     PROMOTE,
     SESSION,
+    TASK,
     CHECKPOINT,
     HISTORY,
 )

@@ -99,10 +99,14 @@ def find_task(vault: Vault, name: str = "") -> Task:
 
 
 def list_tasks(vault: Vault, over_too: bool = True) -> list[Task]:
-    """Return the tasks, the last changed first; the vault must be in sync."""
+    """Return the tasks, the last changed first; the vault must be in sync.
+
+    An agent is shown none that is quarantined.
+    """
     seen = look_now(vault)
     tasks = []
-    for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'"):
+    shown = "" if vault.is_person else " AND d.state <> 'quarantined'"
+    for record in seen.view.records(f"d.path LIKE '{FOLDER}/%'{shown}"):
         try:
             task = read_task(seen, PurePosixPath(record.path))
         except (NoteNotFoundError, RefusedError):
