@@ -13,6 +13,7 @@ from support import hash_tree
 
 from vaultmem.core.clients.client import CLIENTS
 from vaultmem.core.clients.jsonc import read_jsonc
+from vaultmem.core.clients.marks import fill_item
 from vaultmem.core.clients.places import find_place
 
 Make = Callable[..., Path]
@@ -105,23 +106,45 @@ def test_a_second_vault_takes_the_place_of_the_first(
     assert file.read_text() == '{"mcpServers": {}}'
 
 
-def test_hooks_stand_beside_those_of_others(make_vault: Make, run_cli: RunCli, home: Path) -> None:
-    root = make_vault()
-    file = home / ".claude/settings.json"
-    file.parent.mkdir()
-    before = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "mine"}]}]}}'
+#: Clients with hooks, and their events.
+HOOKED = {name: each.hooks for name, each in CLIENTS.items() if each.hooks}
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_hooks_stand_beside_those_of_others(
+    name: str, make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    root, hooks = make_vault(), HOOKED[name]
+    file = Path(find_place(hooks.user, str(home), "linux", {}))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    first = next(iter(hooks.events))
+    before = json.dumps({**hooks.head, "hooks": {first: [fill_item(hooks, "mine")]}})
     file.write_text(before)
     for _ in range(2):
-        assert run_cli("connect", "claude-code", "--hooks", "--vault", root).code == 0
-    hooks = read_jsonc(file.read_text()).value["hooks"]
-    assert {name: len(each) for name, each in hooks.items()} == {
-        "SessionStart": 2,
-        "UserPromptSubmit": 1,
-        "PreCompact": 1,
-        "SessionEnd": 1,
+        done = run_cli("connect", name, "--hooks", "--vault", root)
+        assert done.code == 0
+    assert hooks.note in done.out
+    told = read_jsonc(file.read_text()).value["hooks"]
+    assert {event: len(each) for event, each in told.items()} == {
+        event: 2 if event == first else 1 for event in hooks.events
     }
-    assert run_cli("connect", "claude-code", "--remove").code == 0
+    for event, ours in hooks.events.items():
+        assert f"hook {ours} --vault {root} --agent {name}" in json.dumps(told[event])
+    assert run_cli("connect", name, "--remove").code == 0
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_hooks_that_stand_alone_go_with_their_file(
+    name: str, make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    before = hash_tree(home)
+    assert run_cli("connect", name, "--hooks", "--vault", make_vault()).code == 0
+    file = Path(find_place(HOOKED[name].user, str(home), "linux", {}))
+    assert HOOKED[name].head.items() <= json.loads(file.read_text()).items()
+    assert run_cli("connect", name, "--remove").code == 0
+    assert not file.exists()
+    assert hash_tree(home).items() >= before.items()
 
 
 #: How tools of others that have hooks are called; and what else stands in such settings.

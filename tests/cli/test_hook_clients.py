@@ -188,6 +188,29 @@ def test_each_client_is_answered_in_its_own_form(
     assert who == ("claude-code" if client in {"codex", "gemini"} else client)
 
 
+def test_a_client_that_is_killed_keeps_what_was_said_up_to_its_last_turn(
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root, file = make_vault(NOTES), tmp_path / "t.jsonl"
+    given = {"session_id": "a-1", "cwd": str(tmp_path), "transcript_path": str(file)}
+    run_cli("connect", "claude-code", "--hooks", "--vault", root)
+    assert "Stop" in json.loads((Path.home() / ".claude/settings.json").read_text())["hooks"]
+    run_cli("hook", "session-start", "--vault", root, stdin=json.dumps(given))
+    for number in (1, 2):
+        line = {
+            "type": "user",
+            "sessionId": "a-1",
+            "cwd": str(tmp_path),
+            "message": {"role": "user", "content": f"request {number}"},
+        }
+        with open(file, "a") as out:
+            out.write(json.dumps(line) + "\n")
+        run_cli("hook", "stop", "--vault", root, stdin=json.dumps(given))
+        kept = root / "transcripts/a-1.jsonl"
+        wait_until(lambda: kept.exists() and f"request {number}" in kept.read_text(), 40)  # noqa: B023
+    assert [kept.read_text().count(f"request {number}") for number in (1, 2)] == [1, 1]
+
+
 def test_what_is_passed_on_says_the_same(tmp_path: Path) -> None:
     for client, events in PAYLOADS.items():
         for given in events.values():

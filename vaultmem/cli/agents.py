@@ -64,7 +64,7 @@ def connect(
     if remove:
         changes = disconnect_client(client, where, dry_run)
     else:
-        find_client(client)  # A wrong name is told before a missing vault.
+        found = find_client(client)  # A wrong name is told before a missing vault.
         changes = connect_client(client, open_here(vault).root, where, hooks, dry_run)
     if as_json:
         emit_json(connected_json(client, changes, is_dry=dry_run))
@@ -76,6 +76,8 @@ def connect(
             say(f"           {'would be ' if dry_run else ''}removed, an old copy: {copy}")
     if not (remove or dry_run):
         say(f"Start {client} again; it then has the vault's tools.")
+        if hooks and found.hooks and found.hooks.note:
+            say(found.hooks.note)
 
 
 def skill(

@@ -25,17 +25,17 @@ class Hooks(NamedTuple):
     """How a client runs commands at its events: a JSON file with a list for each event.
 
     `events` are its names for ours. `item` is what stands in a list for one command, which is its
-    `COMMAND`; where `item` has a list of its own, that holds the commands. `options` follow in
-    our command. `head` is what a file has besides that has nothing in it yet.
+    `COMMAND`; where `item` has a list of its own, that holds the commands. `head` is what a file
+    has besides that has nothing in it yet. `note` is what their owner has to know.
     """
 
     user: tuple[str, ...]
     project: str
     events: Mapping[str, str]
     item: Mapping[str, Any]
-    options: tuple[str, ...] = ()
     head: Mapping[str, Any] = {}
     key: tuple[str, ...] = ("hooks",)
+    note: str = ""
 
 
 class Client(NamedTuple):
@@ -53,6 +53,16 @@ class Client(NamedTuple):
     hooks: Hooks | None = None
 
 
+#: Claude Code's events, which are Codex's too, and how both have a command at one.
+_CLAUDE_EVENTS = {
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "prompt",
+    "PreCompact": "pre-compact",
+    "Stop": "stop",
+    "SessionEnd": "session-end",
+}
+_GROUP = {"hooks": [{"type": "command", "command": COMMAND}]}
+
 CLIENTS: dict[str, Client] = {
     each.name: each
     for each in (
@@ -64,13 +74,8 @@ CLIENTS: dict[str, Client] = {
             hooks=Hooks(
                 ("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
                 ".claude/settings.json",
-                {
-                    "SessionStart": "session-start",
-                    "UserPromptSubmit": "prompt",
-                    "PreCompact": "pre-compact",
-                    "SessionEnd": "session-end",
-                },
-                {"hooks": [{"type": "command", "command": COMMAND}]},
+                _CLAUDE_EVENTS,
+                _GROUP,
             ),
         ),
         Client(
@@ -78,8 +83,31 @@ CLIENTS: dict[str, Client] = {
             ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
             ".codex/config.toml",
             ("mcp_servers",),
+            hooks=Hooks(
+                ("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"),
+                ".codex/hooks.json",
+                _CLAUDE_EVENTS,
+                _GROUP,
+                note="Codex runs the hooks once you have looked at them, by /hooks.",
+            ),
         ),
-        Client("cursor", ("~/.cursor/mcp.json",), ".cursor/mcp.json"),
+        Client(
+            "cursor",
+            ("~/.cursor/mcp.json",),
+            ".cursor/mcp.json",
+            hooks=Hooks(
+                ("~/.cursor/hooks.json",),
+                ".cursor/hooks.json",
+                {
+                    "sessionStart": "session-start",
+                    "preCompact": "pre-compact",
+                    "stop": "stop",
+                    "sessionEnd": "session-end",
+                },
+                {"command": COMMAND},
+                head={"version": 1},
+            ),
+        ),
         Client(
             "vscode",
             ("$APPS/Code/User/mcp.json",),
@@ -91,6 +119,18 @@ CLIENTS: dict[str, Client] = {
             "gemini",
             ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
             ".gemini/settings.json",
+            # It tells of a compression at every turn, whether there is one or not.
+            hooks=Hooks(
+                ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
+                ".gemini/settings.json",
+                {
+                    "SessionStart": "session-start",
+                    "BeforeAgent": "prompt",
+                    "AfterAgent": "stop",
+                    "SessionEnd": "session-end",
+                },
+                _GROUP,
+            ),
         ),
         Client("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
     )

@@ -32,11 +32,11 @@ def make_words(client: Client, command: Sequence[str], root: str) -> list[str]:
     return [*command, "mcp", "--vault", root, "--agent", client.name]
 
 
-def make_line(client: Client, hooks: Hooks, words: Sequence[str], event: str) -> str:
+def make_line(client: Client, words: Sequence[str], event: str) -> str:
     """Return the command line that answers one of our events; `words` are those of the server."""
     at = words.index("mcp")
     told = [*words[:at], "hook", event, *words[at + 1 : at + 3], "--agent", client.name]
-    return shlex.join([*told, *hooks.options])
+    return shlex.join(told)
 
 
 def fill_entry(client: Client, words: Sequence[str]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def add_hooks(client: Client, hooks: Hooks, text: str | None, words: Sequence[st
         RefusedError: the settings are not understood.
     """
     for theirs, ours in hooks.events.items():
-        line = make_line(client, hooks, words, ours)
+        line = make_line(client, words, ours)
         path = (*hooks.key, theirs)
         places = _find_lines(hooks, text, path)
         for place in places:
