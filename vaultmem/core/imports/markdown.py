@@ -71,11 +71,10 @@ def divide_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
     several = [each for each in depths if sum(depth == each for _, depth, _ in found) > 1]
     level = level or next(iter(several or depths[1:] or depths), 0)
     starts = [(at, heading) for at, depth, heading in found if depth <= level]
-    ends = [at for at, _ in starts[1:]] + [len(lines)]
-    spans = [(0, "", starts[0][0] if starts else len(lines))]
-    spans += [(at + 1, heading, end) for (at, heading), end in zip(starts, ends, strict=True)]
-    for start, heading, end in spans:
-        if body := "\n".join(lines[start:end]).strip():
+    ends = [at for at, _ in starts] + [len(lines)]
+    begins = [(-1, ""), *starts]
+    for (start, heading), end in zip(begins, ends, strict=True):
+        if body := "\n".join(lines[start + 1 : end]).strip():
             yield heading, body
 
 
