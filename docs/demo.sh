@@ -2,7 +2,9 @@
 # The main job of vaultmem on a copy of sample-vault: ask, edit, promote, checkpoint, look back.
 # Run it with `make demo`. It touches nothing outside a temporary folder.
 set -eu
-unset VAULTMEM_VAULT VAULTMEM_AGENT VAULTMEM_SESSION_ID
+# What it shows is a person's word, so it needs a terminal, and none of an agent's marks.
+[ "${DEMO-}" ] || exec env -i DEMO=1 PATH="$PATH" LANG="${LANG-C.UTF-8}" TERM="${TERM-dumb}" TMPDIR="${TMPDIR-/tmp}" \
+    python -c "import os, subprocess as s, sys; sys.exit(s.call(['sh', *sys.argv[1:]], stdin=os.openpty()[1]))" "$0"
 project=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d "${TMPDIR:-/tmp}/vaultmem-demo.XXXXXX")
 trap 'rm -rf "$folder"' EXIT INT TERM

@@ -18,6 +18,7 @@ from hypothesis import settings
 from process_server import run_forked
 from replays import replay_all
 from serving import end_residents
+from terminal import sitting_at_terminal
 from vault_copies import VaultCopies
 
 from vaultmem.environment import read_settings
@@ -73,6 +74,13 @@ def _no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep every test away from the home, settings and repositories of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         _isolate(patch, tmp_path_factory.mktemp("home"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _at_a_terminal() -> Iterator[None]:
+    """Let the tests be a person's: their commands have a terminal, where nothing else is given."""
+    with sitting_at_terminal():
         yield
 
 
@@ -180,7 +188,7 @@ def start_cli(home: Path) -> RunCli:
         done = subprocess.run(
             [sys.executable, "-m", "vaultmem", *arguments],
             cwd=cwd,
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            **({"input": stdin.encode() if isinstance(stdin, str) else stdin} if stdin else {}),
             env={**os.environ, **(env or {})},
             capture_output=True,
             timeout=timeout,

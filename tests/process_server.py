@@ -37,8 +37,13 @@ def run_forked(
     streams: tuple[Path, Path, Path],
     timeout: float,
 ) -> int | None:
-    """Run `vaultmem` and return its exit code, None if it took longer than `timeout` seconds."""
+    """Run `vaultmem` and return its exit code, None if it took longer than `timeout` seconds.
+
+    To whom nothing is given on standard input, that is the terminal of this process, if it has one.
+    """
     words = [os.fsdecode(word) for word in arguments]
+    if os.isatty(0) and not streams[0].stat().st_size:
+        streams = (Path(os.ttyname(0)), *streams[1:])
     process = _context().Process(target=_serve, args=(words, str(cwd), dict(env), streams))
     # Not `start`, which looks after the processes of all threads, and so takes their exit codes.
     running = process._Popen(process)  # type: ignore[attr-defined]
@@ -71,7 +76,7 @@ def _serve(
     words: list[str], cwd: str, env: dict[str, str], streams: tuple[Path, Path, Path]
 ) -> None:
     """Be the process: `python -m vaultmem` in this folder with these settings and streams."""
-    flags = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
+    flags = (os.O_RDONLY | os.O_NOCTTY, os.O_WRONLY, os.O_WRONLY)
     for number, (file, flag) in enumerate(zip(streams, flags, strict=True)):
         opened = os.open(file, flag)
         os.dup2(opened, number)

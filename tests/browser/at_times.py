@@ -19,15 +19,18 @@ def main() -> None:
     # Before anything is imported, because some of it takes the clock along.
     time.time = lambda: _CLOCK[0]
     from process_server import _modules
+    from terminal import sitting_at_terminal
 
     for name in _modules():
         importlib.import_module(name)
-    for line in sys.stdin.read().splitlines():
-        _CLOCK[0], settings, words = json.loads(line)
-        if not (child := os.fork()):
-            _run(settings, words)
-        if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-            sys.exit(f"{words}: ended with {code}")
+    lines = sys.stdin.read().splitlines()
+    with sitting_at_terminal():
+        for line in lines:
+            _CLOCK[0], settings, words = json.loads(line)
+            if not (child := os.fork()):
+                _run(settings, words)
+            if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+                sys.exit(f"{words}: ended with {code}")
 
 
 def _run(settings: dict[str, str], words: list[str]) -> None:

@@ -46,7 +46,7 @@ def test_a_report_is_saved_reviewed_and_applied_once(
     saved = json.loads(report.read_text())
     assert [each["path"] for each in saved["proposals"]] == [path]
     assert run_cli("curate", "--save", report, "--vault", root).code == 5
-    unasked = run_cli("curate", report, "--apply", "--vault", root)
+    unasked = run_cli("curate", report, "--apply", "--vault", root, stdin="\n")
     assert (unasked.code, "add --yes" in unasked.err) == (5, True)
     done = run_cli("curate", report, "--apply", "--yes", "--json", "--vault", root).json
     assert (done["applied"], done["already"]) == (1, 0)

@@ -34,11 +34,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from judge import judge, judge_words, read_answer, tabulate  # noqa: E402
 from place import Site  # noqa: E402
 from plan import FAULTS, KILLED, Fault, Plan, build_library  # noqa: E402
+from terminal import sitting_at_terminal  # noqa: E402
 
 MEMORY = Path("/dev/shm")
 
@@ -57,15 +58,17 @@ def work(folder: Path) -> None:
     gc.freeze()
     from events import EVENTS
 
-    for line in sys.stdin:
-        task = json.loads(line)
-        try:
-            for row in do_task(site, EVENTS[task["event"]], task):
-                print(json.dumps({**row, "event": task["event"]}), file=answers, flush=True)
-        except BaseException:  # noqa: BLE001
-            row = {"event": task["event"], "failed": traceback.format_exc()}
-            print(json.dumps(row), file=answers, flush=True)
-        print("{}", file=answers, flush=True)
+    tasks = os.fdopen(os.dup(0))
+    with sitting_at_terminal():
+        for line in tasks:
+            task = json.loads(line)
+            try:
+                for row in do_task(site, EVENTS[task["event"]], task):
+                    print(json.dumps({**row, "event": task["event"]}), file=answers, flush=True)
+            except BaseException:  # noqa: BLE001
+                row = {"event": task["event"], "failed": traceback.format_exc()}
+                print(json.dumps(row), file=answers, flush=True)
+            print("{}", file=answers, flush=True)
 
 
 def do_task(site: Site, event: Any, task: dict[str, Any]) -> Iterator[dict[str, Any]]:

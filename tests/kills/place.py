@@ -74,14 +74,15 @@ class Site:
         plan, out = self.plan, self.folder / "out"
         out.write_bytes(b"")
         reading, writing = os.pipe()
-        asking, given = os.pipe()
+        asking, given = os.pipe() if event.given else (os.dup(0), -1)
         hearing, telling = os.pipe() if event.given else (-1, os.open(out, os.O_WRONLY))
         plan.count, plan.at, plan.hits, plan.told = 0, at, 0, b""
         plan.error, plan.stays, plan.kinds = fault.error, fault.stays, fault.kinds
         child = os.fork()
         if child == 0:
             os.setpgid(0, 0)
-            os.close(given)
+            if event.given:
+                os.close(given)
             for number, stream in enumerate((asking, telling, writing)):
                 os.dup2(stream, number)
             plan.group = os.getpid()
@@ -89,10 +90,9 @@ class Site:
             be_command(event, self.root)
         for stream in (writing, asking, telling):
             os.close(stream)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(given, event.given.encode())
-        if not event.given:
-            os.close(given)
+        if event.given:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(given, event.given.encode())
         code = self.attend(event, child, lambda: read_more(hearing, out))
         plan.what = OFF
         with contextlib.suppress(ProcessLookupError):

@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from life import live  # noqa: E402
+from terminal import sitting_at_terminal  # noqa: E402
 
 MEMORY = Path("/dev/shm")
 COLUMNS = (
@@ -122,4 +123,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with sitting_at_terminal():
+        sys.exit(main())
