@@ -61,7 +61,7 @@ ENVIRONMENT = {
     "VAULTMEM_REF": "no-such-branch",
     "VAULTMEM_TOKENIZER": "no-such-encoding",
     "VAULTMEM_RECEIPTS": "1",
-    "CLAUDE_SESSION_ID": "s-mallory",
+    "CLAUDE_CODE_SESSION_ID": "s-mallory",
     "TERM_SESSION_ID": "s-mallory",
     "XDG_STATE_HOME": "/nowhere",
     "XDG_CONFIG_HOME": "/nowhere",

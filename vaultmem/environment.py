@@ -9,23 +9,33 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from vaultmem.config import Config
+from vaultmem.core.clients.agents import SESSION_VARIABLES, VARIABLES, find_agent
+from vaultmem.core.sessions.session import map_session_id
 from vaultmem.storage.user_folders import find_user_folder
+from vaultmem.storage.watch_socket import has_terminal
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
 
-#: What this thread goes by while it works for another process; None for this one's own.
-_given: ContextVar[Mapping[str, str] | None] = ContextVar("environment", default=None)
+#: What this thread goes by while it works for another process, and whether that has a terminal;
+#: None for this one's own.
+_given: ContextVar[tuple[Mapping[str, str], bool] | None] = ContextVar("environment", default=None)
 
 
 def current_environment() -> Mapping[str, str]:
     """Return the environment of whoever gives the command."""
     given = _given.get()
-    return os.environ if given is None else given
+    return os.environ if given is None else given[0]
+
+
+def is_at_terminal() -> bool:
+    """Tell whether whoever gives the command has a terminal."""
+    given = _given.get()
+    return has_terminal() if given is None else given[1]
 
 
 @contextmanager
-def on_behalf(environment: Mapping[str, str]) -> Iterator[None]:
-    """Go by another environment for the time of a `with`, in this thread alone."""
-    token = _given.set(environment)
+def on_behalf(environment: Mapping[str, str], at_terminal: bool = False) -> Iterator[None]:
+    """Go by another process's environment for the time of a `with`, in this thread alone."""
+    token = _given.set((environment, at_terminal))
     try:
         yield
     finally:
@@ -39,13 +49,17 @@ def open_named_vault(
     session: str = "",
     ref: str = "",
     config: Config | None = None,
+    for_owner: bool = False,
 ) -> Vault:
     """Open a vault as `open_vault` does; what is not given, the environment says.
+
+    What goes on by itself works for the vault's owner (`for_owner`), whoever started it.
 
     Raises:
         VaultError: as `open_vault` does.
     """
-    settings = read_settings(agent, session, ref)
+    given = choose_own(current_environment()) if for_owner else None
+    settings = read_settings(agent, session, ref, given)
     settings["config"] = config
     named = path or current_environment().get("VAULTMEM_VAULT")
     return open_vault(_find_named(named) if isinstance(named, str) else named, **settings)
@@ -63,15 +77,31 @@ def read_settings(
 ) -> VaultSettings:
     """Return what the environment says of opening a vault, but for what is given.
 
-    It is that of whoever gives the command, unless another one is `given`.
+    It is that of whoever gives the command, unless another one is `given`. An agent is known by
+    the variables that it sets for its commands. Who has none of these is a person if at a terminal;
+    with what is `given` it is said who calls, or it is the owner.
     """
     environment = dict(current_environment() if given is None else given)
     return {
-        "agent": agent or environment.get("VAULTMEM_AGENT", ""),
-        "session": session or environment.get("VAULTMEM_SESSION_ID", ""),
+        "agent": agent or environment.get("VAULTMEM_AGENT", "") or find_agent(environment),
+        "session": session or find_session(environment),
+        "by_person": given is not None or is_at_terminal(),
         "ref": ref or environment.get("VAULTMEM_REF", ""),
         "keeps_receipts": bool(environment.get("VAULTMEM_RECEIPTS")),
         "tokenizer": environment.get("VAULTMEM_TOKENIZER", ""),
         "folders": find_user_folders(environment),
         "environment": environment,
     }
+
+
+def find_session(environment: Mapping[str, str]) -> str:
+    """Return the session that an environment names: $VAULTMEM_SESSION_ID, else an agent's."""
+    if own := environment.get("VAULTMEM_SESSION_ID", "").strip():
+        return own
+    named = (environment.get(name, "").strip() for name in SESSION_VARIABLES)
+    return next((map_session_id(each) for each in named if each), "")
+
+
+def choose_own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what an agent says of itself in it."""
+    return {name: value for name, value in environment.items() if name not in VARIABLES}

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import Config, find_root, read_config
+from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.errors import FaultError, VaultError, name_failure
+from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import READER, WRITER, hold_lock
@@ -53,6 +54,7 @@ class VaultSettings(TypedDict, total=False):
     """What `open_vault` can be given besides a vault's path."""
 
     agent: str
+    by_person: bool | None
     session: str
     tool_call: str
     ref: str
@@ -69,20 +71,19 @@ class VaultSettings(TypedDict, total=False):
 class Vault:
     """A vault and its storage; `state_folder` is outside the vault and can be deleted.
 
-    `author` is who writes; its agent is empty where nobody named one, so that a person gives the
-    commands. `ref` is the branch, tag or commit that was asked for, empty for what is checked out.
-    `now` tells the time of what is written, weighed and shown, in seconds since the epoch. How long
-    something takes, and whether a file has settled since it was saved, is measured and not dated:
-    that is for `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as
-    `open_vault` has them. With `postpones_index`, what is written is left for the next sync to
-    index. `written` are the paths that were written to, `landed` the branches, not checked out, on
-    which that is; `behind` says which faults kept a cache from it, so that the next command has to
-    catch up. `expected` are notes, by path, that are
-    changed only where they have one of these blob ids. `patience` is for how many seconds other
-    writers are waited for. `lag` says why what is read is not in sync, where that is so: somebody
-    else writes all the while. `beside` are other vaults that are asked what this one is, and `name`
-    is what each is called then; `opener` opens such a one by its path, None where whoever asks may
-    ask no other.
+    `author` is who writes; its agent is empty where a person does, the vault's owner. `ref` is the
+    branch, tag or commit that was asked for, empty for what is checked out. `now` tells the time of
+    what is written, weighed and shown, in seconds since the epoch. How long something takes, and
+    whether a file has settled since it was saved, is measured and not dated: that is for
+    `time.monotonic` and `time.time_ns`. `environment`, `here` and `pid` are as `open_vault` has
+    them. With `postpones_index`, what is written is left for the next sync to index. `written` are
+    the paths that were written to, `landed` the branches, not checked out, on which that is;
+    `behind` says which faults kept a cache from it, so that the next command has to catch up.
+    `expected` are notes, by path, that are changed only where they have one of these blob ids.
+    `patience` is for how many seconds other writers are waited for. `lag` says why what is read is
+    not in sync, where that is so: somebody else writes all the while. `beside` are other vaults
+    that are asked what this one is, and `name` is what each is called then; `opener` opens such a
+    one by its path, None where whoever asks may ask no other.
     """
 
     def __init__(
@@ -135,6 +136,15 @@ class Vault:
     def is_person(self) -> bool:
         """Tell whether a person gives the commands, not an agent."""
         return not self.author.agent
+
+    def require_person(self, rule: str) -> None:
+        """Leave to the vault's owner what a rule says is theirs.
+
+        Raises:
+            RefusedError: an agent asks, or nobody that is known.
+        """
+        if not self.is_person:
+            raise RefusedError(f"{rule}: in a terminal, or on the page (`vaultmem serve --write`)")
 
     @property
     def keeps_receipts(self) -> bool:
@@ -313,6 +323,7 @@ def open_vault(
     path: str | Path | None = None,
     *,
     agent: str = "",
+    by_person: bool | None = None,
     session: str = "",
     tool_call: str = "",
     ref: str = "",
@@ -329,13 +340,15 @@ def open_vault(
 
     No environment variable is read; `vaultmem.environment` is how the front ends read them.
 
-    `agent`, `session` and `tool_call` say who writes; an empty agent is that of vaultmem.yaml.
-    With none named, a person writes. `ref` is the branch, tag or commit to work on, else
-    vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch; there
-    is no other. `config` replaces vaultmem.yaml, which is not read then. `keeps_receipts` gives a
-    person's packs receipts too. `tokenizer` names an encoding in which this process then counts
-    tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
-    `environment` is where agents name their session ($CLAUDE_SESSION_ID) and models are named
+    `agent`, `session` and `tool_call` say who writes. Where no agent is named, `by_person` says
+    whether a person does, the vault's owner; if not, it is the agent of vaultmem.yaml, or
+    "unnamed". Without `by_person` a person is taken for granted where vaultmem.yaml names none:
+    name the agent of whom a program does the work. `ref` is the branch, tag or commit to work on,
+    else vaultmem.yaml's, else what is checked out. `now` is the clock, in seconds since the epoch;
+    there is no other. `config` replaces vaultmem.yaml, which is not read then. `keeps_receipts`
+    gives a person's packs receipts too. `tokenizer` names an encoding in which this process then
+    counts tokens. `folders` are where state, trust and receipts go, else where platformdirs says.
+    `environment` is where agents name their session ($CLAUDE_CODE_SESSION_ID) and models are named
     ($VAULTMEM_EMBEDDING_*, $VAULTMEM_RERANK_*, $VAULTMEM_LLM_*), in these names: nowhere,
     unless it is given. `here` is the folder that whoever asks works in, else the current one, and
     `pid` the process that sessions end with, else the one that this process works for.
@@ -350,7 +363,9 @@ def open_vault(
         use_tokenizer(tokenizer)
     root = find_root(path)
     config = config or read_config(root)
-    author = Author(*map(escape_bytes, (agent or config.agent, session, tool_call)))
+    if not agent and not by_person:
+        agent = config.agent or (UNNAMED if by_person is False else "")
+    author = Author(*map(escape_bytes, (agent, session, tool_call)))
     own = folders or find_user_folders(_NOTHING)
     ref = ref or config.ref
     return Vault(root, config, own, author, ref, now, keeps_receipts, environment, here, pid)

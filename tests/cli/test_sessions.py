@@ -188,14 +188,14 @@ def test_two_agents_have_their_own_sessions_in_one_folder(desk: Desk) -> None:
     desk.run("start", "--id", "s-2", VAULTMEM_AGENT="codex")
     desk.run("note", "of claude")
     desk.run("note", "of codex", VAULTMEM_AGENT="codex")
-    desk.run("note", "by the variable", CLAUDE_SESSION_ID="s-2")
+    desk.run("note", "by the variable", CLAUDE_CODE_SESSION_ID="s-2")
     assert "of claude" in (desk.root / "sessions/s-1.md").read_text()
     text = (desk.root / "sessions/s-2.md").read_text()
     assert "of codex" in text
     assert "by the variable" in text
-    which = desk.run("which", CLAUDE_SESSION_ID="w:1").out
+    which = desk.run("which", CLAUDE_CODE_SESSION_ID="w:1").out
     assert re.search(
-        r"^\* \$CLAUDE_SESSION_ID +s-w-1-[0-9a-f]{8}  \(stands for w:1\)$", which, re.M
+        r"^\* \$CLAUDE_CODE_SESSION_ID +s-w-1-[0-9a-f]{8}  \(stands for w:1\)$", which, re.M
     )
 
 

@@ -95,7 +95,7 @@ def test_a_session_is_that_of_the_folder_it_was_started_in(
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        with session(root, CLAUDE_SESSION_ID="") as each:
+        with session(root, CLAUDE_CODE_SESSION_ID="") as each:
             ids.append(each.call("session", action="start")["session"])
             each.call("session", action="touch", files=["plan.txt"])
     assert len(set(ids)) == 2

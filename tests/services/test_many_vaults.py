@@ -170,8 +170,8 @@ def pair(make_vault: Make, opened: Open) -> Vault:
         "memory",
     )
     first, second = opened(project, agent="claude"), opened(memory, agent="claude")
-    for each in (first, second):
-        trust_vault(each)
+    for each in (project, memory):
+        trust_vault(opened(each))
     second.name = "memory"
     first.beside = (second,)
     return first

@@ -18,7 +18,7 @@ from vaultmem.services.finding.receipts import keep_receipt, list_receipts, repl
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.reading.sync import sync_vault
-from vaultmem.vault import Vault
+from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
@@ -63,7 +63,9 @@ def test_a_commit_between_a_pack_and_its_receipt_is_not_in_it(vault: Vault) -> N
 def test_packs_of_many_kinds_replay_after_commits_a_rebuild_and_a_clone(
     vault: Vault, tmp_path: Path
 ) -> None:
-    trust_vault(vault)
+    person = open_vault(vault.root)
+    trust_vault(person)
+    person.close()
     made = [
         keep(vault, query, budget)
         for query in ("gangway late", "渡し船", "", "byte order", "instructions obey", "nothing9")
@@ -154,8 +156,6 @@ def test_receipt_is_found_by_the_start_of_its_id(vault: Vault) -> None:
 def test_receipt_whose_note_git_has_lost_says_so(vault: Vault, make_vault: Make) -> None:
     _, receipt = keep(vault, "gangway")
     other = make_vault({"notes/a.md": "# A\n"}, name="other")
-    from vaultmem.vault import open_vault
-
     elsewhere = open_vault(other)
     try:
         with pytest.raises(NoteNotFoundError, match="does not have this object"):

@@ -326,7 +326,7 @@ def test_what_a_server_was_told_of_models_counts_and_who_told_it_does_not(small:
     told = {
         "VAULTMEM_RECEIPTS": "1",
         "VAULTMEM_AGENT": "eve",
-        "CLAUDE_SESSION_ID": "s",
+        "CLAUDE_CODE_SESSION_ID": "s",
         "HOME": "/",
     }
     assert choose_shared(told) == {"VAULTMEM_RECEIPTS": "1"}

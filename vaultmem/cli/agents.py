@@ -12,6 +12,7 @@ from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.core.clients.agents import UNNAMED
 
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="In the settings of the project in this folder.")
@@ -182,17 +183,19 @@ def mcp(
     from vaultmem.errors import VaultError
 
     opened = open_here(vault, agent, ref=ref)
+    name = opened.author.agent
+    if name in {"", UNNAMED}:
+        name = opened.config.agent or "mcp"
     if not alone and not opened.state_place.lack:  # Who is outside would not find a spare folder.
         from vaultmem.serve.relay import relay
 
-        who = opened.author
-        code = relay(str(opened.root), who.agent, who.session, opened.ref, read_only)
+        code = relay(str(opened.root), name, opened.author.session, opened.ref, read_only)
         if code is not None:
             raise typer.Exit(code)
     from vaultmem.workers.caller import Caller
 
     caller = Caller(
-        opened.author.agent or "mcp",
+        name,
         ref=opened.ref,
         environment=opened.environment,
         may_write=not read_only,

@@ -58,10 +58,11 @@ def open_here(
     ref: str = "",
     reads: bool = False,
     config: Config | None = None,
+    for_owner: bool = False,
 ) -> Vault:
     """Open the vault that the options name; who only `reads` waits for no writer.
 
-    `config` counts in place of what vaultmem.yaml says.
+    `config` counts in place of what vaultmem.yaml says. `for_owner` is as for `open_named_vault`.
     """
     from vaultmem.environment import open_named_vault
 
@@ -72,6 +73,7 @@ def open_here(
         session=session or _given.get("session", ""),
         ref=ref or _given.get("ref", ""),
         config=config,
+        for_owner=for_owner,
     )
     follow_writes(opened.landed)
     if reads:

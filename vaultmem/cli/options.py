@@ -44,7 +44,8 @@ AgentOption = Annotated[
     typer.Option(
         "--agent",
         metavar="ID",
-        help="Who is writing; else $VAULTMEM_AGENT, else a person.",
+        help="Who is writing; else $VAULTMEM_AGENT, else the agent that runs this command, else "
+        "a person at a terminal.",
         show_default=False,
     ),
 ]
@@ -53,7 +54,7 @@ SessionOption = Annotated[
     typer.Option(
         "--session",
         metavar="ID",
-        help="The session of the agent that is writing; else $VAULTMEM_SESSION_ID.",
+        help="The session of the agent that is writing; else $VAULTMEM_SESSION_ID, else its own.",
         show_default=False,
     ),
 ]

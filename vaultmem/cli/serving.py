@@ -79,7 +79,7 @@ def serve(
     To this machine alone, without --host: a browser comes in by a link with a one-time code,
     programs and agents (MCP at /mcp) name a token.
     """
-    opened = open_here(vault, agent, ref=ref)
+    opened = open_here(vault, agent, ref=ref, for_owner=True)
     if status:
         say_status(opened, as_json)
     elif stop:
@@ -124,7 +124,7 @@ def _serve_here(
     from vaultmem.workers.caller import Caller
 
     caller = Caller(
-        vault.author.agent or "mcp",
+        vault.author.agent or vault.config.agent or "mcp",
         ref=vault.ref,
         environment=vault.environment,
         may_write=not read_only,

@@ -137,10 +137,10 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
     if given is not None and b"\0" in given:
         raise ValueError("a NUL on standard input")
     told = ["run"] if given is None else ["tell", os.fsdecode(given)]
-    from vaultmem.storage.watch_socket import choose_sent
+    from vaultmem.storage.watch_socket import choose_sent, has_terminal
 
     sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
-    terminals = f"{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
+    terminals = f"{has_terminal():d}{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
     return [*told, _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
 
 

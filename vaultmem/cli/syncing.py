@@ -61,7 +61,7 @@ def sync(
     from vaultmem.services.syncing.plan import plan_sync
     from vaultmem.services.syncing.sync import sync_remote
 
-    opened = open_here(vault, agent, session, ref)
+    opened = open_here(vault, agent, session, ref, for_owner=unasked)
     if dry_run:
         plan = plan_sync(opened, remote, join)
         emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)

@@ -59,6 +59,7 @@ class _Command(NamedTuple):
     """A command that somebody wants to be run: as in a process of their own."""
 
     program: str
+    at_terminal: bool
     terminals: tuple[bool, bool]
     environment: dict[str, str]
     arguments: list[str]
@@ -185,7 +186,7 @@ class WarmServer:
             command = self._load()
             self._open()
             with (
-                on_behalf(_complete(wanted.environment, self._root)),
+                on_behalf(_complete(wanted.environment, self._root), wanted.at_terminal),
                 _input(wanted.given),
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
@@ -219,14 +220,14 @@ def _read_command(words: list[str]) -> _Command:
     ours = same_settings()
     settings, count, rest = rest[: len(ours)], int(rest[len(ours)]), rest[len(ours) + 1 :]
     sent, arguments = rest[:count], rest[count:]
-    if kind not in {"run", "tell"} or settings != ours or len(terminals) != 2:
+    if kind not in {"run", "tell"} or settings != ours or len(terminals) != 3:
         raise ValueError("other settings")
     # Help is as wide as the caller's terminal, which is not known here.
     if not is_warm(arguments) or {"--help", "-h"} & set(arguments):
         raise ValueError("not a command that is answered here")
     environment = dict(each.split("=", 1) for each in sent)
-    is_terminal = (terminals[0] == "1", terminals[1] == "1")
-    return _Command(program, is_terminal, environment, arguments, given)
+    at_terminal, *streams = (each == "1" for each in terminals)
+    return _Command(program, at_terminal, (streams[0], streams[1]), environment, arguments, given)
 
 
 def _read_all(connection: socket.socket, end: float) -> bytes:

@@ -128,7 +128,7 @@ def watch(
     A note whose state a person changes from candidate to active is promoted, a session note whose
     status is set is closed, and a file `.checkpoint` with a note in it makes a checkpoint.
     """
-    opened = open_here(vault)
+    opened = open_here(vault, for_owner=True)
     if unit:
         _print_unit(opened)
     elif status:

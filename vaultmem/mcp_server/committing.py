@@ -68,9 +68,6 @@ def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.branching.reset import reset_branch
 
     name = _need(given, "ref")
-    head = vault.head()
-    if head is not None and head.branch == name:
-        raise RefusedError(f"{name}: checked out; a person moves it, by `vaultmem branch --reset`")
     done = reset_branch(vault, name, _need(given, "from"))
     told = f"Reset {name} to {done.commit[:7]}; what it was at is kept as {done.backup}."
     if not done.backup:

@@ -155,10 +155,9 @@ def _change_state(vault: Vault, path: PurePosixPath, given: dict[str, Any]) -> s
 
 def forget_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Remove one note; git still has what was committed."""
-    from vaultmem.services.notes.forget import forget_notes, refuse_protected, select_notes
+    from vaultmem.services.notes.forget import forget_notes, select_notes
 
     chosen = select_notes(vault, [given["path"]])
-    refuse_protected(vault, chosen.notes)
     done = forget_notes(vault, chosen.notes, given.get("reason", ""))
     told = f"Forgot {', '.join(done.paths)}; git still has what was committed."
     data = {"forgotten": list(done.paths), "commit": done.report.commit}

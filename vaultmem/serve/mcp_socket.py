@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import vaultmem
 from vaultmem.config import read_config
+from vaultmem.environment import read_settings
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.mcp_server.loading import load_server
 from vaultmem.serve.async_thread import AsyncThread
@@ -149,7 +150,7 @@ def read_caller(hello: dict[str, Any], root: Path) -> Caller:
     if find_spec("mcp") is None:
         raise RefusedError("mcp is not installed here")
     environment = {str(name): str(value) for name, value in hello["environment"].items()}
-    agent = hello["agent"] or environment.get("VAULTMEM_AGENT") or read_config(root).agent
+    agent = read_settings(hello["agent"], given=environment)["agent"] or read_config(root).agent
     return Caller(
         agent or "mcp",
         str(hello["session"]),

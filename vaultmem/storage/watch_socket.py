@@ -15,6 +15,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
+from vaultmem.core.clients.agents import VARIABLES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket as sockets
@@ -28,10 +30,7 @@ MCP_SOCKET_NAME = "mcp.sock"
 GOODBYE = b'{"vaultmem":"goodbye"}\n'
 
 #: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
-SENT = (
-    *("NO_COLOR", "COLUMNS", "TERM_SESSION_ID"),
-    *("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID"),
-)
+SENT = ("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES)
 
 #: Where the user's own folders are, and the time of day: the resident process has one of each.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")
@@ -65,6 +64,11 @@ def socket_path(root: str, state_home: str, name: str = SOCKET_NAME) -> str:
 def choose_sent(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what of a caller's environment goes along with what it asks."""
     return {k: v for k, v in environment.items() if k.startswith("VAULTMEM_") or k in SENT}
+
+
+def has_terminal() -> bool:
+    """Tell whether this process has a terminal: it reads from one, or writes to one."""
+    return any(map(os.isatty, range(3)))
 
 
 def has_socket(path: str) -> bool:

@@ -406,9 +406,9 @@ def test_the_chain_of_sources_names_the_session(
     environ = dict(term)
     for source, variable, expected in (
         (f"active session of agent claude in {tmp_path}", "", "s-1"),
-        ("$CURSOR_SESSION_ID", "cursor-1", "cursor-1"),
-        ("$OPENCODE_SESSION_ID", "open/code", "s-open-code-"),
-        ("$CLAUDE_SESSION_ID", "0f1e-2d", "0f1e-2d"),
+        ("$COPILOT_AGENT_SESSION_ID", "copilot-1", "copilot-1"),
+        ("$CODEX_THREAD_ID", "code/x", "s-code-x-"),
+        ("$CLAUDE_CODE_SESSION_ID", "0f1e-2d", "0f1e-2d"),
         ("$VAULTMEM_SESSION_ID", "s-7", "s-7"),
     ):
         if variable:
@@ -421,8 +421,8 @@ def test_the_chain_of_sources_names_the_session(
     assert identify_session(opened(root, agent="codex"), "", tmp_path).session == ""
     with pytest.raises(RefusedError, match="cannot be a session's id"):
         identify_session(opened(root, environment={"VAULTMEM_SESSION_ID": "../x"}), "", tmp_path)
-    with pytest.raises(NoteNotFoundError, match=r"from \$CLAUDE_SESSION_ID"):
-        require_session(opened(root, environment={"CLAUDE_SESSION_ID": "none"}), "", tmp_path)
+    with pytest.raises(NoteNotFoundError, match=r"from \$CLAUDE_CODE_SESSION_ID"):
+        require_session(opened(root, environment={"CLAUDE_CODE_SESSION_ID": "none"}), "", tmp_path)
     with pytest.raises(NoteNotFoundError, match="none is named"):
         require_session(opened(root), "", tmp_path)
 
@@ -431,7 +431,7 @@ def test_a_fork_and_a_resume_know_where_they_come_from(make_vault: Make, opened:
     root = make_vault()
     vault = opened(root, agent="claude")
     begin(vault, "s-1", goal="Ferries")
-    named = opened(root, agent="claude", environment={"CLAUDE_SESSION_ID": "s-1"})
+    named = opened(root, agent="claude", environment={"CLAUDE_CODE_SESSION_ID": "s-1"})
     fork = fork_session(named, "s-1").session
     assert fork.facts.edges == (Edge(Relation.FORKED_FROM, "s-1"),)
     assert fork.facts.goal == "Ferries"

@@ -147,8 +147,7 @@ def _resolve(
         path = resolve_address(change.seen, address)[0]
         note = change.read(path)
         refuse_foreign(note)
-        if not vault.is_person:
-            refuse_hidden(note)
+        refuse_hidden(vault, note)
         chosen = _choose(note, number)
         text = settle(note)
         if text is None:

@@ -40,12 +40,14 @@ def reset_branch(vault: Vault, name: str, to: str = "") -> ResetReport:
         NoteNotFoundError: there is no such branch or commit.
         PendingError: it is checked out and something is not committed, or it has just moved.
         RefusedError: it is checked out elsewhere, git itself is needed for the difference, or it is
-            checked out and nothing says where it is to go.
+            checked out and nothing says where it is to go, or an agent moves it.
         ConflictError: a file that is in no commit stands in the way.
     """
     with naming_faults("nothing was reset"), vault.lock():
         before = vault.history.refs.branch_tip(name)
         is_here = vault.history.head().branch == name
+        if is_here:
+            vault.require_person(f"{name}: checked out, so only a person moves it")
         if is_here and not to:
             raise RefusedError(f"{name}: checked out; say which commit or branch it is to go to")
         target = vault.history.refs.resolve(to or "HEAD", within=before)

@@ -34,8 +34,7 @@ def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
         RefusedError: an agent asks, or the vault has no name that other machines know.
         VaultError: nothing could be signed with the key.
     """
-    if not vault.is_person:
-        raise RefusedError("only a person signs what is trusted")
+    vault.require_person("only a person signs what is trusted")
     names = vault.find_names()
     if not names:
         raise RefusedError(
@@ -68,8 +67,7 @@ def allow_key(vault: Vault, given: str) -> str:
     Raises:
         RefusedError: an agent asks, or it is no public key.
     """
-    if not vault.is_person:
-        raise RefusedError("only a person says whose signature counts")
+    vault.require_person("only a person says whose signature counts")
     file = Path(given).expanduser()
     text = file.read_text(encoding="utf-8") if len(given) < 1_000 and file.is_file() else given
     name, key = read_public_key(text)

@@ -15,6 +15,7 @@ from vaultmem.vault import Vault
 
 _KINDS = ", ".join(f"'{kind.value}'" for kind in OWNER_KINDS)
 _OWNED = f"d.kind IN ({_KINDS})"
+_RULE = "only a person says that a vault is theirs"
 
 
 def list_owned(vault: Vault) -> list[NoteRecord]:
@@ -26,7 +27,11 @@ def trust_vault(vault: Vault, companions: Iterable[str] = ()) -> list[str]:
     """Trust the vault with all that `list_owned` names; return the paths.
 
     `companions` are the folders of other vaults that may be asked whenever it is.
+
+    Raises:
+        RefusedError: an agent asks.
     """
+    vault.require_person(_RULE)
     sync_vault(vault)
     notes = {record.path: record.body_digest for record in list_owned(vault)}
     vault.trust.record(notes, [*companions])
@@ -40,7 +45,9 @@ def take_trust(vault: Vault, place: str) -> list[str]:
 
     Raises:
         NoteNotFoundError: nothing of this repository is trusted there.
+        RefusedError: an agent asks.
     """
+    vault.require_person(_RULE)
     sync_vault(vault)
     wanted = os.path.abspath(os.path.expanduser(place))
     found = next((each for each in vault.trust.elsewhere() if each.vault == wanted), None)

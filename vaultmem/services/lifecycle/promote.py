@@ -83,8 +83,8 @@ def check_note(vault: Vault, note: Note) -> None:
     if note.problem:
         raise RefusedError(f"{note.path}: {note.problem}; mend it in an editor first")
     check_promotion(str(note.path), note.state)
-    if note.pinned and note.state is not State.ACTIVE and not vault.is_person:
-        raise RefusedError(f"{note.path}: pinned, so only a person promotes it")
+    if note.pinned and note.state is not State.ACTIVE:
+        vault.require_person(f"{note.path}: pinned, so only a person promotes it")
     for leak in look_for_leaks(vault, str(note.path), note.text):
         raise RefusedError(
             f"{note.path}:{leak.line}: this looks like a credential ({leak.rule}); "

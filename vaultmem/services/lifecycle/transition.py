@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.lifecycle import Mover, State, check_transition
 from vaultmem.core.notes.edit_properties import (
     quarantine_unread,
@@ -134,8 +135,11 @@ MACHINE = "vaultmem"
 
 
 def act_as_machine(vault: Vault) -> Vault:
-    """Return the same vault, its storage shared, for writing as the agent, else as vaultmem."""
-    if not vault.is_person:
+    """Return the same vault, its storage shared, for writing as the agent, else as vaultmem.
+
+    A person's timer says no more of who asks than that nobody is named.
+    """
+    if vault.author.agent not in {"", UNNAMED}:
         return vault
     other = copy.copy(vault)
     other.share_storage(vault)

@@ -39,7 +39,8 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     """Make `folder` a vault: empty, inside a git repository, or an Obsidian vault.
 
     `settings` are those of `open_vault`. Existing files are never changed. Only a repository that
-    this call made gets a commit. A vault that is made here is its owner's, so its promotions count.
+    this call made gets a commit. A vault that is made here is its owner's, so its promotions count;
+    of one that an agent made only where nothing was there before.
 
     One that was interrupted is made to its end by the next call.
 
@@ -72,7 +73,7 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
             author = Author(vault.author.agent)
             subject = "init: new vault" if fresh else "init: the notes that were here, and a vault"
             report = commit_event(vault, Event("init", subject, author, intent="observe"))
-        if fresh or new_repository:
+        if fresh or (new_repository and vault.is_person):
             vault.trust.record({})
         begun.unlink(missing_ok=True)
     problem = vault.history.person().problem

@@ -116,7 +116,7 @@ def _find_asked(vault: Vault, query: str) -> set[str]:
     return {hit.record.path for hit in hits if needed <= {match.term for match in hit.matches}}
 
 
-def refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
+def _refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
     """Leave to a person what is pinned or quarantined.
 
     Raises:
@@ -124,8 +124,8 @@ def refuse_protected(vault: Vault, records: Sequence[NoteRecord]) -> None:
     """
     for record in records:
         for word in ("pinned" if record.pinned else "", record.state):
-            if word in ("pinned", State.QUARANTINED) and not vault.is_person:
-                raise RefusedError(f"{record.path}: {word}, so only a person removes it")
+            if word in ("pinned", State.QUARANTINED):
+                vault.require_person(f"{record.path}: {word}, so only a person removes it")
 
 
 def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") -> Forgotten:
@@ -135,9 +135,11 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
 
     Raises:
         ConflictError: a note has changed since it was selected; it stays.
-        RefusedError: the reason looks like a credential, or there is no git to keep it.
+        RefusedError: the reason looks like a credential, there is no git to keep it, or an agent
+            wants to remove what is pinned or quarantined.
         PendingError: the notes are gone; the commit that says why has to wait.
     """
+    _refuse_protected(vault, records)
     reason = " ".join(reason.split())
     paths = tuple(record.path for record in records)
     if reason and not find_branch(vault) and vault.head() is None:

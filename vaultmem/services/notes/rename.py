@@ -70,6 +70,7 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
     Raises:
         NoteNotFoundError, RefusedError, ConflictError: as for `plan_rename`.
         ConflictError: a note kept being changed at the same time; nothing was changed.
+        RefusedError: it is pinned, and an agent renames it.
     """
 
     def plan(change: Change) -> Rename:
@@ -110,6 +111,8 @@ def _say_changes(change: Change, rename: Rename) -> None:
     """Move the note and change the links of all that link to it."""
     old, new = PurePosixPath(rename.old), PurePosixPath(rename.new)
     note = change.read(old)
+    if note.pinned:
+        change.seen.require_person(f"{old}: pinned, so only a person renames it")
     edits = rename.edits.get(rename.old, [])
     mode = None
     if change.is_folder:

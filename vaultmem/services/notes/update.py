@@ -39,8 +39,7 @@ def update_note(vault: Vault, path: PurePosixPath, update: Update) -> str:
     """
 
     def edit(note: Note) -> str:
-        if not vault.is_person:
-            refuse_hidden(note)
+        refuse_hidden(vault, note)
         text = note.text if update.text is None else _rewrite(vault, note, update.text)
         if update.new_text is not None:
             text = _rewrite(vault, note, _replace(note, update.old_text, update.new_text))
@@ -51,16 +50,16 @@ def update_note(vault: Vault, path: PurePosixPath, update: Update) -> str:
     return edit_note(vault, path, edit)
 
 
-def refuse_hidden(note: Note) -> None:
+def refuse_hidden(vault: Vault, note: Note) -> None:
     """Leave to people what an agent is not shown, or cannot be taken at its word.
 
     Raises:
         RefusedError: it is.
     """
     if note.problem:
-        raise RefusedError(f"{note.path}: {note.problem}; a person mends it")
+        vault.require_person(f"{note.path}: {note.problem}; a person mends it")
     if note.state == State.QUARANTINED:
-        raise RefusedError(f"{note.path}: quarantined, so only a person changes it")
+        vault.require_person(f"{note.path}: quarantined, so only a person changes it")
 
 
 def _rewrite(vault: Vault, note: Note, text: str) -> str:
@@ -85,8 +84,8 @@ def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) ->
     """Return a text with a property set or removed that is whoever asks's to set."""
     if name == "state":
         raise RefusedError(f"{path}: a state changes on record, with its reason, not as a property")
-    if name in GUARDED and (name, value) != ("pinned", True) and not vault.is_person:
-        raise RefusedError(f'{path}: "{name}" says who wrote or pinned a note, and stays as it is')
+    if name in GUARDED and (name, value) != ("pinned", True):
+        vault.require_person(f'{path}: "{name}" stays as it is, and only a person sets it')
     if value is None:
         return remove_property(text, name)
     if name == "kind":

@@ -28,10 +28,10 @@ from vaultmem.services.reading.read_notes import names_in
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen
 from vaultmem.services.sessions.identify import (
-    OWN_VARIABLE,
     TERMINAL_VARIABLE,
     find_workspace,
     identify_session,
+    is_environments,
     name_new_session,
 )
 from vaultmem.services.sessions.read import (
@@ -195,9 +195,8 @@ def clear_pending(vault: Vault, session: str, by: str) -> None:
 def _choose_id(vault: Vault, new: NewSession) -> str:
     if new.id:
         return check_session_id(new.id)
-    own = vault.author.session
-    if own and own != vault.environment.get(OWN_VARIABLE, ""):
-        return check_session_id(own)
+    if not is_environments(vault):
+        return check_session_id(vault.author.session)
     named, _ = name_new_session(vault.environment)
     terminal = vault.environment.get(TERMINAL_VARIABLE, "").strip()
     if not named and terminal:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.clients.agents import SESSION_VARIABLES
 from vaultmem.core.sessions.session import (
     check_session_id,
     map_session_id,
@@ -19,9 +20,6 @@ from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.vault import Vault
 
 OWN_VARIABLE = "VAULTMEM_SESSION_ID"
-
-#: Where agents say which session they are in, in the order in which they are believed.
-AGENT_VARIABLES = ("CLAUDE_SESSION_ID", "OPENCODE_SESSION_ID", "CURSOR_SESSION_ID")
 
 #: What a terminal calls itself; it counts only if a session was begun under that name.
 TERMINAL_VARIABLE = "TERM_SESSION_ID"
@@ -116,7 +114,7 @@ def name_new_session(environment: Mapping[str, str]) -> tuple[str, str]:
     """
     if own := environment.get(OWN_VARIABLE, "").strip():
         return check_session_id(own), f"${OWN_VARIABLE}"
-    for name in AGENT_VARIABLES:
+    for name in SESSION_VARIABLES:
         if value := environment.get(name, "").strip():
             return map_session_id(value), f"${name}"
     return "", ""
@@ -127,16 +125,23 @@ def _list_candidates(
 ) -> Iterator[SessionCandidate]:
     own = vault.environment.get(OWN_VARIABLE, "").strip()
     # What `open_vault` was given counts as explicit, unless the environment only said so.
-    told = explicit or (vault.author.session if vault.author.session != own else "")
+    told = explicit or (vault.author.session if not is_environments(vault) else "")
     yield SessionCandidate("--session", told, plain_id(told))
     yield SessionCandidate(f"${OWN_VARIABLE}", own, _check_own(vault, own) if own else "")
-    for name in AGENT_VARIABLES:
+    for name in SESSION_VARIABLES:
         yield _from_variable(vault, name)
     yield _from_file(vault, find_workspace(workspace or vault.here))
     last = _from_variable(vault, TERMINAL_VARIABLE)
     if last.session and not is_kept(vault, last.session):
         last = SessionCandidate(last.source, last.value, "", "no session was begun under this name")
     yield last
+
+
+def is_environments(vault: Vault) -> bool:
+    """Tell whether it was the environment that said in which session the vault's author is."""
+    named = map(vault.environment.get, (OWN_VARIABLE, *SESSION_VARIABLES))
+    given = [value.strip() for value in named if value and value.strip()]
+    return vault.author.session in {"", *given, *map(map_session_id, given)}
 
 
 def _from_variable(vault: Vault, name: str) -> SessionCandidate:

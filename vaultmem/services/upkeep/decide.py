@@ -112,9 +112,8 @@ def _reject(
     if action in _REJECTED:
         said = reason or f"looked at, and turned down ({proposal.reason})"
         return change_state(vault, [proposal.path], _REJECTED[action], said).report
-    if not vault.is_person:
-        for note in notes:
-            _refuse_agent(note)
+    for note in notes:
+        _refuse_agent(vault, note)
     path = proposal.path
     if proposal.into:
         return _change(vault, _set_apart(*notes), f"{path} and {proposal.into} differ", reason)
@@ -124,7 +123,7 @@ def _reject(
     return _change(vault, {path: _confirm(vault)}, f"{path} is kept", reason)
 
 
-def _refuse_agent(note: Note) -> None:
+def _refuse_agent(vault: Vault, note: Note) -> None:
     """Leave to people what is theirs: their own words, what is pinned or quarantined, policies.
 
     Raises:
@@ -132,7 +131,7 @@ def _refuse_agent(note: Note) -> None:
     """
     is_owned = not note.agent or note.pinned or note.kind in OWNER_KINDS
     if is_owned or note.state is State.QUARANTINED:
-        raise RefusedError(f"{note.path}: only a person turns down what is proposed for it")
+        vault.require_person(f"{note.path}: only a person turns down what is proposed for it")
 
 
 def _change(vault: Vault, edits: Mapping[str, Edit], what: str, reason: str) -> CommitReport:

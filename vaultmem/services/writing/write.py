@@ -95,8 +95,8 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
         if note.problem:
             raise _name_line(note)
     unpinned = note.pinned and not after.pinned
-    if unpinned and not change.seen.is_person:
-        raise RefusedError(f"{note.path}: pinned, and only a person unpins it")
+    if unpinned:
+        change.seen.require_person(f"{note.path}: pinned, and only a person unpins it")
     change.replace(note.path, data, note.blob)
     return data
 

@@ -60,10 +60,9 @@ def _update(vault: Vault, given: Given) -> Changed:
 
 
 def _forget(vault: Vault, given: Given) -> Changed:
-    from vaultmem.services.notes.forget import forget_notes, refuse_protected, select_notes
+    from vaultmem.services.notes.forget import forget_notes, select_notes
 
     chosen = select_notes(vault, [given["path"]])
-    refuse_protected(vault, chosen.notes)
     reason = given.get("reason", "")
     done = forget_notes(vault, chosen.notes, reason)
     commits = done.report.commits if reason else None

@@ -1,0 +1,71 @@
+"""Which agent calls: the variables by which agents mark the commands that they run.
+
+Only what an agent sets for commands of its own is here, and nothing that a person's terminal in
+the same editor has as well ($CURSOR_TRACE_ID, $TERM_PROGRAM). Rows are plain tuples, and nothing is
+imported: a warm command reads them as it starts.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a caller is called that named itself in no way and is no person at a terminal.
+UNNAMED = "unnamed"
+
+#: An agent's name, as `connect` has it; the variables that it sets; that of its session. Each with
+#: its document, or the release whose shell was seen to have them.
+AGENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    # code.claude.com/docs/en/env-vars; 2.1.197, which sets both for MCP servers and hooks too
+    ("claude-code", ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID"), "CLAUDE_CODE_SESSION_ID"),
+    # openai/codex, codex-rs/core/src/spawn.rs; 0.169.0
+    ("codex", ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX"), "CODEX_THREAD_ID"),
+    # google-gemini/gemini-cli, docs/tools/shell.md; 0.61.0
+    ("gemini", ("GEMINI_CLI",), ""),
+    # Copilot CLI 1.0.102
+    ("copilot", ("COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"), "COPILOT_AGENT_SESSION_ID"),
+    # cursor.com/docs/agent/terminal
+    ("cursor", ("CURSOR_AGENT",), ""),
+    # anomalyco/opencode, packages/opencode/src/index.ts; 1.18.33
+    ("opencode", ("OPENCODE",), ""),
+    # QwenLM/qwen-code, docs/tools/shell.md; 0.15.10, whose shell is a terminal
+    ("qwen-code", ("QWEN_CODE",), ""),
+    # block/goose, documentation/docs/guides/environment-variables.md
+    ("goose", ("GOOSE_TERMINAL",), "AGENT_SESSION_ID"),
+    # docs.cline.bot, on pagers in its terminal
+    ("cline", ("CLINE_ACTIVE",), ""),
+)
+
+#: How others name themselves: github.com/agentsmd/agents.md/issues/136, and the README of
+#: `@vercel/detect-agent`. The first is a common word, so only these values count.
+_AGENT, _NAMES = "AGENT", ("amp", "goose")
+_AI_AGENT = "AI_AGENT"
+
+#: Where agents say which session they are in, in the order in which they are believed.
+SESSION_VARIABLES = tuple(session for _, _, session in AGENTS if session)
+
+#: All that is looked at here.
+VARIABLES = (*(each for row in AGENTS for each in (*row[1], row[2]) if each), _AGENT, _AI_AGENT)
+
+
+def find_agent(environment: Mapping[str, str]) -> str:
+    """Return the agent whose marks an environment has, "" if it has none."""
+    for name, signs, _ in AGENTS:
+        if any(map(environment.get, signs)):
+            return name
+    if environment.get(_AGENT) in _NAMES:
+        return environment[_AGENT]
+    return _read_name(environment.get(_AI_AGENT, ""))
+
+
+def _read_name(value: str) -> str:
+    """Return the name in `claude-code_2-1-197_agent` or `devin@1`; `1` and the like name nobody."""
+    name = ""
+    for letter in value.strip().lower()[:40]:
+        if not (letter.isascii() and (letter.isalnum() or letter == "-")):
+            break
+        name += letter
+    if not value.strip():
+        return ""
+    return name if name[:1].isalpha() and name != "true" else UNNAMED
