@@ -13,7 +13,8 @@ from support import git, write_notes
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.packs.pack_item import PackStyle
-from vaultmem.core.sessions.turns import Turn, parse_agent_line
+from vaultmem.core.sessions.turns import Turn
+from vaultmem.core.transcripts.read import describe_turn, read_line
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
@@ -249,6 +250,6 @@ def test_an_imported_transcript_proposes_what_its_user_said(vault: Vault, tmp_pa
 
 def test_an_agents_words_to_its_helper_are_not_the_users() -> None:
     told = {"type": "user", "isSidechain": True, "message": {"role": "user", "content": "Always!"}}
-    line = parse_agent_line(json.dumps(told).encode())
-    assert line is not None
-    assert [turn.role for turn in line.turns] == ["agent"]
+    events = read_line(json.dumps(told).encode())
+    assert events
+    assert [describe_turn(each) for each in events] == [None]
