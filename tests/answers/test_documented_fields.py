@@ -138,6 +138,7 @@ handoff
 family
 connect claude-code
 connect --status
+connect codex --print
 skill install
 import transcripts ../session.jsonl
 1 watch --status

@@ -13,7 +13,7 @@ from support import hash_tree
 
 from vaultmem.core.clients.client import CLIENTS
 from vaultmem.core.clients.jsonc import read_jsonc
-from vaultmem.core.clients.marks import fill_item
+from vaultmem.core.clients.marks import fill_item, read_entry
 from vaultmem.core.clients.places import find_place
 
 Make = Callable[..., Path]
@@ -38,7 +38,11 @@ def entry_of(file: Path, name: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("name", list(CLIENTS))
+#: One of each form; what all of them have is in tests/mcp/test_settings_files.py.
+WRITTEN = ["claude-code", "codex", "cursor", "vscode", "opencode", "copilot", "zed", "amp"]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
 def test_each_client_gets_our_entry_and_its_old_bytes_back(
     name: str, make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
@@ -54,8 +58,9 @@ def test_each_client_gets_our_entry_and_its_old_bytes_back(
     assert [each["action"] for each in done["changes"]] == ["changed"]
     assert [each.name for each in file.parent.glob(f"{file.name}*")] == [file.name]
     entry = entry_of(file, name)
-    assert Path(str(entry["command"])).is_file()
-    assert entry["args"][-4:] == ["--vault", str(root), "--agent", name]  # type: ignore[index]
+    words = read_entry(CLIENTS[name], entry)
+    assert Path(words[0]).is_file()
+    assert words[-5:] == ["mcp", "--vault", str(root), "--agent", name]
     assert "keep" in file.read_text()
 
     assert "unchanged" in run_cli("connect", name, "--vault", root).out
@@ -69,7 +74,7 @@ def test_each_client_gets_our_entry_and_its_old_bytes_back(
     assert list(file.parent.glob("*vaultmem*")) == []
 
 
-@pytest.mark.parametrize("name", list(CLIENTS))
+@pytest.mark.parametrize("name", WRITTEN)
 def test_settings_that_were_not_there_go_again(
     name: str, make_vault: Make, run_cli: RunCli, home: Path
 ) -> None:
@@ -208,7 +213,7 @@ def test_settings_with_keys_in_them_are_not_copied(
     root = make_vault()
     file = settings(home, "claude-code")
     before = '{"mcpServers": {"x": {"env": {"KEY": "sk-verysecret"}}}, "old": "'
-    before += "x" * 2**21 + '"}'
+    before += "x" * 1_200_000 + '"}'
     file.write_text(before)
     file.chmod(0o600)
     old = [file.with_name(f"{file.name}.vaultmem-0123456789a{n}") for n in "bc"]
@@ -344,6 +349,50 @@ def test_what_is_not_understood_is_left_alone(
     assert done.code == 5
     assert "by hand" in done.err
     assert hash_tree(home, ("state", "data", "config")) == before
+
+
+def test_what_a_person_has_to_put_in_place_is_printed(make_vault: Make, run_cli: RunCli) -> None:
+    root = make_vault()
+    done = run_cli("connect", "jetbrains", "--vault", root)
+    assert (done.code, "`vaultmem connect jetbrains --print` says" in done.err) == (5, True)
+    shown = run_cli("connect", "jetbrains", "--print", "--vault", root)
+    assert "Settings | Tools | AI Assistant | MCP" in shown.err
+    assert json.loads(shown.out)["mcpServers"]["vaultmem"]["args"][:3] == [
+        "mcp",
+        "--vault",
+        str(root),
+    ]
+    toml = run_cli("connect", "codex", "--print", "--vault", root)
+    assert tomllib.loads(toml.out)["mcp_servers"]["vaultmem"]["args"][-1] == "codex"
+    both = run_cli("connect", "claude-code", "--print", "--hooks", "--vault", root, "--json").json
+    assert [Path(each["place"]).name for each in both["shown"]] == [".claude.json", "settings.json"]
+    assert "hook session-start --vault" in both["shown"][1]["text"]
+
+
+def test_status_says_who_is_there_without_a_vault(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    (home / ".qwen").mkdir()
+    (home / ".claude.json").write_text("{}")
+    run_cli("connect", "kiro", "--vault", make_vault())
+    told = run_cli("connect", "--status")
+    assert "vaultmem connect qwen" in told.out
+    assert "Not found here: codex, " in told.out
+    status = run_cli("connect", "--status", "--json").json
+    assert [each["client"] for each in status["connections"]] == ["kiro"]
+    assert status["installed"] == ["claude-code", "qwen"]
+
+
+def test_settings_with_comments_of_the_same_name_are_the_ones(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    file = home / "config/opencode/opencode.jsonc"
+    file.parent.mkdir(parents=True)
+    file.write_text('{\n  // mine\n  "theme": "x"\n}\n')
+    run_cli("connect", "opencode", "--vault", make_vault())
+    assert read_jsonc(file.read_text()).value["mcp"]["vaultmem"]["type"] == "local"
+    assert run_cli("connect", "opencode", "--remove").code == 0
+    assert file.read_text() == '{\n  // mine\n  "theme": "x"\n}\n'
 
 
 def test_bad_names_and_places_are_refused(make_vault: Make, run_cli: RunCli) -> None:

@@ -139,13 +139,37 @@ def test_what_each_client_is_told() -> None:
         name: [each.project, find_place(each.user, "~", "linux", {}), ".".join(each.key)]
         for name, each in CLIENTS.items()
     }
+    code = "~/.config/Code/User"
     assert found == {
         "claude-code": [".mcp.json", "~/.claude.json", "mcpServers"],
         "codex": [".codex/config.toml", "~/.codex/config.toml", "mcp_servers"],
         "cursor": [".cursor/mcp.json", "~/.cursor/mcp.json", "mcpServers"],
-        "vscode": [".vscode/mcp.json", "~/.config/Code/User/mcp.json", "servers"],
+        "vscode": [".vscode/mcp.json", f"{code}/mcp.json", "servers"],
         "gemini": [".gemini/settings.json", "~/.gemini/settings.json", "mcpServers"],
         "claude-desktop": ["", "~/.config/Claude/claude_desktop_config.json", "mcpServers"],
+        "opencode": ["opencode.json", "~/.config/opencode/opencode.json", "mcp"],
+        "copilot": [".github/mcp.json", "~/.copilot/mcp-config.json", "mcpServers"],
+        "windsurf": ["", "~/.codeium/windsurf/mcp_config.json", "mcpServers"],
+        "zed": ["", "~/.config/zed/settings.json", "context_servers"],
+        "cline": ["", "~/.cline/data/settings/cline_mcp_settings.json", "mcpServers"],
+        "roo": [
+            ".roo/mcp.json",
+            f"{code}/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            "mcpServers",
+        ],
+        "kilo": [".kilo/kilo.json", "~/.config/kilo/kilo.json", "mcp"],
+        "continue": [
+            ".continue/mcpServers/vaultmem.json",
+            "~/.continue/mcpServers/vaultmem.json",
+            "mcpServers",
+        ],
+        "junie": [".junie/mcp/mcp.json", "~/.junie/mcp/mcp.json", "mcpServers"],
+        "jetbrains": ["", "", "mcpServers"],
+        "amp": [".amp/settings.json", "~/.config/amp/settings.json", "amp.mcpServers"],
+        "kiro": [".kiro/settings/mcp.json", "~/.kiro/settings/mcp.json", "mcpServers"],
+        "qwen": [".qwen/settings.json", "~/.qwen/settings.json", "mcpServers"],
+        "lmstudio": ["", "~/.lmstudio/mcp.json", "mcpServers"],
+        "goose": ["", "", "extensions"],
     }
 
 

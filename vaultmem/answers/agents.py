@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vaultmem.services.connecting.connect import Connection, SettingsChange
+    from vaultmem.services.connecting.connect import Connection, SettingsChange, Shown
     from vaultmem.services.importing.run import ImportReport
     from vaultmem.services.sessions.import_turns import Imported
 
@@ -19,9 +19,14 @@ def connected_json(
     return {"client": client, "dry_run": is_dry, "changes": changes}
 
 
-def connections_json(found: Sequence[Connection]) -> dict[str, Any]:
-    """Return which clients know a vault, and where that is written."""
-    return {"connections": found}
+def connections_json(found: Sequence[Connection], installed: Sequence[str]) -> dict[str, Any]:
+    """Return which clients know a vault, where that is written, and which are there without one."""
+    return {"connections": found, "installed": installed}
+
+
+def shown_json(shown: Sequence[Shown]) -> dict[str, Any]:
+    """Return what goes into a client's settings, and where they are."""
+    return {"shown": shown}
 
 
 def skill_json(path: Path, action: str) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.agents import connected_json, connections_json, skill_json
+from vaultmem.answers.agents import connected_json, connections_json, shown_json, skill_json
 from vaultmem.cli.opening import open_here
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.clients.agents import UNNAMED
+
+if TYPE_CHECKING:
+    from vaultmem.services.connecting.connect import Shown
 
 ProjectOption = Annotated[
     bool, typer.Option("--project", help="In the settings of the project in this folder.")
@@ -46,6 +49,9 @@ def connect(
     status: Annotated[
         bool, typer.Option("--status", help="Say which clients know a vault, and change nothing.")
     ] = False,
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the entry, for you to put where it belongs.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
     vault: VaultOption = "",
     as_json: JsonOption = False,
@@ -54,7 +60,12 @@ def connect(
     from vaultmem.core.clients.client import find_client
     from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
-    from vaultmem.services.connecting.connect import Where, connect_client, disconnect_client
+    from vaultmem.services.connecting.connect import (
+        Where,
+        connect_client,
+        disconnect_client,
+        show_entry,
+    )
 
     if status:
         _say_connections(as_json)
@@ -62,6 +73,10 @@ def connect(
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
     where = Where(Path.cwd() if project else Path.home(), project, current_environment())
+    if print_:
+        find_client(client)
+        _print_entry(show_entry(client, open_here(vault).root, where, hooks), as_json)
+        return
     if remove:
         changes = disconnect_client(client, where, dry_run)
     else:
@@ -116,23 +131,37 @@ def skill(
         say_painted(f"{done:<9}", _COLOURS.get(done, "dim"), f"  {folder / SKILL_PATH}")
 
 
-def _say_connections(as_json: bool) -> None:
-    from vaultmem.environment import current_environment
-    from vaultmem.services.connecting.connect import Where, list_connections
-
-    environment = current_environment()
-    user = Where(Path.home(), environment=environment)
-    found = list_connections(user, Where(Path.cwd(), is_project=True))
+def _print_entry(shown: list[Shown], as_json: bool) -> None:
+    """Print what goes into settings to standard output, and where it goes to standard error."""
     if as_json:
-        emit_json(connections_json(found))
+        emit_json(shown_json(shown))
         return
-    if not found:
-        say("No client knows of a vault; `vaultmem connect CLIENT` tells one.")
+    for each in shown:
+        warn(f"this goes into {each.place}")
+        say(each.text.rstrip("\n"))
+
+
+def _say_connections(as_json: bool) -> None:
+    from vaultmem.core.clients.client import CLIENTS
+    from vaultmem.environment import current_environment
+    from vaultmem.services.connecting.connect import Where, list_connections, list_installed
+
+    user = Where(Path.home(), environment=current_environment())
+    found = list_connections(user, Where(Path.cwd(), is_project=True))
+    known = {each.client for each in found}
+    installed = [name for name in list_installed(user) if name not in known]
+    if as_json:
+        emit_json(connections_json(found, installed))
+        return
     for each in found:
         colour = "yellow" if each.problem else "green"
         say_painted(f"{each.client:<14}", colour, f"  {each.root or '?'}  {each.path}")
         if each.problem:
             say(f"                {each.problem}")
+    for name in installed:
+        say_painted(f"{name:<14}", "dim", f"  not connected; `vaultmem connect {name}` does that")
+    rest = ", ".join(name for name in CLIENTS if name not in {*known, *installed})
+    say(f"Not found here: {rest}.")
 
 
 def hook(

@@ -17,8 +17,9 @@ ENTRY = "vaultmem"
 #: In an entry: the program, what it is given, and both in one list. In a hook: its command line.
 PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<command>"
 
-_STDIO = {"type": "stdio", "command": PROGRAM, "args": ARGUMENTS}
 _PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
+_STDIO = {"type": "stdio", **_PLAIN}
+_OPENCODE = {"type": "local", "command": WORDS, "enabled": True}
 
 
 class Hooks(NamedTuple):
@@ -42,7 +43,7 @@ class Client(NamedTuple):
     """A client: its files (see `places`; none where it has none of that scope) and their form.
 
     `key` is where its servers are, `entry` what stands there for one of them. `hooks` are its
-    hooks where they are known.
+    hooks where they are known. `paste` is where its user puts an entry that we do not write.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Client(NamedTuple):
     key: tuple[str, ...] = ("mcpServers",)
     entry: Mapping[str, Any] = _PLAIN
     hooks: Hooks | None = None
+    paste: str = ""
 
 
 #: Claude Code's events, which are Codex's too, and how both have a command at one.
@@ -66,6 +68,7 @@ _GROUP = {"hooks": [{"type": "command", "command": COMMAND}]}
 CLIENTS: dict[str, Client] = {
     each.name: each
     for each in (
+        # code.claude.com/docs/en/mcp, /settings (CLAUDE_CONFIG_DIR: /env-vars) and /hooks
         Client(
             "claude-code",
             ("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
@@ -78,6 +81,7 @@ CLIENTS: dict[str, Client] = {
                 _GROUP,
             ),
         ),
+        # developers.openai.com/codex/mcp, openai/codex docs/config.md (CODEX_HOME)
         Client(
             "codex",
             ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
@@ -91,6 +95,7 @@ CLIENTS: dict[str, Client] = {
                 note="Codex runs the hooks once you have looked at them, by /hooks.",
             ),
         ),
+        # cursor.com/docs/context/mcp, cursor.com/docs/agent/hooks
         Client(
             "cursor",
             ("~/.cursor/mcp.json",),
@@ -108,13 +113,9 @@ CLIENTS: dict[str, Client] = {
                 head={"version": 1},
             ),
         ),
-        Client(
-            "vscode",
-            ("$APPS/Code/User/mcp.json",),
-            ".vscode/mcp.json",
-            ("servers",),
-            _STDIO,
-        ),
+        # code.visualstudio.com/docs/copilot/reference/mcp-configuration
+        Client("vscode", ("$APPS/Code/User/mcp.json",), ".vscode/mcp.json", ("servers",), _STDIO),
+        # google-gemini/gemini-cli docs/tools/mcp-server.md, docs/reference/configuration.md
         Client(
             "gemini",
             ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
@@ -132,7 +133,97 @@ CLIENTS: dict[str, Client] = {
                 _GROUP,
             ),
         ),
+        # modelcontextprotocol.io/docs/develop/connect-local-servers
         Client("claude-desktop", ("$APPS/Claude/claude_desktop_config.json",)),
+        # opencode.ai/docs/mcp-servers and /config
+        Client(
+            "opencode",
+            (
+                "$OPENCODE_CONFIG",
+                "$XDG_CONFIG_HOME/opencode/opencode.json",
+                "~/.config/opencode/opencode.json",
+            ),
+            "opencode.json",
+            ("mcp",),
+            _OPENCODE,
+        ),
+        # docs.github.com/en/copilot/how-tos/copilot-cli, `copilot mcp --help` of 1.0.102
+        Client(
+            "copilot",
+            ("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
+            ".github/mcp.json",
+            entry={"type": "local", **_PLAIN, "tools": ["*"]},
+        ),
+        # docs.windsurf.com/windsurf/cascade/mcp
+        Client("windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+        # zed-industries/zed docs/src/ai/mcp.md, docs/src/configuring-zed.md
+        Client(
+            "zed",
+            (
+                "$APPDATA/Zed/settings.json",
+                "$XDG_CONFIG_HOME/zed/settings.json",
+                "~/.config/zed/settings.json",
+            ),
+            key=("context_servers",),
+            entry={"source": "custom", **_PLAIN},
+        ),
+        # docs.cline.bot/getting-started/config: editor, terminal and SDK share one since 4.0
+        Client(
+            "cline",
+            (
+                "$CLINE_DIR/data/settings/cline_mcp_settings.json",
+                "~/.cline/data/settings/cline_mcp_settings.json",
+            ),
+        ),
+        # docs.roocode.com/features/mcp/using-mcp-in-roo
+        Client(
+            "roo",
+            ("$CODE/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
+            ".roo/mcp.json",
+        ),
+        # Kilo-Org/kilocode packages/kilo-docs/pages/automate/mcp/using-in-kilo-code.md
+        Client(
+            "kilo",
+            ("$XDG_CONFIG_HOME/kilo/kilo.json", "~/.config/kilo/kilo.json"),
+            ".kilo/kilo.json",
+            ("mcp",),
+            _OPENCODE,
+        ),
+        # docs.continue.dev/customize/deep-dives/mcp: a file of one's own in a folder of such
+        Client(
+            "continue",
+            ("~/.continue/mcpServers/vaultmem.json",),
+            ".continue/mcpServers/vaultmem.json",
+        ),
+        # junie.jetbrains.com/docs/junie-cli-mcp-configuration.html, and its plugin's
+        Client("junie", ("~/.junie/mcp/mcp.json",), ".junie/mcp/mcp.json"),
+        # jetbrains.com/help/ai-assistant/mcp.html
+        Client("jetbrains", (), paste="Settings | Tools | AI Assistant | MCP"),
+        # ampcode.com/manual#configuration
+        Client("amp", ("~/.config/amp/settings.json",), ".amp/settings.json", ("amp.mcpServers",)),
+        # kiro.dev/docs/mcp/configuration
+        Client("kiro", ("~/.kiro/settings/mcp.json",), ".kiro/settings/mcp.json"),
+        # QwenLM/qwen-code docs/users/features/mcp.md, docs/users/configuration/settings.md
+        Client(
+            "qwen", ("$QWEN_HOME/settings.json", "~/.qwen/settings.json"), ".qwen/settings.json"
+        ),
+        # lmstudio.ai/docs/app/mcp
+        Client("lmstudio", ("~/.lmstudio/mcp.json",)),
+        # block/goose documentation/docs/guides/config-files.md; its settings are YAML
+        Client(
+            "goose",
+            (),
+            key=("extensions",),
+            entry={
+                "name": ENTRY,
+                "type": "stdio",
+                "enabled": True,
+                "cmd": PROGRAM,
+                "args": ARGUMENTS,
+                "timeout": 300,
+            },
+            paste="~/.config/goose/config.yaml, under what is there of extensions",
+        ),
     )
 }
 

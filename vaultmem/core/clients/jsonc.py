@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vaultmem.errors import RefusedError
 
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|\ufeff)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 _MAX_DEPTH = 64
 

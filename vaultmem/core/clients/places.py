@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-#: Folders that programs name by the system: of those of a desktop, and of XDG's on each system.
+#: Folders that differ by the system: of programs with windows, and of extensions of VS Code.
 _FOLDERS: dict[str, dict[str, tuple[str, ...]]] = {
     "APPS": {
         "darwin": ("~/Library/Application Support",),
         "win32": ("$APPDATA", "~/AppData/Roaming"),
         "": ("$XDG_CONFIG_HOME", "~/.config"),
     },
-    "XDG": {"": ("$XDG_CONFIG_HOME", "~/.config")},
+    "CODE": {"": ("$APPS/Code/User/globalStorage",)},
 }
 
 
@@ -30,9 +30,9 @@ def find_place(
             folder = home
         elif by_system:
             options = by_system.get(platform, by_system[""])
-            folder = find_place((f"{each}/" for each in options), home, platform, environment)
+            folder = find_place(options, home, platform, environment)
         else:
             folder = environment.get(first[1:], "")
         if folder:
-            return f"{folder.rstrip('/')}/{rest}"
+            return f"{folder.rstrip('/')}/{rest}".rstrip("/")
     return ""

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.clients.client import CLIENTS, ENTRY, Client, find_client
+from vaultmem.core.clients.client import CLIENTS, ENTRY, Client, Hooks, find_client
 from vaultmem.core.clients.marks import make_words, read_entry
 from vaultmem.core.clients.places import find_place
 from vaultmem.core.clients.settings import (
@@ -43,9 +43,14 @@ class Where(NamedTuple):
     def find(self, user: tuple[str, ...], project: str) -> Path | None:
         """Return a file of a client, None where it has none of that scope."""
         if self.is_project:
-            return self.folder / project if project else None
-        place = find_place(user, str(self.folder), sys.platform, self.environment)
-        return Path(place) if place else None
+            place = str(self.folder / project) if project else ""
+        else:
+            place = find_place(user, str(self.folder), sys.platform, self.environment)
+        if not place:
+            return None
+        with_comments = Path(f"{place}c")  # Who has `name.jsonc` means that one.
+        is_there = with_comments.suffix == ".jsonc" and with_comments.is_file()
+        return with_comments if is_there and not Path(place).exists() else Path(place)
 
 
 class SettingsChange(NamedTuple):
@@ -57,6 +62,13 @@ class SettingsChange(NamedTuple):
     path: str
     action: str
     dropped: tuple[str, ...] = ()
+
+
+class Shown(NamedTuple):
+    """What goes where: a file, or the words for a place in a client's windows."""
+
+    place: str
+    text: str
 
 
 class Connection(NamedTuple):
@@ -78,12 +90,10 @@ def connect_client(
     """
     client = find_client(name)
     words = make_words(client, find_command(), str(root))
-    if with_hooks and client.hooks is None:
-        raise RefusedError(f"{name}: no hooks are known for it; leave out --hooks")
-    edits: dict[Path, list[Edit]] = {}
     file = _settings_file(client, where)
-    edits[file] = [lambda text: add_entry(client, str(file), text, words)]
-    if with_hooks and (hooks := client.hooks):
+    edits: dict[Path, list[Edit]] = {file: [lambda text: add_entry(client, str(file), text, words)]}
+    if with_hooks:
+        hooks = _read_hooks(client)
         place = where.find(hooks.user, hooks.project)
         if place is None:
             raise RefusedError(f"{name}: it has no hooks of a project; use --user")
@@ -109,6 +119,37 @@ def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[Se
     return [_change(file, each, where, dry_run) for file, each in edits.items()]
 
 
+def show_entry(name: str, root: Path, where: Where, with_hooks: bool = False) -> list[Shown]:
+    """Return what a client's settings would have if they had nothing else.
+
+    Raises:
+        RefusedError: there is no such client, or it has no hooks.
+    """
+    client = find_client(name)
+    words = make_words(client, find_command(), str(root))
+    file = where.find(client.user, client.project)
+    shown = [Shown(str(file or client.paste), add_entry(client, str(file), None, words))]
+    if with_hooks:
+        hooks = _read_hooks(client)
+        place = where.find(hooks.user, hooks.project)
+        shown.append(Shown(str(place), add_hooks(client, hooks, None, words)))
+    return shown
+
+
+def list_installed(user: Where) -> list[str]:
+    """Return the clients whose own folders are there, or their settings."""
+    found = []
+    for client in CLIENTS.values():
+        hooks = client.hooks
+        files = [user.find(client.user, ""), user.find(hooks.user, "") if hooks else None]
+        if any(
+            each and (each.exists() or (each.parent.is_dir() and each.parent != user.folder))
+            for each in files
+        ):
+            found.append(client.name)
+    return found
+
+
 def list_connections(user: Where, project: Where) -> list[Connection]:
     """Return each client's settings that name a vault, and what is wrong with them."""
     found = []
@@ -126,8 +167,17 @@ def find_command() -> list[str]:
     return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "vaultmem"]
 
 
+def _read_hooks(client: Client) -> Hooks:
+    if client.hooks is None:
+        raise RefusedError(f"{client.name}: no hooks are known for it; leave out --hooks")
+    return client.hooks
+
+
 def _settings_file(client: Client, where: Where) -> Path:
     file = where.find(client.user, client.project)
+    if client.paste:
+        told = f"`vaultmem connect {client.name} --print` says what goes there"
+        raise RefusedError(f"{client.name}: only you write to {client.paste}; {told}")
     if file is None:
         scope, other = ("a project", "--user") if where.is_project else ("a user", "--project")
         raise RefusedError(f"{client.name}: it has no settings of {scope}; use {other}")
