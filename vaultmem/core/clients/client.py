@@ -81,7 +81,7 @@ CLIENTS: dict[str, Client] = {
                 _GROUP,
             ),
         ),
-        # developers.openai.com/codex/mcp, openai/codex docs/config.md (CODEX_HOME)
+        # developers.openai.com/codex/mcp and /hooks, openai/codex docs/config.md (CODEX_HOME)
         Client(
             "codex",
             ("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
@@ -115,7 +115,8 @@ CLIENTS: dict[str, Client] = {
         ),
         # code.visualstudio.com/docs/copilot/reference/mcp-configuration
         Client("vscode", ("$APPS/Code/User/mcp.json",), ".vscode/mcp.json", ("servers",), _STDIO),
-        # google-gemini/gemini-cli docs/tools/mcp-server.md, docs/reference/configuration.md
+        # google-gemini/gemini-cli docs/tools/mcp-server.md, docs/reference/configuration.md,
+        # docs/hooks/reference.md
         Client(
             "gemini",
             ("$GEMINI_CLI_HOME/.gemini/settings.json", "~/.gemini/settings.json"),
@@ -147,12 +148,26 @@ CLIENTS: dict[str, Client] = {
             ("mcp",),
             _OPENCODE,
         ),
-        # docs.github.com/en/copilot/how-tos/copilot-cli, `copilot mcp --help` of 1.0.102
+        # docs.github.com/en/copilot/how-tos/copilot-cli and /reference/hooks-reference,
+        # `copilot mcp --help` of 1.0.102
         Client(
             "copilot",
             ("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
             ".github/mcp.json",
             entry={"type": "local", **_PLAIN, "tools": ["*"]},
+            hooks=Hooks(
+                ("$COPILOT_HOME/hooks/vaultmem.json", "~/.copilot/hooks/vaultmem.json"),
+                ".github/hooks/vaultmem.json",
+                {
+                    "sessionStart": "session-start",
+                    "userPromptSubmitted": "prompt",
+                    "preCompact": "pre-compact",
+                    "agentStop": "stop",
+                    "sessionEnd": "session-end",
+                },
+                {"type": "command", "command": COMMAND},
+                head={"version": 1},
+            ),
         ),
         # docs.windsurf.com/windsurf/cascade/mcp
         Client("windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
