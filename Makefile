@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-sdks test-web pictures kills machines lint bench wheel-check clean
+.PHONY: demo test test-long test-web pictures kills machines lint bench wheel-check bundles clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -16,9 +16,6 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
-
-test-sdks: $(VENV)/installed-test  ## Run the tests by other SDKs, each in an environment of its own.
-	$(BIN)/python -m pytest -q -m sdks tests/sdks $(SDKS)
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
 	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)
@@ -44,6 +41,11 @@ bench: $(VENV)/installed  ## Measure beside SQLite FTS5, plain Whoosh, ripgrep a
 
 wheel-check: $(VENV)/installed-test  ## Build the wheel and use it in an empty environment.
 	sh tests/wheel_check.sh "$(BIN)/python"
+
+bundles: $(VENV)/installed-test  ## Build dist/: wheel, Claude Code plugin, MCP bundle, server.json.
+	rm -f dist/*.whl
+	$(BIN)/python -m build -q --wheel --outdir dist .
+	$(BIN)/python docs/bundles.py dist/*.whl $(BUNDLES)
 
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }
