@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-web pictures kills machines lint bench wheel-check bundles clean
+.PHONY: demo test test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -16,6 +16,9 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
+
+test-sdks: $(VENV)/installed-test  ## Run the tests by other SDKs, each in an environment of its own.
+	$(BIN)/python -m pytest -q -m sdks tests/sdks $(SDKS)
 
 test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's chromium.
 	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)

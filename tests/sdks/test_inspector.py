@@ -1,13 +1,8 @@
-"""The MCP Inspector's command line lists and calls everything, where it is installed.
-
-It is found as `mcp-inspector`, or as what $MCP_INSPECTOR names; nothing is downloaded.
-"""
+"""The MCP Inspector's command line lists and calls everything."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environments import need_node
 from support import git
 
 Make = Callable[..., Path]
 Ask = Callable[..., dict[str, Any]]
 
-INSPECTOR = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
-
-pytestmark = pytest.mark.skipif(not INSPECTOR, reason="the MCP Inspector is not installed")
+pytestmark = pytest.mark.sdks
 
 NOTES = {
     "notes/pier.md": "# Pier\n\nThe pier is of oak.\n",
@@ -34,10 +28,12 @@ NOTES = {
 def inspect(make_vault: Make) -> Ask:
     """Return a function that runs the Inspector once, by method and options, on one vault."""
     root = make_vault(NOTES)
+    packages = need_node("@modelcontextprotocol/inspector@0.15.0")
+    inspector = packages / "node_modules/.bin/mcp-inspector"
     server = [sys.executable, "-P", "-m", "vaultmem", "mcp", "--vault", str(root)]
 
     def ask(method: str, *options: str) -> dict[str, Any]:
-        command = [str(INSPECTOR), "--cli", *server, "--agent", "inspector", "--method", method]
+        command = [str(inspector), "--cli", *server, "--agent", "inspector", "--method", method]
         done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return {"root": root, **json.loads(done.stdout)}
@@ -55,13 +51,9 @@ def call(inspect: Ask, tool: str, **given: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_inspector_lists_and_calls(inspect: Ask) -> None:
+def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> None:
     assert len(inspect("tools/list")["tools"]) == 11
     assert "> The pier is of oak." in call(inspect, "recall", query="pier oak")["told"]
-
-
-@pytest.mark.long
-def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> None:
     assert "> The pier is of oak." in call(inspect, "context_pack", query="pier")["told"]
     path = call(inspect, "remember", text="Bollards are of iron.", tags=["iron"])["path"]
     note = call(inspect, "read_note", path=path)
@@ -72,6 +64,7 @@ def test_the_inspector_calls_every_tool_and_reads_everything(inspect: Ask) -> No
     call(inspect, "session", action="start", session="day-1", goal="Mend the pier")
     closed = call(inspect, "session", action="close", session="day-1", summary="Done.")
     assert closed["status"] == "ok"
+    assert call(inspect, "task", action="add", title="Paint the pier")["tasks"]
     call(inspect, "checkpoint", note="inspected")
     rows = call(inspect, "history", action="log", limit=1)["rows"]
     assert rows[0]["author"] == "inspector"
