@@ -41,14 +41,11 @@ def by_rebase(laptop: Laptop, kill_after: float = 0) -> Carried:
         before = laptop.ask_git("rev-parse", "HEAD")
         done = laptop.git("pull", "--rebase", kill_after=kill_after)
         told += _tell("pull", done, True)
-        if done.killed:
-            if _is_rebasing(laptop):  # Nothing else is saved before: an abort would take it back.
-                _clear(laptop)
-                laptop.git("rebase", "--abort")
+        if done.killed:  # Nothing else is saved before: an abort would take it back.
+            stopped |= _is_rebasing(laptop) and _abort(laptop)
             return Carried(stopped, True, told, tuple(states))
         if _is_rebasing(laptop):
-            _clear(laptop)
-            laptop.git("rebase", "--abort")
+            _abort(laptop)
             synced = by_sync(laptop)
             return Carried(True, False, told + synced.told, tuple(states))
         if done.code:
@@ -59,6 +56,15 @@ def by_rebase(laptop: Laptop, kill_after: float = 0) -> Carried:
         if not done.code:
             break
     return Carried(stopped, False, told, tuple(states))
+
+
+def _abort(laptop: Laptop) -> bool:
+    """Go back by git; tell whether it refused, so that it took what vaultmem advises."""
+    _clear(laptop)
+    laptop.git("rebase", "--abort")
+    if refused := _is_rebasing(laptop):
+        laptop.vaultmem("resolve", "--all")
+    return refused
 
 
 def by_git(laptop: Laptop, kill_after: float = 0) -> Carried:

@@ -66,7 +66,7 @@ def test_a_sound_vault_is_ok_and_fix_changes_nothing(make_vault: Make, opened: O
 
     assert {each.verdict for each in checks.values()} == {OK}
     assert not any(each.fixed for each in checks.values())
-    assert len(checks) == 28
+    assert len(checks) == 29
     assert hash_tree(root) == before
 
 
@@ -278,6 +278,19 @@ def test_locks_of_git_are_told_with_their_age_and_never_removed(
     assert "remove these files" in check.remedy
     assert lock.exists()
     assert other.exists()
+
+
+def test_what_a_killed_merge_left_in_the_folder_is_removed(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault, left = opened(root), root / ".merge_file_a1B2c3"
+    left.write_text("a version of a note\n")
+
+    assert examine(vault, True, 0.0)["git's leftovers"].verdict is OK
+    check = find_only(vault, "git's leftovers", later=1_800)
+    assert (check.verdict, check.paths) == (WARNING, (str(left),))
+    fixed = fix_only(vault, "git's leftovers", later=1_800)[0].fixed
+    assert fixed == ("removed .merge_file_a1B2c3",)
+    assert not left.exists()
 
 
 def test_objects_that_are_gone_are_named(make_vault: Make, opened: Open) -> None:

@@ -28,6 +28,7 @@ def sync_json(report: SyncReport, review: int) -> dict[str, Any]:
         "told": report.told or None,
         "evidence": report.evidence or None,
         "conflicts": report.conflicts,
+        "left_rebase_of": report.left_rebase_of or None,
         "review": review,
     }
 

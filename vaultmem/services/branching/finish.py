@@ -13,7 +13,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, naming_faults
 from vaultmem.services.branching.incoming import refuse_leaks
 from vaultmem.services.branching.merge import MergeReport, draft_merge
 from vaultmem.services.branching.settle import settle_merge
-from vaultmem.services.branching.tree_moves import moving_tree, plan_files
+from vaultmem.services.branching.tree_moves import moving_tree, plan_files, read_entry
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -64,7 +64,7 @@ def finish_merge(vault: Vault) -> MergeReport:
         draft, settled = draft_merge(vault, head.commit, source, head.branch or "HEAD")
         index = _read_index(vault)
         chosen = _choose_files(vault, draft, index)
-        moves, contents = plan_files(chosen, partial(_read_entry, vault))
+        moves, contents = plan_files(chosen, partial(read_entry, vault))
         with moving_tree(vault, moves, contents):
             commit = _commit(vault, draft, chosen, index)
         with vault.leaving_to_next():
@@ -91,7 +91,7 @@ def _settle_replayed(vault: Vault) -> MergeReport:
         for path, stages in index.open.items()
     }
     after = {**settled.files, **chosen}
-    moves, contents = plan_files(after, partial(_read_entry, vault))
+    moves, contents = plan_files(after, partial(read_entry, vault))
     with moving_tree(vault, moves, contents):
         _stage(vault, after, index)
     with vault.leaving_to_next():
@@ -165,14 +165,6 @@ def _find_mended(vault: Vault, path: str, stages: dict[str, TreeEntry]) -> File:
     if blob_id(data) in {entry.blob for entry in stages.values()} or find_conflict(text):
         return None
     return next(iter(stages.values())).mode, data
-
-
-def _read_entry(vault: Vault, path: str) -> TreeEntry | None:
-    try:
-        data = read_file(vault.root, PurePosixPath(path))
-    except NoteNotFoundError:
-        return None
-    return TreeEntry("100644", blob_id(data))
 
 
 def _stage(vault: Vault, chosen: dict[str, File], index: _Index) -> None:

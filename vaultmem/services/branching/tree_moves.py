@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.errors import ConflictError, RefusedError
+from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.reading.recovery import read_blobs
 from vaultmem.services.writing.folder import moving
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.work_tree import read_blob, remove_empty_folders
 from vaultmem.vault import Vault
@@ -57,6 +57,15 @@ def plan_files(
         if before != after:
             moves[path] = (before, after)
     return moves, contents
+
+
+def read_entry(vault: Vault, path: str) -> TreeEntry | None:
+    """Return a file of the folder as a commit would have it, None where there is none."""
+    try:
+        data = read_file(vault.root, PurePosixPath(path))
+    except NoteNotFoundError:
+        return None
+    return TreeEntry("100644", blob_id(data))
 
 
 def find_moves(vault: Vault, old: str, new: str) -> Moves:

@@ -80,6 +80,7 @@ def _name_git_checks(vault: Vault, fix: bool, now: float, has_settings: bool) ->
     return [
         ("git's objects", partial(examine_git.check_objects, vault)),
         ("git's locks", partial(examine_git.check_locks, vault, now)),
+        ("git's leftovers", partial(examine_git.check_leftovers, vault, fix, now)),
         ("git's upkeep", partial(examine_git.check_upkeep, vault, fix)),
         ("your name", partial(examine_git.check_person, vault)),
         *([credentials, ignored] if has_settings else []),

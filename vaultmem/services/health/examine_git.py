@@ -11,6 +11,7 @@ from vaultmem.services.notes.create import template_folder
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 from vaultmem.services.writing.pending import read_pending
+from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.health import (
     MERGES_SINCE,
     find_broken_objects,
@@ -90,6 +91,21 @@ def check_locks(vault: Vault, now: float) -> Check:
     remedy = "if no git is at work, remove " + ("this file" if len(paths) == 1 else "these files")
     told = f"locked since {_say_age(max(locks.values()))}: git, and commits of vaultmem, may fail"
     return Check("git's locks", Verdict.PROBLEM, told, paths, remedy)
+
+
+def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
+    """Tell of versions of notes that a git has written for a merge driver, and was killed at."""
+    files = sorted(vault.history.git.work_tree.glob(".merge_file_??????"))
+    left = [file for file in files if now - file.lstat().st_mtime > _STALE]
+    if not left:
+        return Check("git's leftovers")
+    if fix:
+        for file in left:
+            drop_file(file)
+        return Check("git's leftovers", fixed=tuple(f"removed {file.name}" for file in left))
+    told = "a git that was killed in a merge left versions of notes, which git has anyway"
+    remedy = "`vaultmem doctor --fix` removes them"
+    return Check("git's leftovers", Verdict.WARNING, told, tuple(map(str, left)), remedy)
 
 
 def check_upkeep(vault: Vault, fix: bool) -> Check:

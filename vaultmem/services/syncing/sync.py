@@ -25,6 +25,7 @@ from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.finish import finish_merge, is_stopped
 from vaultmem.services.branching.incoming import follow_commit
 from vaultmem.services.branching.merge import MergeReport, merge_branch
+from vaultmem.services.branching.unrebase import leave_rebase
 from vaultmem.services.evidence.publish import begin_anew, publish
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.syncing.contact import (
@@ -66,7 +67,8 @@ class SyncReport(NamedTuple):
     `fetched` and `pushed` count commits, `waiting` those that only this machine has. `merged` is
     None where nothing had to be: then the branch may have `followed` the other, with these paths.
     `rescued` is the ref at the remote that has what could not go to the branch; `told` says why.
-    `evidence` is what came of this machine's own ref ("" where it has none).
+    `evidence` is what came of this machine's own ref ("" where it has none). `left_rebase_of` is
+    the branch, if that was first brought back to where it was before a rebase that was killed.
     """
 
     outcome: Outcome
@@ -82,6 +84,7 @@ class SyncReport(NamedTuple):
     told: str = ""
     evidence: str = ""
     conflicts: tuple[object, ...] = ()
+    left_rebase_of: str = ""
 
 
 def sync_remote(
@@ -96,7 +99,8 @@ def sync_remote(
     `where` is a remote's name, or the address of one that the repository is given with this first
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
-    committed first; who syncs unasked leaves it to the person who may be at it.
+    committed first, and a rebase whose git was killed is left; who syncs unasked leaves both to the
+    person who may be at it.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -106,12 +110,13 @@ def sync_remote(
         VaultError: the remote cannot be used, other than that it cannot be reached.
     """
     with hold_lock(vault.state_folder / "sync.lock", patience):
+        left = leave_rebase(vault) if ends_merges else ""
         place = find_place(vault, where)
         known = read_record(vault)
         if known.agreed != name_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="")
         try:
-            sync = _Sync(vault, place, known, joins)
+            sync = _Sync(vault, place, known, joins, left)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run()
@@ -140,10 +145,12 @@ def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -
 class _Sync:
     """One sync, step by step."""
 
-    def __init__(self, vault: Vault, place: Place, known: LastSync, joins: bool) -> None:
+    def __init__(self, vault: Vault, place: Place, known: LastSync, joins: bool, left: str) -> None:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
         self._evidence = "", ""
-        self._report = SyncReport(Outcome.SYNCED, place.remote.name, place.branch)
+        self._report = SyncReport(
+            Outcome.SYNCED, place.remote.name, place.branch, left_rebase_of=left
+        )
 
     def run(self) -> SyncReport:
         self._save()

@@ -31,6 +31,7 @@ _WRITERS = frozenset(
     [
         *("update-index", "update-ref", "symbolic-ref", "config", "notes", "branch", "fetch"),
         *("pack-refs", "maintenance", "gc", "repack", "prune", "worktree", "unpack-objects"),
+        *("reset", "rebase", "stash"),
     ]
 )
 _RECORDS = "git-*.child"
@@ -92,7 +93,7 @@ def remove_left_locks(place: Place, ended: Path | None = None) -> None:
         return
     with hold_lock(place.scratch / "git-locks.lock"):  # Nobody takes a new lock for the old one.
         times = _find_left(place.scratch, ended)
-        if not times or _is_git_at_work(place):
+        if not times or is_git_at_work(place):
             return
         for file in (*find_locks(place.git_folder, 0.0), *_find_unfinished(place.git_folder)):
             if _is_of(file, list(times.values())):
@@ -152,7 +153,7 @@ def _is_of(file: Path, times: list[float]) -> bool:
     return any(at - _EXACT <= made <= at + _MAKES_WITHIN for at in times)
 
 
-def _is_git_at_work(place: Place) -> bool:
+def is_git_at_work(place: Place) -> bool:
     """Tell whether a git runs that may hold a lock of this repository."""
     from vaultmem.storage.processes import find_commands
 

@@ -28,6 +28,7 @@ from vaultmem.storage.git.head import (
     read_head,
 )
 from vaultmem.storage.git.identity import Person, find_person
+from vaultmem.storage.git.killed_rebase import KilledRebase, find_killed_rebase
 from vaultmem.storage.git.locks import describe_lock, free_lock
 from vaultmem.storage.git.objects import ObjectReader
 from vaultmem.storage.git.person_index import PersonIndex
@@ -35,6 +36,11 @@ from vaultmem.storage.git.refs import Refs
 from vaultmem.storage.git.repository import check_repository, find_checkout, refuse_bare
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.git.unmerged import read_unmerged
+
+#: Why no commit can be made where a rebase was killed.
+_KILLED = (
+    "a rebase is under way whose git was killed; `vaultmem resolve --all` goes back to before it"
+)
 
 #: How often a commit is written where what it needs is taken away meanwhile.
 _ATTEMPTS = 2
@@ -87,8 +93,9 @@ class History:
 
         Another git's lock is waited for until it is `patience` seconds old.
         """
-        told = find_obstacle(self.git_folder, may_be_detached) or find_pull(self.git.work_tree)
-        if told:
+        if told := find_obstacle(self.git_folder, may_be_detached):
+            return _KILLED if self.find_killed_rebase() else told
+        if told := find_pull(self.git.work_tree):
             return told
         head = read_head(self.git_folder)
         branch = common_folder(self.git_folder) / "refs/heads" / (head.branch if head else "")
@@ -96,6 +103,10 @@ class History:
         locks = (name.with_name(f"{name.name}.lock") for name in names)
         held = (lock for lock in locks if not free_lock(lock, self.git.place, patience))
         return next(map(describe_lock, held), "")
+
+    def find_killed_rebase(self) -> KilledRebase | None:
+        """Return what a rebase was at whose git was killed; only where the vault is all of it."""
+        return None if self.prefix else find_killed_rebase(self.git.place)
 
     def unmerged(self) -> frozenset[str]:
         """Return the vault's files that a merge or `git stash pop` left in conflict."""
