@@ -103,6 +103,28 @@ def test_what_is_pinned_and_does_not_fit_is_named_by_link(packed: MakePack) -> N
     )
 
 
+def test_what_agents_pin_and_learn_has_the_room_that_the_owners_leaves(packed: MakePack) -> None:
+    learned = "\n".join(f"- The gangway of berth {n} was painted anew." for n in range(8))
+    agents = note("Oars are kept in the shed by the pier. " * 8, pinned="true", source="agent")
+    rule = note("Gangway closes at nine.", pinned="true", source="agent", **POLICY)
+    notes = {
+        "MEMORY.md": f"# Memory\n\nThe gangway is blue.\n\n## Learned\n\n{learned}\n",
+        "USER.md": "# User\n\n" + "Prefers ferries to bridges, and paper to screens. " * 4,
+        "notes/a.md": agents,
+        "notes/p.md": note("Pinned by hand, by whom it is for. " * 4, pinned="true"),
+        "notes/rule.md": rule,
+    }
+    pack = packed(notes, budget=420)
+    pinned = {item.hit.record.path for item in pack.items if item.pinned}
+    assert pinned == {"MEMORY.md", "USER.md", "notes/p.md", "notes/rule.md"}
+    assert "Learned" in [hit.section.heading for hit in pack.unshown]
+    wide = packed({}, budget=2_000)
+    assert {"notes/a.md"} < {item.hit.record.path for item in wide.items if item.pinned}
+    assert not wide.unshown
+    trusted = packed({}, budget=420, trust=True)
+    assert trusted.items[0].hit.record.path == "notes/rule.md"
+
+
 def test_pack_says_what_it_left_out_and_why(packed: MakePack) -> None:
     words = "The gangway of the northern pier closes at nine in the evening on all working days"
     pinned = "\n\n".join(

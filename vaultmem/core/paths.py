@@ -13,6 +13,9 @@ from vaultmem.errors import RefusedError
 #: Notes that are pinned by their name, in the order in which a pack shows them.
 PINNED_FILES = ("MEMORY.md", "USER.md", "AGENTS.md", "SOUL.md")
 
+#: The heading in MEMORY.md under which stands what sessions learned.
+LEARNED = "Learned"
+
 #: The diary of dreams tells of notes as they were: it is no evidence, and its links may break.
 DREAMS = PurePosixPath("DREAMS.md")
 

@@ -21,7 +21,7 @@ from vaultmem.core.packs.pack_item import (
     plain_label,
 )
 from vaultmem.core.packs.pack_text import Pack
-from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.paths import LEARNED, PINNED_FILES
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.services.finding.any_question import recall_any
@@ -174,7 +174,10 @@ def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
 
 
 def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
-    """Return all pinned sections: policies that may instruct first, then by name; by vault."""
+    """Return all pinned sections: policies that may instruct first, then by name; by vault.
+
+    What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
+    """
     visible = NoteFilter()
     found: list[Hit] = []
     for place, each in enumerate(vault.together):
@@ -185,8 +188,16 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
         ]
         first = {place_number(n, -place) for n in trusted if find_place(n) == place}
         records.sort(key=lambda r: (r.document not in first, _pin_rank(r.path), r.path))
-        found += [name_vault(hit, each, place) for hit in list_sections(each, records)]
+        hits = list_sections(each, records)
+        hits.sort(key=lambda hit, first=first: hit.record.document not in first and _is_agents(hit))
+        found += [name_vault(hit, each, place) for hit in hits]
     return found
+
+
+def _is_agents(hit: Hit) -> bool:
+    """Tell whether an agent wrote a section: its note, or what a session learned."""
+    is_learned = hit.record.path == PINNED_FILES[0] and hit.section.heading == LEARNED
+    return is_learned or hit.record.source == "agent"
 
 
 def _pin_rank(path: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.paths import LEARNED
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.token_count import count_tokens
 from vaultmem.core.upkeep.memory_file import MEMORY
@@ -20,8 +21,6 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
-
-LEARNED = "Learned"
 
 
 class Learned(NamedTuple):
