@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
@@ -189,15 +190,16 @@ def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
         first = {place_number(n, -place) for n in trusted if find_place(n) == place}
         records.sort(key=lambda r: (r.document not in first, _pin_rank(r.path), r.path))
         hits = list_sections(each, records)
-        hits.sort(key=lambda hit, first=first: hit.record.document not in first and _is_agents(hit))
+        hits.sort(key=partial(_stands_behind, first))
         found += [name_vault(hit, each, place) for hit in hits]
     return found
 
 
-def _is_agents(hit: Hit) -> bool:
-    """Tell whether an agent wrote a section: its note, or what a session learned."""
+def _stands_behind(trusted: Container[int], hit: Hit) -> bool:
+    """Tell whether an agent wrote a section that is not trusted: its note, or what was learned."""
     is_learned = hit.record.path == PINNED_FILES[0] and hit.section.heading == LEARNED
-    return is_learned or hit.record.source == "agent"
+    is_agents = is_learned or hit.record.source == "agent"
+    return is_agents and hit.record.document not in trusted
 
 
 def _pin_rank(path: str) -> int:
