@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 else:  # Much to import; who asks for hints while the program runs learns no more.
     History = SearchIndex = object
 
+#: Where the owner gives their word.
+HOW_TO_SAY = "in a terminal, or on the page (`vaultmem serve --write`)"
+
 #: An environment that says nothing.
 _NOTHING: Mapping[str, str] = {}
 
@@ -144,7 +147,7 @@ class Vault:
             RefusedError: an agent asks, or nobody that is known.
         """
         if not self.is_person:
-            raise RefusedError(f"{rule}: in a terminal, or on the page (`vaultmem serve --write`)")
+            raise RefusedError(f"{rule}: {HOW_TO_SAY}")
 
     @property
     def keeps_receipts(self) -> bool:

@@ -57,7 +57,10 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     text = read(root)
     assert f'source: agent\nagent: {name}\nsession: "{session}"\n' in text
     assert "state: candidate\n" in text
-    assert "on record" not in say(root, "promote", "deploys", **marks)
+    told = say(root, "promote", "deploys", **marks)
+    assert "on record" not in told
+    assert "once a person promotes it: in a terminal" in told
+    assert say(root, "promote", "deploys", **marks) == "active already  notes/inbox/deploys.md\n"
     assert git(
         root, "log", "-1", "--format=%an|%(trailers:key=Agent-Id,valueonly,separator=%x2C)"
     ) == (f"{name}|{name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from vaultmem.services.history.trace import trace_note
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.notes.forget import forget_notes, select_notes
 from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.sessions.begin import NewSession, start_session
+from vaultmem.services.sessions.close import close_session
 from vaultmem.services.writing.edit_notes import change_tags
 from vaultmem.services.writing.pending import find_pending
 
@@ -323,6 +327,33 @@ def test_what_another_session_left_is_recovered_under_its_agents_name(
     files = git(root, "log", "--reverse", "-4", "--format=", "--name-only").split()
     assert [Path(file).stem for file in files] == ["two", "one", "three", "five", "four"]
     assert len(git(root, "reflog").splitlines()) == len(git(root, "log", "--format=%h").split()) - 4
+
+
+def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opened: Open) -> None:
+    root = make_vault({})
+    with subprocess.Popen(["sleep", "60"]) as process:
+        for session, pid in (("s-1", os.getpid()), ("s-2", process.pid)):
+            alice = opened(root, agent="alice", session=session, pid=pid)
+            start_session(alice, NewSession(id=session), pick_up=False)
+            remember(alice, Memory(f"one of {session}", title=session))
+        process.kill()
+    bot = opened(root, agent="bot", session="s-9")
+    remember(bot, Memory("two", title="two"))
+
+    report = save_checkpoint(bot, "mine")
+
+    assert [subject for _, subject in report.commits] == [
+        "recover: session s-2",
+        "checkpoint: mine",
+    ]
+    goes_on = "of alice's session s-1, which goes on"
+    assert report.skipped == dict.fromkeys(("notes/inbox/s-1.md", "sessions/s-1.md"), goes_on)
+    close_session(opened(root, agent="alice", session="s-1"), "s-1")
+    assert _log(root, 1) == ["alice|session-close|s-1|session-close"]
+    assert git(root, "status", "--porcelain") == ""
+    start_session(opened(root, agent="bot"), NewSession(id="s-9", pid=os.getpid()), pick_up=False)
+    save_checkpoint(opened(root), "all there is")
+    assert git(root, "status", "--porcelain") == ""
 
 
 def test_a_checkpoint_without_a_session_claims_none_of_several(

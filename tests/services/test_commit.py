@@ -169,6 +169,25 @@ def test_a_person_edit_of_the_promoted_note_is_committed_as_theirs_first(
     assert git(root, "show", "--format=", "--numstat", "HEAD") == "1\t1\tnotes/c.md"
 
 
+def test_of_what_is_active_a_promotion_says_only_that_it_instructs(
+    make_vault: Make, opened: Open
+) -> None:
+    rule = "---\nkind: policy_rule\nstate: active\n---\n# R\n\nWear a vest.\n"
+    root = make_vault({"notes/a.md": "# A\n\nOld.\n", "notes/r.md": rule})
+    write_notes(root, {"notes/a.md": "# A\n\nNew.\n", "notes/r.md": f"{rule}Always.\n"})
+    head = git(root, "rev-parse", "HEAD")
+
+    done = promote_notes(opened(root, agent="claude"), ["notes/a.md", "notes/r.md"])
+
+    assert (done.notes, done.report.commits) == ((), ())
+    assert done.active == ("notes/a.md", "notes/r.md")
+    assert git(root, "rev-parse", "HEAD") == head
+    done = promote_notes(opened(root), ["notes/a.md", "notes/r.md"])
+    assert (done.trusted, done.active) == (("notes/r.md",), ("notes/a.md",))
+    assert "promote" not in git(root, "log", "--format=%s", f"{head}..")
+    assert promote_notes(opened(root), ["notes/r.md"]).notes == ()
+
+
 def test_a_note_that_may_not_be_promoted_changes_nothing(make_vault: Make, opened: Open) -> None:
     notes = {
         "notes/a.md": "---\nstate: candidate\n---\n",

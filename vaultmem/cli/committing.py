@@ -62,22 +62,29 @@ def promote(
     packs that it concerns, until its text changes.
     """
     from vaultmem.services.branching.take import promote_from
-    from vaultmem.services.lifecycle.promote import promote_notes
+    from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid
 
     if source:
         try:
-            done = promote_from(open_synced(vault, agent, session, ref), source, paths)
+            opened = open_synced(vault, agent, session, ref)
+            done = promote_from(opened, source, paths)
         except MergeConflictError as error:
             end_with_conflicts(error, untaken_json if as_json else None)
     else:
-        done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
+        opened = open_view(vault, ref, agent=agent, session=session)
+        done = promote_notes(opened, paths)
     if as_json:
         emit_json(promoted_json(done))
         return
     for path, before in done.notes:
         trusted = ", on record" if path in done.trusted else ""
         say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
-    _say_outcome(done.report)
+    for path in done.active:
+        say(f"active already  {path}")
+    if done.notes:
+        _say_outcome(done.report)
+    if unsaid := tell_unsaid(opened, done):
+        say(unsaid)
 
 
 def _say_outcome(report: CommitReport) -> None:

@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Make candidates active, in one commit; those of another branch are taken over first."""
+    from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid
+
     if source := given.get("from"):
         from vaultmem.services.branching.take import promote_from
 
         done = promote_from(vault, source, given["paths"])
     else:
-        from vaultmem.services.lifecycle.promote import promote_notes
-
         done = promote_notes(vault, given["paths"])
     paths = [path for path, _ in done.notes]
     data = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
-    told = [f"Promoted {', '.join(paths)}.", *_describe(done.report)]
-    return Answer("\n".join(told), data)
+    told = [f"Promoted {', '.join(paths)}."] if paths else []
+    told += [f"Active already: {', '.join(done.active)}."] if done.active else []
+    told += [*_describe(done.report), tell_unsaid(vault, done)]
+    return Answer("\n".join(filter(None, told)), data)
 
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:

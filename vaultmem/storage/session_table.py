@@ -106,6 +106,11 @@ class ActiveSession(NamedTuple):
         """Tell whether all its processes are known to have ended; False if it never had any."""
         return bool(self.processes) and all(map(is_gone, self.processes))
 
+    @property
+    def is_there(self) -> bool:
+        """Tell whether one of its processes is known to be there."""
+        return bool(self.processes) and not self.is_gone
+
 
 class ActiveSessions:
     """The files of one vault's open sessions."""

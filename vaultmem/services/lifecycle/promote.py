@@ -12,29 +12,34 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import resolve_address
+from vaultmem.services.reading.read_notes import read_note, resolve_address
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.services.writing.pending import Whose
 from vaultmem.services.writing.write import replace_text, write
-from vaultmem.vault import Vault
+from vaultmem.vault import HOW_TO_SAY, Vault
 
 
 class Promotion(NamedTuple):
-    """What a promote did: (path, state before) of each note, which may instruct now, commits."""
+    """What a promote did: (path, state before) of each note, which may instruct now, commits.
+
+    `active` were that already, with nothing to be said of them.
+    """
 
     notes: tuple[tuple[str, str], ...]
     trusted: tuple[str, ...]
     report: CommitReport
+    active: tuple[str, ...] = ()
 
 
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """Set the notes' state to active and commit them, and nothing else, as `promote`.
 
     A promotion by the person, or by an agent listed under `promoters`, also lets a policy or
-    skill instruct, and a preference count as the owner's, until its text changes.
+    skill instruct, and a preference count as the owner's, until its text changes. Of a note that is
+    active that is all there is to do; what somebody changed in it waits for the next commit.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
@@ -42,14 +47,18 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """
     paths = [resolve_address(vault, address)[0] for address in addresses]
     promoted: list[Note] = []
+    active: list[str] = []
 
     def plan(change: Change) -> list[tuple[PurePosixPath, State]]:
-        promoted.clear()
-        notes = [change.read(path) for path in dict.fromkeys(paths)]
-        for note in notes:
+        read = [change.read(path) for path in dict.fromkeys(paths)]
+        for note in read:
             check_note(vault, note)
-        promoted.extend(_activate(change, note) for note in notes)
+        notes = [each for each in read if each.state is not State.ACTIVE or _is_new(vault, each)]
+        active[:] = [str(each.path) for each in read if each not in notes]
+        promoted[:] = [_activate(change, note) for note in notes]
         before = [(note.path, note.state) for note in notes]
+        if not notes:
+            return before
         change.commit(make_event(vault, before), Whose.OTHERS_AND_EDITS)
         return before
 
@@ -61,7 +70,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
                 record_trust(vault, promoted)
             raise
         trusted = record_trust(vault, promoted)
-    return Promotion(tuple((str(path), state.value) for path, state in before), trusted, report)
+    notes = tuple((str(path), state.value) for path, state in before)
+    return Promotion(notes, trusted, report, tuple(active))
 
 
 def _activate(change: Change, note: Note) -> Note:
@@ -103,8 +113,7 @@ def make_event(
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     """Put policies, skills and preferences on record, if whoever promotes may; return which."""
-    allowed = vault.is_person or vault.author.agent in vault.config.promoters
-    if not allowed or not vault.trust.is_trusted():
+    if not _may_say(vault):
         return ()
     digests = {str(n.path): digest_body(n) for n in notes if n.kind in OWNER_KINDS}
     if not digests:
@@ -112,3 +121,29 @@ def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
     with naming_faults("the notes are promoted, but not trusted yet; promote them again"):
         vault.trust.record(digests)
     return tuple(digests)
+
+
+def _may_say(vault: Vault) -> bool:
+    """Tell whether whoever promotes may say what instructs."""
+    allowed = vault.is_person or vault.author.agent in vault.config.promoters
+    return allowed and vault.trust.is_trusted()
+
+
+def _is_new(vault: Vault, note: Note) -> bool:
+    """Tell whether a note's very text is to be put on record, and is not on it yet."""
+    if note.kind not in OWNER_KINDS or not _may_say(vault):
+        return False
+    return digest_body(note) not in vault.trust.notes().get(str(note.path), ())
+
+
+def tell_unsaid(vault: Vault, done: Promotion) -> str:
+    """Say who lets policies instruct, where an agent has promoted and may not; "" elsewhere."""
+    if vault.is_person or vault.author.agent in vault.config.promoters:
+        return ""
+    kinds = {read_note(vault, PurePosixPath(path)).kind for path, _ in done.notes}
+    if not kinds & set(OWNER_KINDS):
+        return ""
+    return (
+        "A policy or skill instructs, and a preference counts, once a person promotes it: "
+        f"{HOW_TO_SAY}."
+    )

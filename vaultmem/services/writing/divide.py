@@ -13,6 +13,7 @@ from vaultmem.services.writing.leaks import HOW_TO_ALLOW, find_leaks_since
 from vaultmem.services.writing.pending import Pending, is_own
 from vaultmem.storage.git.commit_draft import File
 from vaultmem.storage.journal import Author
+from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -56,9 +57,13 @@ class Plan(NamedTuple):
 def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     """Put what is not the event's own before it: what others wrote, and what was said by hand.
 
-    A note that the event names says nothing but the event.
+    A note that the event names says nothing but the event. What a session wrote that goes on stays
+    that session's to commit, but where a person commits.
     """
     event = event._replace(author=_with_session(event, pending))
+    living = _find_living(vault, event, pending)
+    files = {path: file for path, file in pending.files.items() if path not in living}
+    pending = pending._replace(files=files, skipped=pending.skipped | living)
     leaks = find_leaks_since(vault, pending.files, pending.parent)
     said = _divide_said(vault, pending, pending.files.keys() - set(event.only), event.only)
     own = _own_paths(vault, event, pending) - said.paths
@@ -111,6 +116,20 @@ def _own_paths(vault: Vault, event: Event, pending: Pending) -> set[str]:
         path
         for path, written in pending.authors.items()
         if (by_hand if written is None else is_own(written, event.author))
+    }
+
+
+def _find_living(vault: Vault, event: Event, pending: Pending) -> dict[str, str]:
+    """Return what others wrote whose session's process is there, by path, with why it waits."""
+    if event.only or not event.author.agent:
+        return {}
+    active = ActiveSessions(vault.state_folder)
+    others = {who for who in pending.authors.values() if who and not is_own(who, event.author)}
+    living = {who for who in others if (found := active.find(who.session)) and found.is_there}
+    return {
+        path: f"of {who.agent}'s session {who.session}, which goes on"
+        for path, who in pending.authors.items()
+        if who in living
     }
 
 
