@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Session,
         SessionFacts,
         Status,
+        Told,
         TouchedFile,
         Window,
     )
@@ -147,6 +148,7 @@ __all__ = [
     "Supersession",
     "Sureness",
     "SyncReport",
+    "Told",
     "TouchedFile",
     "Transition",
     "UserFolders",
@@ -187,7 +189,7 @@ _HOMES = {
     "core.packs.pack_item": "LeftOut LeftWhy PackItem PackLabels PackPart PackSource PackStyle",
     "core.packs.pack_text": "Pack PackAccount",
     "core.sessions.session": (
-        "Decision Edge Relation Session SessionFacts Status TouchedFile Window"
+        "Decision Edge Relation Session SessionFacts Status Told TouchedFile Window"
     ),
     "core.similarity.differences": "Difference",
     "errors": (

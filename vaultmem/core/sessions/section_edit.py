@@ -8,7 +8,7 @@ from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.sections import find_fences
 
 _HEADING = re.compile(
-    r"^\ufeff? {0,3}#{1,6}[ \t]+(?P<name>[^\r\n]*?)[ \t]*#*[ \t]*\r?$", re.MULTILINE
+    r"^\ufeff? {0,3}(?P<marks>#{1,6})[ \t]+(?P<name>[^\r\n]*?)[ \t]*#*[ \t]*\r?$", re.MULTILINE
 )
 _LIST_LINE = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|[ \t]+\S")
 _MARKS = re.compile(r"^( {0,3})(#{1,6}[ \t]|---|===|```|~~~)", re.MULTILINE)
@@ -50,20 +50,43 @@ def as_paragraphs(text: str) -> str:
     return _MARKS.sub(r"\1\\\2", text.strip("\n"))
 
 
+def find_blocks(text: str, heading: str) -> list[tuple[int, int]]:
+    """Return the spans of the sections of this name, with their headings and those below them."""
+    found = _find_headings(text, read_frontmatter(text).body)
+    spans = []
+    for place, match in enumerate(found):
+        if _is_named(match, heading):
+            after = (each.start() for each in found[place + 1 :] if _level(each) <= _level(match))
+            spans.append((match.start(), next(after, len(text))))
+    return spans
+
+
 def _find_section(text: str, body: int, heading: str) -> tuple[int, int] | None:
     """Return the span of a section's own text, from the end of its heading's line."""
-    wanted = " ".join(heading.split()).casefold()
+    found = _find_headings(text, body)
+    for place, match in enumerate(found):
+        if _is_named(match, heading):
+            following = found[place + 1].start() if place + 1 < len(found) else len(text)
+            return match.start() + len(match.group().rstrip("\r")), following
+    return None
+
+
+def _find_headings(text: str, body: int) -> list[re.Match[str]]:
     fences = find_fences(text, body)
-    found = [
+    return [
         match
         for match in _HEADING.finditer(text, body)
         if not any(start <= match.start() < end for start, end in fences)
     ]
-    for place, match in enumerate(found):
-        if " ".join(match["name"].rstrip("# \t").split()).casefold() == wanted:
-            following = found[place + 1].start() if place + 1 < len(found) else len(text)
-            return match.start() + len(match.group().rstrip("\r")), following
-    return None
+
+
+def _is_named(match: re.Match[str], heading: str) -> bool:
+    wanted = " ".join(heading.split()).casefold()
+    return " ".join(match["name"].rstrip("# \t").split()).casefold() == wanted
+
+
+def _level(match: re.Match[str]) -> int:
+    return len(match["marks"])
 
 
 def _leave_open_fence(text: str, body: int, at: int) -> int:

@@ -169,9 +169,28 @@ class SessionFacts(NamedTuple):
         return self.status
 
     @property
+    def has_work(self) -> bool:
+        """Tell whether something was done, decided or left open in it."""
+        return bool(self.touched or self.decisions or self.questions)
+
+    @property
     def is_open(self) -> bool:
         """Tell whether it has no end yet."""
         return self.status == Status.OPEN
+
+
+class Told(NamedTuple):
+    """What a session's note tells from its transcript, item by item as people read it."""
+
+    asked: tuple[str, ...] = ()
+    answer: str = ""
+    steps: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+
+
+NO_TOLD = Told()
 
 
 class Session(NamedTuple):
@@ -185,6 +204,7 @@ class Session(NamedTuple):
     details: tuple[str, ...]
     questions: tuple[str, ...]
     answered: tuple[str, ...]
+    told: Told = NO_TOLD
 
     @property
     def is_shown(self) -> bool:

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.links.link import find_links
-from vaultmem.core.notes.edit_properties import PropertyValue, format_property
-from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.edit_properties import PropertyValue, format_property, set_property
+from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.sessions.session import (
     Decision,
@@ -25,6 +25,7 @@ from vaultmem.core.sessions.session import (
     parse_window,
     plain_id,
 )
+from vaultmem.core.sessions.told import read_told
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
@@ -74,6 +75,18 @@ def new_session_text(
     return "\n".join([*lines, "---", f"# {_heading(goal or session)}", body])
 
 
+def name_session(text: str, session: str, goal: str) -> str:
+    """Return a session note's text with a goal, and a heading for it, where it has none yet."""
+    if read_frontmatter(text).get("goal") is None:
+        text = set_property(text, "goal", goal)
+    return re.sub(
+        rf"(?m)^# {re.escape(session)}(?=[ \t]*\r?$)",
+        lambda _: f"# {_heading(goal)}",
+        text,
+        count=1,
+    )
+
+
 def _heading(text: str) -> str:
     """Return text as a heading: of one line, without the marks that would close it."""
     line = " ".join(text.split()).rstrip("#").rstrip()
@@ -120,6 +133,7 @@ def parse_session(note: Note) -> Session:
         details=details,
         questions=questions,
         answered=answered,
+        told=read_told(note, lambda part: [*split_items(section_text(note, part))]),
     )
 
 
