@@ -11,6 +11,7 @@ from vaultmem.core.sessions.session import Status, map_session_id
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source
 from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
+from vaultmem.core.transcripts.record import Record, add_event, dump_record, load_record
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
@@ -28,6 +29,10 @@ MAX_LINE = 8 * 1024 * 1024
 _HEAD = 200
 
 
+#: Bytes that are read while others have to wait to write.
+_BATCH = 2 * 1024 * 1024
+
+
 @dataclass
 class Imported:
     """What came of a transcript: turns added, broken lines passed over, bytes read so far."""
@@ -41,23 +46,40 @@ class Imported:
 def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     """Add to a session what its agent's transcript has that was not imported before.
 
-    A line that is still being written is left for the next time.
+    What it came to is gathered beside it (`read_record`). A line that is still being written is
+    left for the next time. Of a long transcript, others may write in between.
 
     Raises:
         NoteNotFoundError: there is no such session, or no such file.
     """
-    key = f"transcript {session} {os.fspath(file)}"
-    with vault.lock():
-        taken = Imported(session, offset=int(vault.state.get(key) or 0))
-        try:
-            size = file.stat().st_size
-        except OSError as error:
-            raise NoteNotFoundError(f"{file}: {error.strerror}") from None
-        if taken.offset > size:  # Another file of that name.
-            taken.offset = 0
-        add_turns(vault, session, _read_turns(file, taken))
-        vault.state.put(key, str(taken.offset))
+    taken, known = Imported(session), read_source(file)
+    while _import_batch(vault, file, known, taken):
+        pass
     return taken
+
+
+def read_record(vault: Vault, session: str) -> Record:
+    """Return what a session came to, as far as its transcript was imported."""
+    return load_record(vault.state.get(_record_key(session)) or "")
+
+
+def _record_key(session: str) -> str:
+    return f"record {session}"
+
+
+def _import_batch(vault: Vault, file: Path, known: Source, taken: Imported) -> bool:
+    """Import the next part of a transcript; tell whether there may be more."""
+    key = f"transcript {taken.session} {os.fspath(file)}"
+    with vault.lock():
+        taken.offset = int(vault.state.get(key) or 0)
+        if taken.offset > file.stat().st_size:  # Another file of that name.
+            taken.offset = 0
+        record, end = read_record(vault, taken.session), taken.offset + _BATCH
+        add_turns(vault, taken.session, _read_turns(file, known, taken, record, end))
+        with vault.state.transaction():
+            vault.state.put(key, str(taken.offset))
+            vault.state.put(_record_key(taken.session), dump_record(record))
+    return taken.offset >= end
 
 
 def identify_transcript(file: Path) -> Source:
@@ -84,29 +106,32 @@ def read_source(file: Path) -> Source:
     return found
 
 
-def _read_turns(file: Path, taken: Imported) -> Iterator[Turn]:
-    for event in _read_events(file, taken):
+def _read_turns(
+    file: Path, known: Source, taken: Imported, record: Record, end: int
+) -> Iterator[Turn]:
+    for event in _read_events(file, known, taken, end):
+        add_event(record, event)
         if turn := describe_turn(event):
             taken.turns += 1
             yield Turn(*turn, event.at)
 
 
-def _read_events(file: Path, taken: Imported) -> Iterator[Event]:
-    """Yield what a transcript tells from an offset on, each message once."""
-    known, told = read_source(file), set[int]()
-    for data, end in _read_lines(file, taken.offset):
-        taken.offset = end
+def _read_events(file: Path, known: Source, taken: Imported, end: int) -> Iterator[Event]:
+    """Yield what a transcript tells from one offset to another, each message once."""
+    told = set[int]()
+    for data, at in _read_lines(file, taken.offset):
+        taken.offset = at
         events = read_line(data, known) if data else None
-        if events is None:
-            taken.broken += 1
-            continue
-        for event in events:
+        taken.broken += events is None
+        for event in events or ():
             # Gemini CLI tells a message anew whenever there is more of it.
             key = hash(event) if known.agent == "gemini" and event.call else 0
             if key not in told:
                 yield event
             if key:
                 told.add(key)
+        if at >= end:
+            return
 
 
 def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:

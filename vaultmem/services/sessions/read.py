@@ -22,6 +22,9 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
 
+#: Where a session's transcript is, by the client's word at its start: a key of the state database.
+EXPECTED = "transcript of"
+
 
 def find_unsettled(vault: Vault) -> list[ActiveSession]:
     """Return the sessions that count as open here and are not: nothing is changed.

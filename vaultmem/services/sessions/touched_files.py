@@ -59,20 +59,34 @@ def touch_files(
     found = [name_touched(here / Path(file).expanduser(), base) for file in files]
 
     def change(note: Note) -> str:
-        listed = {each.path: each for each in parse_session(note).touched}
-        fresh = [each for each in found if listed.get(each.path) != each]
-        for each in fresh:  # What was touched last stands last.
-            listed.pop(each.path, None)
-            listed[each.path] = each
+        listed = _list_touched(note, found)
         if len(listed) > MAX_TOUCHED:
             raise RefusedError(
                 f"{path.stem}: it lists {MAX_TOUCHED} files already; name a folder instead"
             )
-        if not fresh:
-            return note.text
-        return set_property(note.text, "touched", tuple(map(format_touched, listed.values())))
+        return _set_touched(note, listed)
 
     return edit_session(vault, path.stem, change)
+
+
+def add_touched(note: Note, found: Sequence[TouchedFile]) -> str:
+    """Return a session note's text with files among those it touched; the oldest go."""
+    return _set_touched(note, _list_touched(note, found)[-MAX_TOUCHED:])
+
+
+def _list_touched(note: Note, found: Sequence[TouchedFile]) -> list[TouchedFile]:
+    listed = {each.path: each for each in parse_session(note).touched}
+    for each in found:  # What was touched last stands last.
+        if listed.get(each.path) != each:
+            listed.pop(each.path, None)
+            listed[each.path] = each
+    return list(listed.values())
+
+
+def _set_touched(note: Note, listed: Sequence[TouchedFile]) -> str:
+    if tuple(listed) == parse_session(note).touched:
+        return note.text
+    return set_property(note.text, "touched", tuple(map(format_touched, listed)))
 
 
 def name_touched(file: Path, workspace: Path) -> TouchedFile:
@@ -82,17 +96,20 @@ def name_touched(file: Path, workspace: Path) -> TouchedFile:
         RefusedError: its name has line breaks or is not UTF-8.
     """
     place = Path(os.path.abspath(file))
-    for base, lead in ((workspace, ""), (Path.home(), "~/")):
-        if place.is_relative_to(base) and place != base:
-            name = lead + place.relative_to(base).as_posix()
-            break
-    else:
-        name = place.as_posix()
+    name = name_file(place, workspace)
     if not name.isprintable():
         raise RefusedError(f"{name!r}: a name that cannot be written in a note; rename the file")
     if place.is_dir():
         return TouchedFile(f"{name}/")
     return TouchedFile(name, short_blob(place))
+
+
+def name_file(place: Path, workspace: Path) -> str:
+    """Return how a note names a file: from the workspace or the user's home, else in full."""
+    for base, lead in ((workspace, ""), (Path.home(), "~/")):
+        if place.is_relative_to(base) and place != base:
+            return lead + place.relative_to(base).as_posix()
+    return place.as_posix()
 
 
 def place_of(touched: str, workspace: Path) -> Path:

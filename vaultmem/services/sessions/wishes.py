@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vaultmem.core.sessions.turns import Line, join_turns
@@ -54,10 +55,8 @@ def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, 
 def _find_said(vault: Vault, session: str, looked_at: int) -> Iterator[Standing]:
     from vaultmem.core.preferences.standing import Speaker, find_standing
 
-    lines = (
-        line
-        for line in open_transcripts(vault).read(session)
-        if isinstance(line, Line) and line.role == "user" and line.number > looked_at
-    )
-    for _, turn in join_turns(lines):
+    found = open_transcripts(vault).read_back(session)
+    fresh = takewhile(lambda line: isinstance(line, Line) and line.number > looked_at, found)
+    lines = [line for line in fresh if isinstance(line, Line) and line.role == "user"]
+    for _, turn in join_turns(reversed(lines)):
         yield from find_standing(turn.text, Speaker.OWNER)
