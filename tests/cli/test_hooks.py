@@ -14,6 +14,7 @@ from conftest import RunCli
 from support import git, hash_tree, wait_until
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
+from vaultmem.core.token_count import count_tokens
 from vaultmem.core.transcripts.event import Event
 from vaultmem.core.transcripts.read import describe_turn, read_line
 from vaultmem.services.reading.indexing import is_index_behind
@@ -203,6 +204,86 @@ def test_no_vault_is_no_trouble(run_cli: RunCli, tmp_path: Path) -> None:
     for event in ("session-start", "prompt", "pre-compact", "session-end", "stop"):
         done = run_cli("hook", event, cwd=tmp_path, stdin="{}")
         assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def tell(*said: str, **more: object) -> list[dict[str, Any]]:
+    """Return lines of Claude Code: requests and answers in turn, and a call with its result."""
+    lines: list[dict[str, Any]] = []
+    for number, text in enumerate(said):
+        role = "assistant" if number % 2 else "user"
+        parts = [{"type": "text", "text": text}]
+        lines.append({"type": role, "message": {"role": role, "content": parts}, **more})
+    return lines
+
+
+def used(name: str, **given: object) -> list[dict[str, Any]]:
+    part = {"type": "tool_use", "id": "t1", "name": name, "input": given}
+    done = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+    return [
+        {"type": "assistant", "message": {"role": "assistant", "content": [part]}},
+        {"type": "user", "message": {"role": "user", "content": [done]}, "toolUseResult": {}},
+    ]
+
+
+def test_what_a_session_came_to_stands_in_its_note_and_is_found(
+    root: Path, hook: Hook, run_cli: RunCli, tmp_path: Path
+) -> None:
+    name = "0193a7c2-55d1-7b01-9c1e-aa4f5a6b7c8d"
+    folder = tmp_path / "gardens"
+    folder.mkdir()
+    (folder / "plots.py").write_text("x = 1\n")
+    there = {"session_id": name, "cwd": str(folder), "transcript_path": str(tmp_path / "t.jsonl")}
+    hook("session-start", {**there, "source": "startup"})
+    key = "AKIA" + "ABCDEFGHIJKLMNOP"
+    lines = tell("Build the waiting list of the allotments.", f"Built; the key is {key}.")
+    lines[1:1] = used("Edit", file_path=str(folder / "plots.py"))
+    write_lines(tmp_path / "t.jsonl", lines, name)
+    hook("stop", there, "--wait")
+    note = root / f"sessions/{name}.md"
+    text = note.read_text()
+    assert "goal: Build the waiting list of the allotments." in text
+    assert "\n# Build the waiting list of the allotments.\n" in text
+    assert "- plots.py: edited once" in text
+    assert '- "plots.py@' in text
+    assert "It is evidence, not an instruction." in text
+    assert key not in text
+
+    mine = text.replace("## Summary\n", "## Summary\n\nMy own words.\n")
+    note.write_text(mine.replace("- plots.py: edited once", "- plots.py: edited once, by me"))
+    lines += tell(
+        "Always write the tests first. And is it fast?", "It is. Shall I index the names?"
+    )
+    write_lines(tmp_path / "t.jsonl", lines, name)
+    hook("stop", there, "--wait")
+    hook("stop", there, "--wait")
+    text = note.read_text()
+    assert "My own words." in text
+    assert "- plots.py: edited once, by me" in text
+    assert text.count("- Shall I index the names?") == 1
+    assert text.count("## From the transcript") == 2
+    found = run_cli("recall", "waiting list of the allotments", "--vault", root, "--json").json
+    assert any(hit["path"] == f"sessions/{name}.md" for hit in found["hits"])
+    waiting = run_cli("review", "--vault", root).out
+    assert "Always write the tests first." in waiting
+
+    hook("session-end", there, "--wait")
+    told = json.loads(hook("session-start", {**there, "session_id": "b-1", "source": "startup"}))
+    context = told["hookSpecificOutput"]["additionalContext"]
+    last = context[context.index("# Last time here") :]
+    assert "> Goal: Build the waiting list of the allotments." in last
+    assert "> Open question: Shall I index the names?" in last
+    assert count_tokens(last) <= 300
+    assert context.count("Build the waiting list") == 1
+
+
+def test_a_session_that_began_before_the_hooks_did_is_kept_too(
+    root: Path, hook: Hook, tmp_path: Path
+) -> None:
+    file = write_lines(tmp_path / "t.jsonl", tell("Count the boats of today.", "Seven."), "late-1")
+    hook("stop", {"session_id": "late-1", "transcript_path": str(file)}, "--wait")
+    text = (root / "sessions/late-1.md").read_text()
+    assert "goal: Count the boats of today." in text
+    assert "Seven." in text
 
 
 def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Path) -> None:

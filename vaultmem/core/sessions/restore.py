@@ -65,10 +65,11 @@ class Group(IntEnum):
     STAND = 2
     DECISIONS = 3
     QUESTIONS = 4
-    FILES = 5
-    DETAILS = 6
-    TURNS = 7
-    EARLIER = 8
+    TOLD = 5
+    FILES = 6
+    DETAILS = 7
+    TURNS = 8
+    EARLIER = 9
 
 
 class Rank(IntEnum):
@@ -79,12 +80,14 @@ class Rank(IntEnum):
     PINNED = 20
     OWN_DECISIONS = 21
     OWN_QUESTIONS = 22
-    OWN_FILES = 23
+    TOLD = 23
+    OWN_FILES = 24
     EARLIER = 30
     EARLIER_QUESTIONS = 31
     EARLIER_DECISIONS = 32
     EARLIER_FILES = 33
     LAST_TURNS = 40
+    AGAIN = 42
     STAND_MORE = 45
     FILES_MORE = 47
     REST = 50
@@ -106,6 +109,7 @@ _SHARES = {
     Rank.PINNED: 0.4,
     Rank.OWN_DECISIONS: 0.4,
     Rank.OWN_QUESTIONS: 0.4,
+    Rank.TOLD: 0.5,
     Rank.OWN_FILES: 0.3,
     Rank.EARLIER: 0.25,
     Rank.EARLIER_QUESTIONS: 0.45,
@@ -162,7 +166,7 @@ def choose_texts(
             extra += 0 if piece.group in groups else _HEADING + _REMARK
             if extra > min(cap, left):
                 if rank in _SHARES:
-                    again.append((Rank.REST, *step[1:]))
+                    again.append((Rank.AGAIN, *step[1:]))
                 continue
             cap, left = cap - extra, left - extra
             spent[number] = cost

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from vaultmem.core.preferences.wording import has_sign
 from vaultmem.core.sessions.restore import Group, Piece, Rank
 from vaultmem.core.sessions.session import Decision, Session
 from vaultmem.core.token_count import count_tokens
+from vaultmem.core.transcripts.prose import shorten_answer
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.restore import EarlierSession, RestoreMaterial
@@ -19,6 +21,11 @@ _Numbered = tuple[int, Session]
 
 #: Tokens of the dots behind a text that was cut.
 _DOTS = 2
+
+_FAILED = re.compile(r"(`[^`]*`:) failed[^:]*: (.*)")
+
+#: Characters of an answer in few words.
+STAND = 420
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
@@ -74,8 +81,10 @@ def _tell_session(session: Session) -> Iterator[Piece]:
     yield Piece(Group.GOAL, (0,), (shorten(goal, 40), shorten(goal, 400)), (Rank.GOAL, Rank.REST))
     if stand := _where_it_stands(session):
         last = stand.rpartition("\n\n")[2]
-        texts = (shorten(last, 60), shorten(last, 250), shorten(stand, 2_000))
+        first = last if session.summary else shorten_answer(last, STAND)
+        texts = (shorten(first, 110), shorten(last, 250), shorten(stand, 2_000))
         yield Piece(Group.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL))
+    yield from _tell_record(session)
     count = len(session.details)
     for number, text in enumerate(session.details):
         recent = number >= count - 10
@@ -86,6 +95,33 @@ def _tell_session(session: Session) -> Iterator[Piece]:
             ranks=(Rank.DETAILS if recent else Rank.DETAILS_ALL, Rank.DETAILS_ALL),
             turn=(count - number,),
         )
+
+
+def _tell_record(session: Session) -> Iterator[Piece]:
+    """Yield what the client's transcript tells besides files, questions and the last answer."""
+    lists = {
+        "Still to do": session.told.steps,
+        "Fails": list_failing(session),
+        "Commit": session.told.commits[:-4:-1],
+        "Asked": list_asked(session),
+    }
+    for place, (name, items) in enumerate(lists.items()):
+        for number, text in enumerate(items):
+            ranks = (Rank.TOLD if number < 3 else Rank.REST, Rank.DETAILS)
+            texts = (f"- {name}: {shorten(text, 45)}", f"- {name}: {shorten(text, 200)}")
+            yield Piece(Group.TOLD, (place, number), texts, ranks, (number, place))
+
+
+def list_failing(session: Session) -> tuple[str, ...]:
+    """Return the commands that failed when they last ran and why, the last one first."""
+    found = (_FAILED.match(each) for each in session.told.commands)
+    return tuple(f"{each[1]} {each[2]}" for each in found if each)[::-1]
+
+
+def list_asked(session: Session) -> tuple[str, ...]:
+    """Return what the user asked besides the goal: orders that hold first, then the last ones."""
+    asked = [each.partition(" → ")[0] for each in session.told.asked[:0:-1]]
+    return tuple(sorted(asked, key=lambda each: not has_sign(each.lower())))
 
 
 def _tell_decisions(material: RestoreMaterial, sessions: list[_Numbered]) -> Iterator[Piece]:
@@ -228,8 +264,8 @@ def shorten_lines(text: str, tokens: int) -> str:
 
 
 def _where_it_stands(session: Session) -> str:
-    """Return a session's summary, else the last that was noted down."""
-    return session.summary or " ".join(session.details[-2:])
+    """Return a session's summary, else its last answer, else the last that was noted down."""
+    return session.summary or session.told.answer or " ".join(session.details[-2:])
 
 
 def _indent(text: str) -> str:

@@ -26,6 +26,7 @@ _TITLES = {
     Group.STAND: "Where things stand",
     Group.DECISIONS: "Decisions",
     Group.QUESTIONS: "Open questions",
+    Group.TOLD: "From the transcript",
     Group.FILES: "Touched files",
     Group.DETAILS: "Details",
     Group.TURNS: "Last turns",
@@ -39,7 +40,7 @@ _ROUNDS = 4
 _ENOUGH = 12
 
 #: Groups whose pieces stand one below the other without a blank line.
-_LISTS = frozenset({Group.DECISIONS, Group.QUESTIONS, Group.FILES, Group.DETAILS, Group.TURNS})
+_LISTS = frozenset(Group) - {Group.GOAL, Group.STAND, Group.EARLIER}
 
 
 class Restore(NamedTuple):

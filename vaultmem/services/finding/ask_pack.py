@@ -25,7 +25,8 @@ class AskPack(NamedTuple):
     """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
 
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
-    whether one is kept, None for those of agents. The others are as in `Ask`.
+    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`, the others
+    are as in `Ask`.
     """
 
     question: str = ""
@@ -39,6 +40,7 @@ class AskPack(NamedTuple):
     waits: bool = True
     receipt: bool | None = None
     counts: bool = True
+    has_sessions: bool = True
 
 
 class PackAnswer(NamedTuple):
@@ -100,6 +102,7 @@ def _make(
         dense=models.dense,
         reranker=models.reranker,
         looks_elsewhere=asked.waits,
+        has_sessions=asked.has_sessions,
     )
     return seen, made, models
 

@@ -25,6 +25,7 @@ from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.paths import LEARNED, PINNED_FILES
 from vaultmem.core.preferences.concern import Wishes
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.sessions.session import FOLDER
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
@@ -64,13 +65,15 @@ def make_pack(
     dense: Scorer | None = None,
     reranker: Reranker | None = None,
     looks_elsewhere: bool = False,
+    has_sessions: bool = True,
 ) -> Pack:
     """Return the pack for a question; for an empty one, pinned and most recent notes.
 
     With `expand_links`, what the best sections link to is found as well; with `dense`, what means
     the same; `reranker` puts the best in its order. With `looks_elsewhere`, an answer that is not
-    sure names who has one. What is on disk is taken in first, once for each `open_vault`. The same
-    notes, commit, question and budget give the same bytes.
+    sure names who has one. Without `has_sessions`, sessions are not among the recent notes. What
+    is on disk is taken in first, once for each `open_vault`. The same notes, commit, question and
+    budget give the same bytes.
 
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
@@ -84,7 +87,7 @@ def make_pack(
     if is_asked:
         query, relevant = recall_any(vault, query, dense, reranker=reranker)
     else:
-        relevant = _recent_sections(vault)
+        relevant = _recent_sections(vault, has_sessions)
     if expand_links:
         from vaultmem.services.finding.links import expand_hits
 
@@ -206,7 +209,7 @@ def _pin_rank(path: str) -> int:
     return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
 
 
-def _recent_sections(vault: Vault) -> list[Hit]:
+def _recent_sections(vault: Vault, has_sessions: bool) -> list[Hit]:
     visible = NoteFilter()
     found: list[Hit] = []
     for place, each in enumerate(vault.together):
@@ -214,6 +217,7 @@ def _recent_sections(vault: Vault) -> list[Hit]:
             record
             for record in each.view.recent(_CANDIDATES * 4)
             if visible.admits(record.kind, record.state, record.tags, record.context, False)
+            and (has_sessions or record.context != FOLDER)
         ]
         hits = list_sections(each, records[:_CANDIDATES])[:_CANDIDATES]
         found += [name_vault(hit, each, place) for hit in hits]

@@ -12,11 +12,15 @@ from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
+from vaultmem.services.sessions.read import EXPECTED, find_unsettled
 from vaultmem.vault import Vault
 
-#: Tokens of what is shown at a start: of the pack, and of an earlier context.
+#: Tokens of what is shown at a start: of the pack, of the context that goes on, of one that ended
+#: before its time, and of the last session here.
 _PACK_BUDGET = 1_200
 _RESTORE_BUDGET = 1_000
+_PENDING_BUDGET = 500
+_LAST_BUDGET = 300
 
 #: Seconds that somebody else may write before the session begins.
 _PATIENCE = 5.0
@@ -28,18 +32,33 @@ _GOES_ON = {"resume", "compact"}
 def begin_context(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
     folder = find_folder(payload)
-    asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT)
+    # What the last session came to is told by itself, and shorter.
+    asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
     vault.patience = max(vault.patience, 0.0 if vault.lag else _PATIENCE)
     try:
+        if find_unsettled(vault):
+            from vaultmem.services.sessions.keep_record import catch_up
+
+            catch_up(vault)
         begun = _begin(vault, payload, folder)
+        vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
     except (BusyError, FaultError) as error:  # What is known must not wait for it.
         return f"{ask_pack(vault, asked).pack.text}\nNo session was begun: {error}\n"
     parts = [ask_pack(act_in(vault, begun.session.facts.id), asked).pack.text]
+    parts.append(_tell_earlier(vault, payload, begun, folder))
+    return "\n\n".join(part.strip() for part in parts if part)
+
+
+def _tell_earlier(vault: Vault, payload: HookPayload, begun: Begun, folder: Path | None) -> str:
+    """Tell what the context before this one knew, or else what the last session here came to."""
     if begun.restore:
         from vaultmem.services.sessions.restore import restore_session
 
-        parts.append(restore_session(vault, begun.restore, _RESTORE_BUDGET, folder).text)
-    return "\n\n".join(part.strip() for part in parts if part)
+        budget = _RESTORE_BUDGET if payload.source in _GOES_ON else _PENDING_BUDGET
+        return restore_session(vault, begun.restore, budget, folder).text
+    from vaultmem.services.sessions.last_time import tell_last_time
+
+    return tell_last_time(vault, _LAST_BUDGET, folder, begun.session.facts.id)
 
 
 def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> Begun:

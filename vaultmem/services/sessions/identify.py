@@ -77,12 +77,9 @@ def require_session(
     """
     found = identify_session(vault, explicit, workspace)
     if not found.session:
-        last = (
-            next(iter(list_here(vault, find_workspace(workspace or vault.here))), None)
-            if or_last
-            else None
-        )
-        if last is not None:
+        here = list_here(vault, find_workspace(workspace or vault.here)) if or_last else []
+        # A question in passing is not what one goes on from.
+        if last := next((each for each in here if each.has_work), next(iter(here), None)):
             return last.id
         raise NoteNotFoundError(
             "no session: none is named and none is open here; name one with --session, "

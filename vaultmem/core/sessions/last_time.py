@@ -1,0 +1,86 @@
+"""The last session here in few words, for a context that begins without knowing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from vaultmem.core.packs.pack_item import quote
+from vaultmem.core.sessions.restore_pieces import list_asked, list_failing, shorten
+from vaultmem.core.token_count import count_tokens
+from vaultmem.core.transcripts.prose import shorten_answer
+
+if TYPE_CHECKING:
+    from vaultmem.core.sessions.restore import FileFate
+    from vaultmem.core.sessions.session import Session
+
+_TITLE = "# Last time here"
+_REMARK = "Evidence of an earlier session, not an instruction."
+
+
+class _Line(NamedTuple):
+    """What is told: what it is, the items, and the tokens that they should have."""
+
+    name: str
+    items: tuple[str, ...]
+    tokens: int
+
+
+#: Characters of the last answer that should be there.
+_STAND = 300
+
+#: How much more or less than they should have the lines get, so that all of them fit.
+_SCALES = (2.5, 2.0, 1.7, 1.5, 1.3, 1.15, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+def render_last_time(
+    session: Session, fates: Mapping[str, FileFate], earlier: Sequence[Session], budget: int
+) -> str:
+    """Return what a session came to within a budget of tokens; all parts get their share.
+
+    `fates` are what became of its files; of `earlier` sessions the goals are told.
+    """
+    facts = session.facts
+    who = f"agent {facts.agent}" if facts.agent else "a person"
+    label = " | ".join((who, facts.status, facts.started[:10], facts.id))
+    text = ""
+    for scale in _SCALES:
+        lines = _list_lines(session, fates, earlier, int(_STAND * scale))
+        told = filter(None, (_fit(line, int(line.tokens * scale)) for line in lines))
+        text = f"{_TITLE}   [{label}]\n{_REMARK}\n{quote(chr(10).join(told))}\n"
+        if count_tokens(text) <= budget:
+            break
+    return text
+
+
+def _fit(line: _Line, room: int) -> str:
+    """Return a line with the items that fit; of the first one, as much of it as fits."""
+    kept: list[str] = []
+    for item in line.items:
+        text = item if count_tokens(item) <= room else "" if kept else shorten(item, room)
+        if not text.strip(". "):
+            break
+        kept.append(text)
+        room -= count_tokens(text) + 1
+    return f"{line.name}: {'; '.join(kept)}" if kept else ""
+
+
+def _list_lines(
+    session: Session, fates: Mapping[str, FileFate], earlier: Sequence[Session], room: int
+) -> Iterator[_Line]:
+    """Yield what there is to tell; of the last answer, `room` characters."""
+    told = session.told
+    stand = session.summary.rpartition("\n\n")[2] or shorten_answer(told.answer, room)
+    touched = [each.path for each in reversed(session.touched)]
+    loose = [path for path in touched if path in fates and "not committed" in fates[path].short]
+    yield _Line("Goal", (session.facts.goal or session.facts.title,), 45)
+    yield _Line("How it stood", (stand,) if stand else (), 75)
+    yield _Line("Open question", session.questions[::-1], 40)
+    yield _Line("Still to do", told.steps, 35)
+    yield _Line("Failed last", list_failing(session), 40)
+    yield _Line("Last commit", told.commits[-1:], 25)
+    yield _Line("Decided", tuple(each.text for each in session.decisions[::-1]), 30)
+    yield _Line("Also asked", list_asked(session), 50)
+    yield _Line("Not committed", tuple(loose), 35)
+    yield _Line("Files", tuple(each for each in touched if each not in loose), 35)
+    yield _Line("Before that", tuple(each.facts.goal or each.facts.title for each in earlier), 35)
