@@ -96,13 +96,42 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
     assert "pinned: true" in read(root, "notes/pin.md")
 
 
+def test_what_the_owner_pinned_or_quarantined_no_agent_brings_back(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "# A\n\nThe bell.\n", "notes/b.md": "# B\n\nThe rope.\n"})
+    for words in (("pin", "a"), ("quarantine", "b", "--reason", "made up"), ("checkpoint", "x")):
+        assert run_here(*words, "--vault", str(root)).code == 0
+    pinned, held = (git(root, "log", "-1", "--format=%H", f"notes/{name}.md") for name in "ab")
+    for words in (
+        ("restore", "a", "--at", f"{pinned}~"),
+        ("restore", "b", "--at", f"{held}~"),
+        ("undo", pinned),
+        ("undo", held),
+    ):
+        assert "only a person" in say(root, *words, code=5, **CLAUDE), words
+    assert run_here("undo", held, "--vault", str(root)).code == 0
+
+
+def test_an_agent_that_makes_a_vault_of_what_was_there_trusts_none_of_it(
+    tmp_path: Path, home: Path
+) -> None:
+    for name, notes in (("empty", {}), ("found", {"vaultmem.yaml": "promoters: [claude-code]\n"})):
+        (tmp_path / name).mkdir()
+        write_notes(tmp_path / name, notes)
+        with having_no_terminal():
+            assert run_here("init", str(tmp_path / name), env=CLAUDE).code == 0
+        say(tmp_path / name, "remember", "Agents deploy at will.", *POLICY, **CLAUDE)
+        assert "on record" not in say(tmp_path / name, "promote", "deploys", **CLAUDE)
+    person = run_here("promote", "deploys", "--vault", str(tmp_path / "empty"))
+    assert "on record" in person.out
+
+
 def test_marks_count_at_a_terminal_too_and_a_name_that_is_given_goes_before(
     make_vault: Make,
 ) -> None:
     root = make_vault()
     for number, (words, env, expected) in enumerate(
         (
-            ((), {"QWEN_CODE": "1"}, "agent: qwen-code\n"),
+            ((), {"QWEN_CODE": "1"}, "agent: qwen\n"),
             ((), {"AGENT": "amp"}, "agent: amp\n"),
             ((), {"AGENT": "1"}, "source: human\n"),
             (("--agent", "eve"), CLAUDE, 'agent: eve\nsession: "88b5086f'),

@@ -30,7 +30,7 @@ MCP_SOCKET_NAME = "mcp.sock"
 GOODBYE = b'{"vaultmem":"goodbye"}\n'
 
 #: Settings that a command reads, and that are sent with what is asked; so are $VAULTMEM_*.
-SENT = ("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES)
+SENT = frozenset(("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))
 
 #: Where the user's own folders are, and the time of day: the resident process has one of each.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")

@@ -30,7 +30,7 @@ AGENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # anomalyco/opencode, packages/opencode/src/index.ts; 1.18.33
     ("opencode", ("OPENCODE",), ""),
     # QwenLM/qwen-code, docs/tools/shell.md; 0.15.10, whose shell is a terminal
-    ("qwen-code", ("QWEN_CODE",), ""),
+    ("qwen", ("QWEN_CODE",), ""),
     # block/goose, documentation/docs/guides/environment-variables.md
     ("goose", ("GOOSE_TERMINAL",), "AGENT_SESSION_ID"),
     # docs.cline.bot, on pagers in its terminal

@@ -16,7 +16,7 @@ from vaultmem.services.writing.commit import Made, commit_earlier
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.services.writing.pending import Whose, is_pending
-from vaultmem.services.writing.write import write
+from vaultmem.services.writing.write import refuse_freeing, write
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
 from vaultmem.storage.work_tree import read_blob
 from vaultmem.vault import Vault
@@ -49,7 +49,8 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
 
     Raises:
         NoteNotFoundError: there is no such commit, or no such note in it.
-        RefusedError: the address is no note's, or the text looks like a credential.
+        RefusedError: the address is no note's, the text looks like a credential, or it is another
+            one's word that the note is pinned or quarantined.
         PendingError: what the note is now is in no commit and cannot be; nothing was changed.
         ConflictError: somebody changed the note meanwhile; it is theirs.
     """
@@ -69,6 +70,7 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
             return Restored(name, entry.blob, old, commit, ())
         saved = _save_present(vault, name, old) if old and change.is_folder else ()
         if old:
+            refuse_freeing(change, path, data)
             change.replace(path, data, old)
         else:
             _refuse_twin(path, names_in(change.seen, path.parent))

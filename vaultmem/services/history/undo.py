@@ -13,7 +13,7 @@ from vaultmem.services.history.restore import blob_now, check_leaks
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.write import write
+from vaultmem.services.writing.write import refuse_freeing, write
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.vault import Vault
@@ -35,7 +35,7 @@ def undo_commit(vault: Vault, name: str) -> Undone:
     Raises:
         NoteNotFoundError: there is no such commit.
         RefusedError: it joins two histories, changed what is no note, or nothing; or a note had
-            what looks like a credential.
+            what looks like a credential, or is pinned or quarantined by the owner since.
         ConflictError: one of the notes was changed since.
         PendingError: the notes are as they were; their commit has to wait.
     """
@@ -67,10 +67,12 @@ def _take_back(vault: Vault, change: Change, done: FileChange, short: str) -> No
             f"{path}: changed since {short}; `vaultmem restore {path} --at {short}~` writes it as "
             "it was before"
         )
-    if not done.old_blob:
+    data = vault.history.objects.read(done.old_blob)[1] if done.old_blob else None
+    if done.blob:
+        refuse_freeing(change, path, data)
+    if data is None:
         change.remove(path, done.blob)
         return
-    data = vault.history.objects.read(done.old_blob)[1]
     check_leaks(vault, done.path, data)
     if done.blob:
         change.replace(path, data, done.blob)

@@ -101,6 +101,19 @@ def replace_text(change: Change, note: Note, edit: Edit) -> bytes:
     return data
 
 
+def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> None:
+    """Let nobody but a person bring a note back to where it was not pinned, or not quarantined.
+
+    Raises:
+        RefusedError: an agent would.
+    """
+    now, then = change.read(path), None if data is None else parse_note(path, data)
+    if now.pinned and not (then and then.pinned):
+        change.seen.require_person(f"{path}: pinned, and only a person unpins it")
+    if now.state == State.QUARANTINED and not (then and then.state == State.QUARANTINED):
+        change.seen.require_person(f"{path}: quarantined, so only a person lets it out")
+
+
 def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
     """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
     try:
