@@ -318,7 +318,7 @@ def test_what_another_session_left_is_recovered_under_its_agents_name(
 
     assert _log(root, 5) == [
         "Maren Person|edit: 1 note||edit",
-        "alice|recover: agent alice||recover",
+        "alice|write: notes/inbox/two.md||write",
         "alice|recover: session s-1|s-1|recover",
         "bot|recover: session s-8|s-8|recover",
         "bot|checkpoint: mine|s-9|checkpoint",

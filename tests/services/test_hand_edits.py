@@ -187,10 +187,10 @@ def test_a_checkpoint_tells_an_agents_candidate_from_the_tick(
 
     (step,) = explain_text(vault, "twice")[0].steps
     assert step.commit is not None
-    assert (step.commit.agent, step.commit.event) == ("claude", "recover")
+    assert (step.commit.agent, step.commit.event) == ("claude", "write")
     assert git(root, "log", "--format=%an: %s", "--", path).splitlines() == [
         "Maren Person: promote",
-        "claude: recover: agent claude",
+        f"claude: write: {path}",
     ]
 
 

@@ -103,7 +103,7 @@ def test_an_agents_candidate_is_promoted_by_file_though_nobody_saw_it(
 
     list(take_transitions(vault, {}))
 
-    assert subjects(root)[:2] == ["promote|Maren Person", "recover: agent claude|claude"]
+    assert subjects(root)[:2] == ["promote|Maren Person", f"write: {path}|claude"]
     assert git(root, "show", "--format=", "HEAD", "--", path).count("\n+state: active") == 1
 
 

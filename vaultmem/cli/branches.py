@@ -27,7 +27,7 @@ from vaultmem.cli.options import (
     SessionOption,
     VaultOption,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
@@ -124,7 +124,7 @@ def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
     elif not done.backup:
         say(f"{name} is at {done.commit[:7]} already; nothing was changed.")
     else:
-        count = f", {done.files:,} files changed" if done.files else ""
+        count = f", {count_things(done.files, 'file')} changed" if done.files else ""
         where = f"{name}  to {done.commit[:7]}, from {done.before[:7]}{count}"
         say_painted("reset  ", "green", where)
         say(f"`vaultmem branch --reset {shlex.quote(name)} {shlex.quote(done.backup)}` undoes it.")
@@ -164,7 +164,11 @@ def switch(
     if as_json:
         emit_json(switched_json(name, target.commit, files))
     else:
-        say_painted("on  ", "green", f"{name}  at {target.commit[:7]}, {files:,} files changed")
+        say_painted(
+            "on  ",
+            "green",
+            f"{name}  at {target.commit[:7]}, {count_things(files, 'file')} changed",
+        )
 
 
 def merge(
@@ -196,7 +200,7 @@ def merge(
     elif not done.commit:
         say(f"{done.into} has all of {name} already; nothing was merged.")
     else:
-        count = f", {len(done.paths):,} files changed" if done.paths else ""
+        count = f", {count_things(len(done.paths), 'file')} changed" if done.paths else ""
         say_painted("merged  ", "green", f"{name} into {done.into}  as {done.commit[:7]}{count}")
         say_merged(done)
 

@@ -28,6 +28,11 @@ def say_raw(text: str) -> None:
         sys.stdout.buffer.flush()
 
 
+def count_things(number: int, what: str) -> str:
+    """Return a number and what there is of it: `1 commit`, `1,200 files`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def warn(text: str) -> None:
     """Print a warning to standard error."""
     end_line()

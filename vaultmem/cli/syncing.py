@@ -18,7 +18,7 @@ from vaultmem.cli.options import (
     SessionOption,
     VaultOption,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
@@ -118,15 +118,15 @@ def _say_report(report: SyncReport, review: int) -> None:
     if report.fetched:
         files = len(report.merged.paths if report.merged else report.followed)
         how = f", merged as {report.merged.commit[:7]}" if report.merged else ""
-        came = f"{_count(report.fetched)} from {remote}{how}, {_count(files, 'file')} changed"
-        say_painted("fetched ", "green", came)
+        came = f"{count_things(report.fetched, 'commit')} from {remote}{how}"
+        say_painted("fetched ", "green", f"{came}, {count_things(files, 'file')} changed")
     if report.merged:
         say_merged(report.merged)
     if report.pushed:
-        say_painted("pushed  ", "green", f"{_count(report.pushed)} to {remote}")
+        say_painted("pushed  ", "green", f"{count_things(report.pushed, 'commit')} to {remote}")
     if offline:
         done = "nothing pushed" if report.fetched else "nothing fetched or pushed"
-        say(f"offline: {done}; {_count(report.waiting)} {_wait(report.waiting)}")
+        say(f"offline: {done}; {count_things(report.waiting, 'commit')} {_wait(report.waiting)}")
     elif report.outcome.value == "synced" and not (report.fetched or report.pushed):
         say(f"{one_line(report.branch)} and {remote} have the same.")
     elif report.outcome.value != "synced":
@@ -138,7 +138,7 @@ def _say_report(report: SyncReport, review: int) -> None:
 
 
 def _say_rescued(report: SyncReport) -> None:
-    what = f"{_count(report.waiting)} {_wait(report.waiting)}"
+    what = f"{count_things(report.waiting, 'commit')} {_wait(report.waiting)}"
     if report.rescued:
         warn(f"{what}; a copy is at {one_line(report.remote)} as {one_line(report.rescued)}")
     else:
@@ -151,23 +151,25 @@ def _say_plan(plan: SyncPlan) -> None:
         say(f"offline: {one_line(plan.told)}")
     if plan.uncommitted:
         say_painted(
-            "would save   ", "yellow", f"{_count(plan.uncommitted, 'file')} that no commit has"
+            "would save   ",
+            "yellow",
+            f"{count_things(plan.uncommitted, 'file')} that no commit has",
         )
     if plan.fetched:
-        say_painted("would fetch  ", "yellow", f"{_count(plan.fetched)} from {remote}")
+        say_painted(
+            "would fetch  ", "yellow", f"{count_things(plan.fetched, 'commit')} from {remote}"
+        )
     if plan.merge:
         for path in plan.merge.paths:
             say(f"  {one_line(path)}")
         say_merged(plan.merge)
         say(f"{plan.merge.refused}") if plan.merge.refused else None
     if plan.waiting:
-        say_painted("would push   ", "yellow", f"{_count(plan.waiting)} to {remote}")
+        say_painted(
+            "would push   ", "yellow", f"{count_things(plan.waiting, 'commit')} to {remote}"
+        )
     if not (plan.told or plan.uncommitted or plan.fetched or plan.waiting):
         say(f"{one_line(plan.branch)} and {remote} have the same.")
-
-
-def _count(number: int, what: str = "commit") -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _wait(count: int) -> str:

@@ -11,7 +11,7 @@ from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -63,7 +63,7 @@ def curate(
         emit_json(curated_json(found, done))
     elif done is not None:
         if done.already:
-            say(f"{_count(len(done.already), 'change')} had been made already.")
+            say(f"{count_things(len(done.already), 'change')} had been made already.")
         say_commits(done.report.commits)
 
 
@@ -152,7 +152,7 @@ def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
 
         if not sys.stdin.isatty():
             raise RefusedError("nobody is there to be asked; add --yes to make the changes")
-        typer.confirm(f"Make {_count(len(report.changes), 'change')}?", abort=True)
+        typer.confirm(f"Make {count_things(len(report.changes), 'change')}?", abort=True)
     return apply_report(vault, report)
 
 
@@ -166,7 +166,7 @@ def _say_report(report: Report, is_asked: bool) -> None:
             say_painted(f"{action.replace('_', ' ')}", "yellow" if each.is_change else "bold")
         _say_proposal(each)
     if report.changes and not is_asked:
-        say(f"Nothing was changed; --apply makes {_count(len(report.changes), 'change')}.")
+        say(f"Nothing was changed; --apply makes {count_things(len(report.changes), 'change')}.")
 
 
 def _say_proposal(proposal: Proposal) -> None:
@@ -193,7 +193,8 @@ def _say_dream(done: Dream, is_dry: bool) -> None:
     if not done.promoted:
         say("Nothing to promote.")
     if done.left:
-        say(f"{_count(len(done.left), 'note')} more are left for the next night (dream_limit).")
+        count = count_things(len(done.left), "note")
+        say(f"{count} more are left for the next night (dream_limit).")
     for move in done.moves:
         told = f"MEMORY.md:{move.line}: {move.text}"
         say_painted("may go  ", "yellow", f"{told}  ({move.reason})")
@@ -204,14 +205,10 @@ def _say_compacted(done: Compacted, is_applied: bool) -> None:
         told = f"{each.path}  {each.tokens} to {each.tokens_left} tokens, {each.idle_days} days"
         say_painted(f"{each.step:<9}", "yellow", f" {told}")
     for reason, count in sorted(done.exempt.items()):
-        say_painted("stays    ", "dim", f" {_count(count, 'note')}: {reason}")
+        say_painted("stays    ", "dim", f" {count_things(count, 'note')}: {reason}")
     if not done.steps:
         say("Nothing is due.")
     elif not is_applied:
-        say(f"Nothing was changed; --apply makes {_count(len(done.steps), 'step')}.")
+        say(f"Nothing was changed; --apply makes {count_things(len(done.steps), 'step')}.")
     for report in done.reports:
         say_commits(report.commits)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"

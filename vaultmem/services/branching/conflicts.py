@@ -57,7 +57,8 @@ class Resolved(NamedTuple):
 def list_conflicts(vault: Vault) -> list[Unsettled]:
     """Return the conflicts that stand in notes, by path and line; the vault must be in sync."""
     found: list[Unsettled] = []
-    for path in sorted(record.path for record in vault.view.records()):
+    told = (record.path for record in vault.view.records() if record.warnings or record.problem)
+    for path in sorted(told):
         place = PurePosixPath(path)
         try:
             data = read_bytes(vault, place)

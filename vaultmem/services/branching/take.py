@@ -169,7 +169,8 @@ def _merge(vault: Vault, target: Target, here: Note, there: Note) -> Merged:
     if merged.conflicts:
         shown = describe_conflicts(path, merged.conflicts, vault.config.allows_secrets(path))
         raise MergeConflictError(
-            f"{path}: changed differently here and on {target.name}; nothing was changed",
+            f"{path}: changed differently here and on {target.name}; nothing was changed; "
+            f"`vaultmem merge {target.name}` keeps both, and `vaultmem resolve` decides",
             name_authors(vault, shown, head, target.commit),
         )
     return merged

@@ -227,11 +227,13 @@ class _Sync:
             done = alone._replace(refs={**done.refs, **alone.refs})
         if done.trouble:  # It was there a moment ago.
             is_away = done.trouble in {Trouble.OFFLINE, Trouble.MISSING}
-            return self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, told=done.told)
+            self._end(Outcome.OFFLINE if is_away else Outcome.REFUSED, told=done.told)
+            return True
         self._learn_evidence(done)
         fate, told = done.refs.get(ref, (Fate.REFUSED, "")) if wanted else (Fate.CURRENT, "")
         if fate is Fate.REFUSED:
-            return self._end(Outcome.REFUSED, told=told, rescued=self._rescue())
+            self._end(Outcome.REFUSED, told=told, rescued=self._rescue())
+            return True
         if fate is Fate.DONE:
             self._report = self._report._replace(pushed=count_waiting(self._vault, place))
             history.git.run("update-ref", place.tracking, tip)
@@ -271,10 +273,9 @@ class _Sync:
     def _rescue(self) -> str:
         return rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
 
-    def _end(self, outcome: Outcome, **facts: object) -> bool:
+    def _end(self, outcome: Outcome, **facts: object) -> None:
         waiting = count_waiting(self._vault, self._place)
         self._report = self._report._replace(outcome=outcome, waiting=waiting, **facts)  # type: ignore[arg-type]
-        return True
 
     def _check_branch(self) -> None:
         here = find_branch(self._vault) or self._vault.history.head().branch

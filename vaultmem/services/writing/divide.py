@@ -243,11 +243,10 @@ def _name_event(written: Author, files: Mapping[str, File], author: Author) -> E
     """Return the event of what somebody wrote before the event of `author`."""
     if not written.agent:
         return Event("edit", f"edit: {_count_notes(files)}", written, intent="observe")
-    if is_own(written, author):
-        what = next(iter(files)) if len(files) == 1 else _count_notes(files)
-        return Event("write", f"write: {what}", written, intent="observe")
-    whom = f"session {written.session}" if written.session else f"agent {written.agent}"
-    return Event("recover", f"recover: {whom}", written, intent="observe")
+    if written.session and not is_own(written, author):
+        return Event("recover", f"recover: session {written.session}", written, intent="observe")
+    what = next(iter(files)) if len(files) == 1 else _count_notes(files)
+    return Event("write", f"write: {what}", written, intent="observe")
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
