@@ -40,6 +40,7 @@ def entry_of(file: Path, name: str) -> dict[str, object]:
 
 #: One of each form; what all of them have is in tests/mcp/test_settings_files.py.
 WRITTEN = ["claude-code", "codex", "cursor", "vscode", "opencode", "copilot", "zed", "amp"]
+YAML = "# mine\nGOOSE_MODE: auto  # keep\nextensions:\n  x:\n    cmd: x\n"
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -83,6 +84,28 @@ def test_settings_that_were_not_there_go_again(
     assert settings(home, name).is_file()
     assert run_cli("connect", name, "--remove").code == 0
     assert not settings(home, name).exists()
+
+
+def test_settings_in_yaml_keep_their_bytes(make_vault: Make, run_cli: RunCli, home: Path) -> None:
+    file = settings(home, "goose")
+    file.parent.mkdir(parents=True)
+    file.write_text(YAML)
+    root = make_vault()
+    assert run_cli("connect", "goose", "--vault", root).code == 0
+    assert 'vaultmem: {"name": "vaultmem", ' in file.read_text()
+    status = run_cli("connect", "--status", "--json").json["connections"]
+    assert [(each["client"], each["root"]) for each in status] == [("goose", str(root))]
+    assert run_cli("connect", "goose", "--remove").code == 0
+    assert file.read_text() == YAML
+
+
+def test_nothing_is_written_if_one_of_the_files_is_not_understood(
+    make_vault: Make, run_cli: RunCli, home: Path
+) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text("{")
+    done = run_cli("connect", "claude-code", "--hooks", "--vault", make_vault())
+    assert (done.code, settings(home, "claude-code").exists()) == (5, False)
 
 
 def test_what_the_client_wrote_meanwhile_is_kept(
@@ -217,6 +240,9 @@ def test_settings_with_keys_in_them_are_not_copied(
     file.write_text(before)
     file.chmod(0o600)
     old = [file.with_name(f"{file.name}.vaultmem-0123456789a{n}") for n in "bc"]
+    hooks = home / ".claude/settings.json.vaultmem-0123456789ab-new"
+    hooks.parent.mkdir()
+    hooks.touch()
     mine = file.with_name(f"{file.name}.vaultmem-is-great")
     for each in (*old, mine):
         each.write_text(before)
@@ -225,6 +251,7 @@ def test_settings_with_keys_in_them_are_not_copied(
     assert old[0].exists()
     done = run_cli("connect", "claude-code", "--vault", root, "--json").json
     assert done["changes"][0]["dropped"] == [str(each) for each in old]
+    assert done["changes"][1]["dropped"] == [str(hooks)]
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_text(file.read_text().replace('"old"', '"new"'))
     run_cli("connect", "claude-code", "--vault", root)
@@ -416,3 +443,6 @@ def test_the_skill_is_put_in_its_place_and_never_over_another(run_cli: RunCli, h
     assert run_cli("skill", "remove", "--json").json["action"] == "removed"
     assert not file.exists()
     assert run_cli("skill", "frobnicate").code == 5
+    given = {"CLAUDE_CONFIG_DIR": str(home / "claude")}
+    assert run_cli("skill", "install", env=given).code == 0
+    assert (home / "claude/skills/vaultmem/SKILL.md").is_file()

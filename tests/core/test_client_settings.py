@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ def disconnect(client: Client, text: str) -> str | None:
     return remove_hooks(client.hooks, left) if client.hooks and left is not None else left
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=80)
 @given(files_of(), st.sampled_from(JSON))
 def test_any_json_comes_back_to_the_byte(text: str, client: Client) -> None:
     try:
@@ -81,7 +82,7 @@ def test_any_json_comes_back_to_the_byte(text: str, client: Client) -> None:
     assert read_jsonc(connect(client, renewed, "/v")).value == read_jsonc(after).value
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=40)
 @given(files_of(), st.sampled_from(JSON), st.sampled_from([None, 2, "\t"]))
 def test_what_a_client_wrote_anew_keeps_all_that_is_not_ours(
     text: str, client: Client, indent: int | str | None
@@ -147,7 +148,7 @@ _LINES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(_LINES, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 def test_any_toml_comes_back_to_the_byte(
     lines: list[str], eol: str, is_ended: bool, has_mark: bool
@@ -171,6 +172,50 @@ def test_any_toml_comes_back_to_the_byte(
     assert left is not None
     assert tomllib.loads(left.removeprefix("\ufeff"))["z"] == {}
     assert left.startswith(text)
+
+
+_PAIRS = st.sampled_from(
+    [
+        *("", "# a: 1", "A: 1", "B: 'x: # y'", "C: [1, {d: 2}]  # c", "D:\n- 1\n- e: 2"),
+        *("E: |\n  one\n\n  two: 2", "F: ü", "extensions: {}", "extensions:\n  x: {}\n"),
+        *("extensions:\n    # mine\n    y:\n        cmd: y\n", "extensions: {z: 1}", "extensions:"),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(_PAIRS, max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_any_yaml_comes_back_to_the_byte(
+    pairs: list[str], eol: str, is_ended: bool, has_mark: bool
+) -> None:
+    text = "\n".join(pairs).replace("\n", eol) + (eol if is_ended else "")
+    text = "\ufeff" + text if has_mark else text
+    client = CLIENTS["goose"]
+    words = make_words(client, COMMAND, "/v")
+    try:
+        after = add_entry(client, "c.yaml", text, words)
+    except RefusedError:
+        return
+    assert add_entry(client, "c.yaml", after, words) == after
+    assert remove_entry(client, "c.yaml", after) == text
+    whole = yaml.safe_load(after)
+    whole["extensions"]["vaultmem"] |= {"enabled": False, "available_tools": []}
+    anew = yaml.safe_dump(whole, allow_unicode=True)
+    renewed = add_entry(client, "c.yaml", anew, make_words(client, COMMAND, "/w"))
+    entry = yaml.safe_load(renewed)["extensions"]["vaultmem"]
+    assert (entry["enabled"], entry["available_tools"], entry["args"][2]) == (False, [], "/w")
+    for each in (anew, renewed):
+        left = yaml.safe_load(remove_entry(client, "c.yaml", each) or "") or {}
+        assert {"extensions": {}, **left} == {"extensions": {}, **(yaml.safe_load(text) or {})}
+
+
+def test_settings_in_yaml_that_were_made_for_us_go() -> None:
+    client = CLIENTS["goose"]
+    made = add_entry(client, "c.yaml", None, make_words(client, COMMAND, "/v"))
+    assert remove_entry(client, "c.yaml", made) is None
+    for wrong in ("extensions:", "- a", "a: [", "extensions: {x: 1}", "extensions: 7"):
+        with pytest.raises(RefusedError, match="by hand"):
+            add_entry(client, "c.yaml", wrong, make_words(client, COMMAND, "/v"))
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_what_each_client_is_told() -> None:
         "kiro": [".kiro/settings/mcp.json", "~/.kiro/settings/mcp.json", "mcpServers"],
         "qwen": [".qwen/settings.json", "~/.qwen/settings.json", "mcpServers"],
         "lmstudio": ["", "~/.lmstudio/mcp.json", "mcpServers"],
-        "goose": ["", "", "extensions"],
+        "goose": ["", "~/.config/goose/config.yaml", "extensions"],
     }
 
 

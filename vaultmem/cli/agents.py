@@ -108,6 +108,7 @@ def skill(
     as_json: JsonOption = False,
 ) -> None:
     """Teach an agent when to recall, remember, promote and close, by a skill in its own folder."""
+    from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
     from vaultmem.services.connecting.skill import (
         SKILL_PATH,
@@ -118,7 +119,9 @@ def skill(
 
     if project and user:
         raise RefusedError("skill: --project and --user are two places; name one")
-    folder = Path.cwd() if project else Path.home()
+    folder = (Path.cwd() if project else Path.home()) / ".claude"
+    if not project and (given := current_environment().get("CLAUDE_CONFIG_DIR")):
+        folder = Path(given)
     if action == "show":
         say(read_skill().rstrip("\n"))
         return

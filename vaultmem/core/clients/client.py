@@ -224,10 +224,14 @@ CLIENTS: dict[str, Client] = {
         ),
         # lmstudio.ai/docs/app/mcp
         Client("lmstudio", ("~/.lmstudio/mcp.json",)),
-        # block/goose documentation/docs/guides/config-files.md; its settings are YAML
+        # block/goose documentation/docs/guides/config-files.md
         Client(
             "goose",
-            (),
+            (
+                "$APPDATA/Block/goose/config/config.yaml",
+                "$XDG_CONFIG_HOME/goose/config.yaml",
+                "~/.config/goose/config.yaml",
+            ),
             key=("extensions",),
             entry={
                 "name": ENTRY,
@@ -237,7 +241,6 @@ CLIENTS: dict[str, Client] = {
                 "args": ARGUMENTS,
                 "timeout": 300,
             },
-            paste="~/.config/goose/config.yaml, under what is there of extensions",
         ),
     )
 }

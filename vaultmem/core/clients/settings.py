@@ -6,10 +6,11 @@ as long as it is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
+from vaultmem.core.clients import yaml_entry
 from vaultmem.core.clients.client import COMMAND, ENTRY, Client, Hooks
 from vaultmem.core.clients.jsonc import (
     Path,
@@ -32,14 +33,29 @@ from vaultmem.core.clients.toml_table import read_toml, remove_table, set_table
 from vaultmem.errors import RefusedError
 
 
+class _Form(NamedTuple):
+    """How settings in another language than JSON are read and changed."""
+
+    read: Callable[[str], dict[str, Any]]
+    put: Callable[[str | None, tuple[str, str], dict[str, Any]], str]
+    remove: Callable[[str, tuple[str, str]], str | None]
+
+
+_FORMS = {
+    ".toml": _Form(read_toml, set_table, remove_table),
+    ".yaml": _Form(yaml_entry.read_yaml, yaml_entry.set_entry, yaml_entry.remove_entry),
+}
+
+
 def find_entry(client: Client, name: str, text: str | None) -> Any:
     """Return the entry of our name in the settings, None if there is none.
 
     Raises:
         RefusedError: the settings cannot be understood.
     """
-    if _is_toml(name):
-        whole: Any = read_toml(text or "")
+    form = _FORMS.get(PurePath(name).suffix)
+    if form is not None:
+        whole: Any = form.read(text or "")
     else:
         whole = read_jsonc(text).value if text and text.strip("\ufeff \t\r\n") else {}
     for key in (*client.key, ENTRY):
@@ -59,8 +75,8 @@ def add_entry(client: Client, name: str, text: str | None, words: Sequence[str])
         renewed = fill_entry(client, renew_words(read_entry(client, old), [*words]))
         # What is no word of ours, as a type or a switch, is the owner's once it is there.
         entry = {k: v for k, v in renewed.items() if k not in old or client.entry[k] != v}
-    if _is_toml(name):
-        return set_table(text, (client.key[0], ENTRY), entry)
+    if (form := _FORMS.get(PurePath(name).suffix)) is not None:
+        return form.put(text, (client.key[0], ENTRY), entry)
     if old is None:
         return set_value(text, (*client.key, ENTRY), entry)
     for key, value in entry.items():
@@ -76,8 +92,8 @@ def remove_entry(client: Client, name: str, text: str) -> str | None:
     """
     if _find_ours(client, name, text) is None:
         return text
-    if _is_toml(name):
-        return remove_table(text, (client.key[0], ENTRY))
+    if (form := _FORMS.get(PurePath(name).suffix)) is not None:
+        return form.remove(text, (client.key[0], ENTRY))
     return remove_value(text, (*client.key, ENTRY))
 
 
@@ -106,10 +122,6 @@ def remove_hooks(hooks: Hooks, text: str) -> str | None:
             return None
         text = left
     return text
-
-
-def _is_toml(name: str) -> bool:
-    return PurePath(name).suffix == ".toml"
 
 
 def _find_ours(client: Client, name: str, text: str | None) -> Any:

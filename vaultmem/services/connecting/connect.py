@@ -32,6 +32,9 @@ _COPY = re.compile(r"\.vaultmem-[0-9a-f]{12}(-new)?")
 #: A change of a file's text; None is no file.
 Edit = Callable[[str | None], str | None]
 
+#: The changes of each file; with none of them, only old copies of it go.
+Edits = dict[Path, list[Edit]]
+
 
 class Where(NamedTuple):
     """Whose settings are meant: the project's in a folder, or those of the user with this home."""
@@ -91,14 +94,15 @@ def connect_client(
     client = find_client(name)
     words = make_words(client, find_command(), str(root))
     file = _settings_file(client, where)
-    edits: dict[Path, list[Edit]] = {file: [lambda text: add_entry(client, str(file), text, words)]}
-    if with_hooks:
-        hooks = _read_hooks(client)
-        place = where.find(hooks.user, hooks.project)
-        if place is None:
-            raise RefusedError(f"{name}: it has no hooks of a project; use --user")
-        edits.setdefault(place, []).append(lambda text: add_hooks(client, hooks, text, words))
-    return [_change(file, each, where, dry_run) for file, each in edits.items()]
+    edits: Edits = {file: [lambda text: add_entry(client, str(file), text, words)]}
+    hooks = _read_hooks(client) if with_hooks else client.hooks
+    place = where.find(hooks.user, hooks.project) if hooks else None
+    if with_hooks and place is None:
+        raise RefusedError(f"{name}: it has no hooks of a project; use --user")
+    if hooks and place:
+        wanted: list[Edit] = [lambda text: add_hooks(client, hooks, text, words)]
+        edits.setdefault(place, []).extend(wanted if with_hooks else [])
+    return _apply(edits, where, dry_run)
 
 
 def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[SettingsChange]:
@@ -109,14 +113,12 @@ def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[Se
     """
     client = find_client(name)
     file = _settings_file(client, where)
-    edits: dict[Path, list[Edit]] = {
-        file: [lambda text: remove_entry(client, str(file), text) if text else text]
-    }
+    edits: Edits = {file: [lambda text: remove_entry(client, str(file), text) if text else text]}
     hooks = client.hooks
     place = where.find(hooks.user, hooks.project) if hooks else None
     if hooks and place:
         edits.setdefault(place, []).append(lambda text: remove_hooks(hooks, text) if text else text)
-    return [_change(file, each, where, dry_run) for file, each in edits.items()]
+    return _apply(edits, where, dry_run)
 
 
 def show_entry(name: str, root: Path, where: Where, with_hooks: bool = False) -> list[Shown]:
@@ -184,6 +186,14 @@ def _settings_file(client: Client, where: Where) -> Path:
     return file
 
 
+def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
+    """Make the changes of all files: what is not understood shows before anything is written."""
+    done = [_change(file, each, where, True) for file, each in edits.items()]
+    if not dry_run:
+        done = [_change(file, each, where, False) for file, each in edits.items()]
+    return [each for each in done if edits[Path(each.path)] or each.dropped]
+
+
 def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
     """Make the changes of one file at once. A link is followed, and what it leads to stays."""
     target = Path(os.path.realpath(file))
@@ -191,7 +201,7 @@ def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> Setti
     for edit in edits:
         new = edit(new)
     if new is None and file.is_symlink():
-        new = "" if target.suffix == ".toml" else "{}\n"
+        new = "" if target.suffix in {".toml", ".yaml"} else "{}\n"
     copies = tuple(str(each) for each in _list_copies(target))
     if not dry_run:
         _write(target, old, new, None if where.is_project else 0o600)

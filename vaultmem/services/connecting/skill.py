@@ -9,8 +9,8 @@ from vaultmem.core.blob import blob_id
 from vaultmem.errors import RefusedError
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 
-#: Below the project's folder or the user's home.
-SKILL_PATH = PurePosixPath(".claude/skills/vaultmem/SKILL.md")
+#: Below the client's own folder in the project's or the user's.
+SKILL_PATH = PurePosixPath("skills/vaultmem/SKILL.md")
 
 
 def read_skill() -> str:
@@ -26,6 +26,7 @@ def install_skill(folder: Path, replace: bool = False) -> str:
     """
     new = read_skill().encode("utf-8")
     if not (folder / SKILL_PATH).exists():
+        folder.mkdir(parents=True, exist_ok=True)
         create_file(folder, SKILL_PATH, new)
         return "added"
     old = read_file(folder, SKILL_PATH)
