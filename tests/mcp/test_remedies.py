@@ -30,7 +30,8 @@ def list_commands() -> Iterator[str]:
     for room in ("core", "services", "storage", "workers", "mcp_server", "config.py", "vault.py"):
         place = Path(vaultmem.__file__).parent / room
         for file in place.rglob("*.py") if place.is_dir() else [place]:
-            for node in ast.walk(ast.parse(file.read_text())):
+            text = file.read_text()
+            for node in ast.walk(ast.parse(text)) if "`vaultmem " in text else ():
                 if isinstance(node, ast.JoinedStr | ast.Constant):
                     parts = getattr(node, "values", [node])
                     text = "".join(

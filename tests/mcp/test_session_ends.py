@@ -76,7 +76,9 @@ def test_one_whose_id_is_said_is_taken_up_again_after_a_crash(make_vault: Make) 
         assert third.call("session", action="start")["session"] == "day-2"
 
 
-def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(make_vault: Make) -> None:
+def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(
+    make_vault: Make, start_cli: RunCli
+) -> None:
     root = make_vault(NOTES)
     with session(root) as one, session(root) as two:
         first = one.call("session", action="start", goal="Mend it")["session"]
@@ -89,13 +91,8 @@ def test_two_servers_of_one_agent_in_one_folder_are_two_sessions(make_vault: Mak
         assert two.call("session", action="note", text="Blue.")["session"] == second
         joined = one.call("session", action="start", session=second)["session"]
         assert joined == second
-
-
-def test_a_server_writes_in_the_session_that_its_client_began_by_a_command(
-    make_vault: Make, start_cli: RunCli
-) -> None:
-    root = make_vault(NOTES)
-    start_cli("session", "start", "--id", "day-1", "--agent", "claude", "--vault", root)
-    with session(root, "--agent", "claude") as one:
-        path = one.call("remember", text="Ropes are of hemp.")["path"]
-    assert "session: day-1\n" in (root / path).read_text()
+        # What the client began by a command is the session of each of its servers that has none.
+        start_cli("session", "start", "--id", "day-1", "--agent", "claude", "--vault", root)
+        with session(root, "--agent", "claude") as third:
+            path = third.call("remember", text="Tar is of pine.")["path"]
+        assert "session: day-1\n" in (root / path).read_text()
