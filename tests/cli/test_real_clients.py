@@ -179,9 +179,8 @@ def test_what_the_memory_holds_comes_to_the_model(
     assert "context_pack" in asked  # The server's tools, by whatever longer name.
     wait_until(lambda: "session-close" in git(root, "log", "-1", "--format=%s"), 60)
     assert git(root, "log", "-1", "--format=%an").strip() == client
-    if client != "copilot":  # Its transcripts are not read.
-        (kept,) = (root / "transcripts").glob("*.jsonl")
-        assert SAID in kept.read_text()
+    (kept,) = (root / "transcripts").glob("*.jsonl")
+    assert SAID in kept.read_text()
 
 
 @pytest.fixture(scope="session")

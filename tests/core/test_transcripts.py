@@ -315,3 +315,69 @@ def test_gemini_cli_tells_calls_within_its_messages() -> None:
         (None, True),
     ]
     assert told(events, Kind.TITLE) == ["The slip"]
+
+
+def copilot(kind: str, **data: object) -> dict[str, Any]:
+    return {"type": kind, "data": data, "id": "i-1", "timestamp": AT, "parentId": None}
+
+
+COPILOT: list[dict[str, Any]] = [
+    copilot("session.start", sessionId="p-1", context={"cwd": "/work/ferry", "branch": "main"}),
+    copilot("system.message", role="system", content="You are the terminal assistant."),
+    copilot("user.message", content="Run the tests.", transformedContent="<x>Run the tests."),
+    copilot("user.message", content="How to read a PDF.", source="skill-pdf"),
+    copilot("assistant.message", messageId="m-1", content="", toolRequests=[{"name": "bash"}]),
+    copilot(
+        "tool.execution_start",
+        toolCallId="c-1",
+        toolName="bash",
+        arguments={"command": "make test", "description": "run"},
+    ),
+    copilot(
+        "tool.execution_complete",
+        toolCallId="c-1",
+        success=True,
+        shellExecution={"exitCode": 3},
+        result={"content": "1 failed"},
+    ),
+    copilot(
+        "tool.execution_start",
+        toolCallId="c-2",
+        toolName="create",
+        arguments={"path": "/work/ferry/a.py", "file_text": "x"},
+    ),
+    copilot(
+        "tool.execution_complete",
+        toolCallId="c-2",
+        success=True,
+        result={"content": "Created file"},
+    ),
+    copilot(
+        "tool.execution_complete",
+        toolCallId="c-3",
+        success=False,
+        error={"message": "Tool 'x' does not exist."},
+    ),
+    {**copilot("assistant.message", messageId="m-2", content="Found it."), "agentId": "h-1"},
+    copilot("assistant.message", messageId="m-3", content="One test fails."),
+]
+
+
+def test_copilot_cli_tells_calls_and_how_they_ended() -> None:
+    events = read_all(COPILOT)
+    assert {e.source.agent for e in events} == {"copilot"}
+    assert (events[0].source.session, events[0].source.folder) == ("p-1", "/work/ferry")
+    assert told(events, Kind.REQUEST) == ["Run the tests."]
+    calls = [e for e in events if e.kind is Kind.CALL]
+    assert [(e.tool, e.command, e.path, e.deed) for e in calls] == [
+        ("bash", "make test", "", None),
+        ("create", "", "/work/ferry/a.py", Deed.CREATED),
+    ]
+    ends = [(e.call, e.text, e.exit, e.is_error) for e in events if e.kind is Kind.RESULT]
+    assert ends == [
+        ("c-1", "1 failed", 3, True),
+        ("c-2", "Created file", 0, False),
+        ("c-3", "Tool 'x' does not exist.", None, True),
+    ]
+    turns = [turn for each in events if (turn := describe_turn(each))]
+    assert [text for role, text in turns if role == "assistant"] == ["One test fails."]

@@ -7,6 +7,7 @@ from typing import Any
 
 from vaultmem.core.transcripts.claude import read_claude
 from vaultmem.core.transcripts.codex import read_codex
+from vaultmem.core.transcripts.copilot import is_copilot, read_copilot
 from vaultmem.core.transcripts.event import Event, Kind, Source
 from vaultmem.core.transcripts.gemini import is_gemini, read_gemini
 
@@ -28,6 +29,8 @@ def read_line(data: bytes, known: Source = NOTHING) -> tuple[Event, ...] | None:
         return tuple(read_gemini(whole, known))
     if not isinstance(whole.get("type"), str):
         return None
+    if is_copilot(whole):
+        return tuple(read_copilot(whole))
     if isinstance(whole.get("payload"), dict):
         return tuple(read_codex(whole, known))
     return tuple(read_claude(whole))
