@@ -59,8 +59,10 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     assert "state: candidate\n" in text
     told = say(root, "promote", "deploys", **marks)
     assert "on record" not in told
-    assert "once a person promotes it: in a terminal" in told
-    assert say(root, "promote", "deploys", **marks) == "active already  notes/inbox/deploys.md\n"
+    unsaid = "instructs nobody before a person promotes it: notes/inbox/deploys.md: in a terminal"
+    assert unsaid in told
+    told = say(root, "promote", "deploys", **marks)
+    assert told.startswith(f"active already  notes/inbox/deploys.md\n{unsaid}")
     assert git(
         root, "log", "-1", "--format=%an|%(trailers:key=Agent-Id,valueonly,separator=%x2C)"
     ) == (f"{name}|{name}")

@@ -66,13 +66,11 @@ def promote(
 
     if source:
         try:
-            opened = open_synced(vault, agent, session, ref)
-            done = promote_from(opened, source, paths)
+            done = promote_from(open_synced(vault, agent, session, ref), source, paths)
         except MergeConflictError as error:
             end_with_conflicts(error, untaken_json if as_json else None)
     else:
-        opened = open_view(vault, ref, agent=agent, session=session)
-        done = promote_notes(opened, paths)
+        done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
     if as_json:
         emit_json(promoted_json(done))
         return
@@ -83,7 +81,7 @@ def promote(
         say(f"active already  {path}")
     if done.notes:
         _say_outcome(done.report)
-    if unsaid := tell_unsaid(opened, done):
+    if unsaid := tell_unsaid(done):
         say(unsaid)
 
 

@@ -33,7 +33,7 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     data = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
     told = [f"Promoted {', '.join(paths)}."] if paths else []
     told += [f"Active already: {', '.join(done.active)}."] if done.active else []
-    told += [*_describe(done.report), tell_unsaid(vault, done)]
+    told += [*_describe(done.report), tell_unsaid(done)]
     return Answer("\n".join(filter(None, told)), data)
 
 

@@ -26,7 +26,13 @@ from vaultmem.errors import (
 from vaultmem.services.branching.branches import check_idle
 from vaultmem.services.branching.clash import describe_conflicts, name_authors
 from vaultmem.services.branching.tree_moves import moving_tree
-from vaultmem.services.lifecycle.promote import Promotion, check_note, make_event, record_trust
+from vaultmem.services.lifecycle.promote import (
+    Promotion,
+    check_note,
+    list_unsaid,
+    make_event,
+    record_trust,
+)
 from vaultmem.services.reading.look import find_branch, look_at
 from vaultmem.services.reading.read_notes import names_in, read_note, resolve_address
 from vaultmem.services.reading.sync import sync_vault
@@ -119,9 +125,9 @@ def _promote(
     made = (*earlier, *zip(commits, subjects, strict=True))
     last = commits[-1] if commits else ""
     report = CommitReport(made, last, tuple(moves))
-    return Promotion(
-        tuple((each.path, each.state.value) for each in taken), record_trust(vault, notes), report
-    )
+    before = tuple((each.path, each.state.value) for each in taken)
+    trusted = record_trust(vault, notes)
+    return Promotion(before, trusted, report, unsaid=list_unsaid(vault, notes))
 
 
 def _find_path(there: Vault, address: str) -> PurePosixPath:

@@ -12,7 +12,7 @@ from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import read_note, resolve_address
+from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.services.writing.divide import Event
@@ -25,13 +25,15 @@ from vaultmem.vault import HOW_TO_SAY, Vault
 class Promotion(NamedTuple):
     """What a promote did: (path, state before) of each note, which may instruct now, commits.
 
-    `active` were that already, with nothing to be said of them.
+    `active` were that already, with nothing to be said of them. `unsaid` are policies, skills and
+    preferences that count for nothing yet, because no person has promoted them.
     """
 
     notes: tuple[tuple[str, str], ...]
     trusted: tuple[str, ...]
     report: CommitReport
     active: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
 
 
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
@@ -47,14 +49,14 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
     """
     paths = [resolve_address(vault, address)[0] for address in addresses]
     promoted: list[Note] = []
-    active: list[str] = []
+    active: list[Note] = []
 
     def plan(change: Change) -> list[tuple[PurePosixPath, State]]:
         read = [change.read(path) for path in dict.fromkeys(paths)]
         for note in read:
             check_note(vault, note)
         notes = [each for each in read if each.state is not State.ACTIVE or _is_new(vault, each)]
-        active[:] = [str(each.path) for each in read if each not in notes]
+        active[:] = [each for each in read if each not in notes]
         promoted[:] = [_activate(change, note) for note in notes]
         before = [(note.path, note.state) for note in notes]
         if not notes:
@@ -71,7 +73,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> Promotion:
             raise
         trusted = record_trust(vault, promoted)
     notes = tuple((str(path), state.value) for path, state in before)
-    return Promotion(notes, trusted, report, tuple(active))
+    unsaid = list_unsaid(vault, [*promoted, *active])
+    return Promotion(notes, trusted, report, tuple(str(each.path) for each in active), unsaid)
 
 
 def _activate(change: Change, note: Note) -> Note:
@@ -131,19 +134,23 @@ def _may_say(vault: Vault) -> bool:
 
 def _is_new(vault: Vault, note: Note) -> bool:
     """Tell whether a note's very text is to be put on record, and is not on it yet."""
-    if note.kind not in OWNER_KINDS or not _may_say(vault):
-        return False
-    return digest_body(note) not in vault.trust.notes().get(str(note.path), ())
+    return _may_say(vault) and _is_unsaid(vault, note)
 
 
-def tell_unsaid(vault: Vault, done: Promotion) -> str:
-    """Say who lets policies instruct, where an agent has promoted and may not; "" elsewhere."""
-    if vault.is_person or vault.author.agent in vault.config.promoters:
+def list_unsaid(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
+    """Return the policies, skills and preferences of which an agent cannot say that they count."""
+    if vault.is_person:
+        return ()
+    return tuple(str(note.path) for note in notes if _is_unsaid(vault, note))
+
+
+def _is_unsaid(vault: Vault, note: Note) -> bool:
+    on_record = vault.trust.notes().get(str(note.path), ())
+    return note.kind in OWNER_KINDS and digest_body(note) not in on_record
+
+
+def tell_unsaid(done: Promotion) -> str:
+    """Say who lets what was promoted count, where that is not done; "" elsewhere."""
+    if not done.unsaid:
         return ""
-    kinds = {read_note(vault, PurePosixPath(path)).kind for path, _ in done.notes}
-    if not kinds & set(OWNER_KINDS):
-        return ""
-    return (
-        "A policy or skill instructs, and a preference counts, once a person promotes it: "
-        f"{HOW_TO_SAY}."
-    )
+    return f"instructs nobody before a person promotes it: {', '.join(done.unsaid)}: {HOW_TO_SAY}"
