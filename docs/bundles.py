@@ -37,7 +37,10 @@ Files = Mapping[str, str | bytes]
 
 
 def make_plugin() -> dict[str, str]:
-    """Return the files of the Claude Code plugin; the vault is that around the folder of work."""
+    """Return the files of the Claude Code plugin, which is a marketplace of its own as well.
+
+    The vault is that around the folder of work.
+    """
     client = CLIENTS["claude-code"]
     assert client.hooks is not None  # noqa: S101
     options = ["--agent", client.name]
@@ -53,9 +56,16 @@ def make_plugin() -> dict[str, str]:
         "license": LICENSE,
         "keywords": ["memory", "markdown", "git"],
     }
+    market = {
+        "name": ENTRY,
+        "description": DESCRIPTION,
+        "owner": AUTHOR,
+        "plugins": [{"name": ENTRY, "source": "./", "description": DESCRIPTION}],
+    }
     entry = fill_entry(client, [ENTRY, "mcp", *options])
     return {
         ".claude-plugin/plugin.json": _dump(manifest),
+        ".claude-plugin/marketplace.json": _dump(market),
         ".mcp.json": _dump({"mcpServers": {ENTRY: entry}}),
         "hooks/hooks.json": _dump({"description": DESCRIPTION, "hooks": hooks}),
         f"skills/{ENTRY}/SKILL.md": read_skill(),

@@ -201,9 +201,13 @@ def run_here(words: list[str], folder: Path) -> None:
 def test_the_plugin_is_valid_and_brings_memory_and_tools(bundles: Path, make_vault: Make) -> None:
     need("claude")
     plugin, root, real = bundles / "vaultmem-plugin", make_vault(NOTES), REAL["claude-code"]
-    run_real(["claude", "plugin", "validate", "--strict", str(plugin)], root)
+    for file in ("plugin.json", "marketplace.json"):
+        words = ["claude", "plugin", "validate", "--strict"]
+        run_real([*words, str(plugin / ".claude-plugin" / file)], root)
+    run_real(["claude", "plugin", "marketplace", "add", str(plugin)], root)
+    run_real(["claude", "plugin", "install", "vaultmem@vaultmem"], root)
     with serve_model() as model:
-        assert SAID in ask(["claude", "--plugin-dir", str(plugin), "-p", ASKED], root, model, real)
+        assert SAID in ask(real.asks, root, model, real)
     asked = next(each for each in model.asked if TOLD_WITH_PROMPT in each)
     assert TOLD_AT_START in asked
     assert "context_pack" in asked
