@@ -12,6 +12,7 @@ from vaultmem.core.clients.jsonc import read_jsonc, remove_value
 from vaultmem.core.clients.places import find_place
 from vaultmem.errors import RefusedError
 from vaultmem.services.connecting.connect import Where, connect_client, disconnect_client
+from vaultmem.storage import leases
 
 BOM = "\ufeff"
 
@@ -120,6 +121,20 @@ def test_an_entry_of_our_name_that_somebody_else_wrote_is_left_alone(tmp_path: P
         with pytest.raises(RefusedError, match="somebody else wrote"):
             disconnect_client("cursor", Where(tmp_path, True))
         assert file.read_bytes() == before
+
+
+def test_no_copy_stays_where_the_system_does_not_tell_who_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_take", lambda *_: leases.Lease.UNKNOWN)
+    file = tmp_path / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"x": {"env": {"KEY": "sk-verysecret"}}}}')
+    mine = file.with_name(".vaultmem-0123456789ab-0123456789abcdef--other.json.old")
+    mine.touch()
+    connect_client("cursor", tmp_path, Where(tmp_path, True))
+    disconnect_client("cursor", Where(tmp_path, True))
+    assert sorted(file.parent.iterdir()) == [mine, file]
 
 
 def test_comments_that_came_meanwhile_outlive_our_entry() -> None:

@@ -79,6 +79,14 @@ def let_go(aside: Path) -> Path | None:
     return keep_beside(aside, aside.with_name(named[3]))
 
 
+def drop_asides(target: Path) -> None:
+    """Remove what edits took out of one file's place, whoever has it open: it may hold keys."""
+    for file in find_leftovers(target.parent):
+        named = _NAME.fullmatch(file.name)
+        if named is not None and named[3] == _shorten(target):
+            drop_file(file)
+
+
 def clear_leftover(file: Path, is_held: bool = True) -> Path | None:
     """Remove what an interrupted write left; return where it is, if somebody else wrote it.
 

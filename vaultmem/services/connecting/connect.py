@@ -21,6 +21,7 @@ from vaultmem.core.clients.settings import (
     remove_hooks,
 )
 from vaultmem.errors import RefusedError
+from vaultmem.storage.asides import drop_asides
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 
 #: Settings larger than this (bytes) are nobody's settings.
@@ -242,6 +243,7 @@ def _write(target: Path, old: str | None, new: str | None, mode: int | None) -> 
         remove_file(folder, name, known, _MAX_BYTES)
     else:
         replace_file(folder, name, known, new.encode("utf-8"), _MAX_BYTES)
+    drop_asides(target)  # Nobody comes by here later to do that, as in a vault.
 
 
 def _read_connection(client: Client, file: Path) -> Connection | None:
