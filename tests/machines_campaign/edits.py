@@ -149,7 +149,8 @@ class Desk:
             return
         side = ("--ours", "--theirs", "--both")[int(intent.place * 5)]
         if self._run(intent, "resolve", self._place(path), side):
-            self.oracle.edit(text, path.read_text(), self._name(path))
+            is_gone = side == "--theirs" and "] Removed by " in text and not path.exists()
+            self.oracle.edit(text, "" if is_gone else path.read_text(), self._name(path))
         else:
             self.oracle.doubt(text)
 
