@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vaultmem.core.clients.agents import AGENTS
 from vaultmem.core.clients.client import CLIENTS
 from vaultmem.core.clients.jsonc import read_jsonc, remove_value
 from vaultmem.core.clients.places import find_place
@@ -186,6 +187,10 @@ def test_what_each_client_is_told() -> None:
         "lmstudio": ["", "~/.lmstudio/mcp.json", "mcpServers"],
         "goose": ["", "~/.config/goose/config.yaml", "extensions"],
     }
+
+
+def test_an_agent_is_called_as_its_client_is() -> None:
+    assert {name for name, *_ in AGENTS} <= CLIENTS.keys()
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,7 @@ CLIENTS: dict[str, Client] = {
             key=("extensions",),
             entry={
                 "name": ENTRY,
+                "description": "The memory that is kept for you, as notes",
                 "type": "stdio",
                 "enabled": True,
                 "cmd": PROGRAM,
