@@ -86,6 +86,8 @@ def test_what_was_saved_since_stays_with_what_the_branch_has(ben: Machine) -> No
     _change(ben, "notes/pier.md", "Line 7", "Saved 7")
     ben.write("notes/fresh.md", "# Fresh\n")
     before = ben.git("rev-parse", "main")
+    ben.git("branch", "side")
+    assert "drop --ref" in ben.run("resolve", "--all", "--ref", "side").err
 
     done = ben.run("resolve", "--all")
 

@@ -11,6 +11,7 @@ from vaultmem.core.merging.note import is_note, merge_texts
 from vaultmem.core.notes.conflict import Speaker
 from vaultmem.errors import FaultError, NoteNotFoundError, PendingError, naming_faults
 from vaultmem.services.branching.tree_moves import find_moves, moving_tree, plan_files, read_entry
+from vaultmem.services.reading.look import find_branch
 from vaultmem.services.reading.recovery import recover
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.storage.files import read_file
@@ -27,14 +28,15 @@ def leave_rebase(vault: Vault) -> str:
     """Bring files, index and HEAD back to the branch that was rebased; return its name.
 
     What git wrote goes. What somebody has saved in a note since is merged into what the branch has
-    of it, and waits for a commit. "" where no git was killed in a rebase.
+    of it, and waits for a commit. "" where no git was killed in a rebase, or where another branch
+    than what is checked out is worked on.
 
     Raises:
         PendingError: another git holds a lock, or has left one.
         RefusedError: git has to do it, for links or files that are no vault's.
         ConflictError: somebody saved a file meanwhile; all is as it was.
     """
-    if vault.history.find_killed_rebase() is None:
+    if find_branch(vault) or vault.history.find_killed_rebase() is None:
         return ""
     with naming_faults("the rebase is as it was"), vault.lock():
         recover(vault)
