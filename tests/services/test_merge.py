@@ -161,8 +161,8 @@ def fork(
     """Commit on main, and then differently on main and on a branch `side`."""
     commit_on(root, "main", {path: text for path, text in base.items() if text is not None})
     git(root, "branch", "side", "main")
-    commit_on(root, "main", _changes(base, ours), "ours", "Ada <ada@example.org>")
     commit_on(root, "side", _changes(base, theirs), "theirs", "Bob <bob@example.org>")
+    commit_on(root, "main", _changes(base, ours), "ours", "Ada <ada@example.org>")  # Never earlier.
     git(root, "reset", "-q", "--hard")
 
 
