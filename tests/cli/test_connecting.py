@@ -106,6 +106,7 @@ def test_nothing_is_written_if_one_of_the_files_is_not_understood(
     (home / ".claude/settings.json").write_text("{")
     done = run_cli("connect", "claude-code", "--hooks", "--vault", make_vault())
     assert (done.code, settings(home, "claude-code").exists()) == (5, False)
+    assert f"{home}/.claude/settings.json: line 1 of the settings is no JSON" in done.err
 
 
 def test_what_the_client_wrote_meanwhile_is_kept(

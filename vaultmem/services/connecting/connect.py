@@ -200,7 +200,10 @@ def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> Setti
     target = Path(os.path.realpath(file))
     old = new = _read(target)
     for edit in edits:
-        new = edit(new)
+        try:
+            new = edit(new)
+        except RefusedError as error:
+            raise RefusedError(f"{file}: {error}") from None
     if new is None and file.is_symlink():
         new = "" if target.suffix in {".toml", ".yaml"} else "{}\n"
     copies = tuple(str(each) for each in _list_copies(target))
