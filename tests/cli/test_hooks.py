@@ -294,27 +294,29 @@ def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Pa
     with open(claude, "a") as file:
         file.write('{"broken\n{"type": "user", "message": {"role": "user", "content": "half')
 
-    done = run_cli("import", "transcripts", folder, "--vault", root, "--json").json["imported"]
-    assert [(each["session"], each["turns"], each["broken"]) for each in done] == [
-        ("claude-9", 4, 1),
-        ("codex-7", 4, 0),
-    ]
+    def take(*places: Path) -> dict[str, tuple[str, int, str]]:
+        items = run_cli("import", "transcripts", *places, "--vault", root, "--json").json["items"]
+        return {each["item"]: (each["outcome"], each["turns"], each["remark"]) for each in items}
+
+    assert take(folder) == {
+        "claude-9": ("new", 4, "1 broken lines"),
+        "codex-7": ("new", 4, ""),
+    }
     for name, agent in (("claude-9", "claude-code"), ("codex-7", "codex")):
         text = (root / f"sessions/{name}.md").read_text()
         assert f"agent: {agent}" in text
         assert "status: ok" in text
         assert "One job each." in (root / f"transcripts/{name}.jsonl").read_text()
-    assert {"claude-code session-close", "codex session-close"} <= set(
-        git(root, "log", "--format=%an %s").split("\n")
-    )
+    assert git(root, "log", "-1", "--format=%an %s") == "import import: transcripts, 2 notes"
     before = hash_tree(root, (".git",))
-    again = run_cli("import", "transcripts", folder, "--vault", root, "--json").json["imported"]
-    assert [each["turns"] for each in again] == [0, 0]
+    assert {name: each[:2] for name, each in take(folder).items()} == {
+        "claude-9": ("known", 0),
+        "codex-7": ("known", 0),
+    }
     assert hash_tree(root, (".git",)) == before
     with open(claude, "a") as file:
         file.write(' more"}}\n')
-    more = run_cli("import", "transcripts", claude, "--vault", root, "--json").json["imported"]
-    assert more[0]["turns"] == 1
+    assert take(claude)["claude-9"][:2] == ("changed", 1)
     assert run_cli("import", "transcripts", root / "MEMORY.md", "--vault", root).code == 5
     assert run_cli("import", "transcripts", root / "none", "--vault", root).code == 4
 
@@ -329,7 +331,7 @@ def test_ten_megabytes_lose_no_word(root: Path, run_cli: RunCli, tmp_path: Path)
     file = write_lines(tmp_path / "large.jsonl", lines, "large-1")
     assert file.stat().st_size > 9_000_000
     done = run_cli("import", "transcripts", file, "--vault", root, "--json", timeout=120).json
-    assert done["imported"][0]["turns"] == 3_000
+    assert done["items"][0]["turns"] == done["turns"] == 3_000
     text = (root / "transcripts/large-1.jsonl").read_text()
     kept = [json.loads(line) for line in text.splitlines()]
     texts: dict[int, str] = {}

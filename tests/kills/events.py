@@ -18,6 +18,7 @@ from prepare import (
     prepare_dream,
     prepare_editor,
     prepare_empty,
+    prepare_export,
     prepare_merge,
     prepare_move,
     prepare_primed,
@@ -148,6 +149,9 @@ EVENTS: dict[str, Event] = {
         once=False,
     ),
     "import": Event(["import", "transcripts", "../t.jsonl"], prepare_transcript, agent=""),
+    "import memories": Event(
+        ["import", "mem0", "../mem0.json"], prepare_export, agent="", once=False
+    ),
     "prime": Event(["prime", "../book.md", "--source", "book"], prepare_source),
     "unprime": Event(["unprime", "book", "--yes"], prepare_primed, agent=""),
     "restore": Event(["restore", "notes/old.md", "--at", "then"], prepare_restore),

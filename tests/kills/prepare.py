@@ -209,6 +209,12 @@ def prepare_move(root: Path) -> None:
     write(root, {"notes/l3.md": "# L3 by hand\n\nSee [[old]].\n"})
 
 
+def prepare_export(root: Path) -> None:
+    told = ("Berths are free on Monday.", "Kai sells rope.", "Cranes need oil.", "Tea is at four.")
+    rows = [{"id": text[:4], "memory": text} for text in told]
+    (root.parent / "mem0.json").write_text(json.dumps(rows))
+
+
 def prepare_transcript(root: Path) -> None:
     rows = []
     for n in range(12):

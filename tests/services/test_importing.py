@@ -338,6 +338,84 @@ def test_codex_handbook_gives_a_note_for_each_group_and_recaps_their_day(
     assert "kind: procedural_skill\nstate: candidate" in notes["skills/release.md"]
 
 
+def test_lettas_blocks_come_from_agent_files_of_both_forms_and_from_memfs(
+    vault: Vault, tmp_path: Path
+) -> None:
+    blocks = [
+        {
+            "id": "block-0",
+            "label": "human",
+            "value": "Her name is Ana.",
+            "description": "user",
+            "limit": 5000,
+            "read_only": None,
+            "metadata": {},
+        },
+        {"id": "block-1", "label": "persona", "value": "", "description": None},
+    ]
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "You are Loop."}]},
+        {"role": "user", "content": '{"type": "login", "time": "x"}', "created_at": None},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "text",
+                    "text": '{"type": "user_message", "message": "Hi Loop, is the ferry late?"}',
+                }
+            ],
+            "created_at": "2026-02-01T10:00:00+00:00",
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "created_at": "2026-02-01T10:01:00+00:00",
+            "tool_calls": [
+                {"function": {"name": "send_message", "arguments": '{"message": "Ten minutes."}'}},
+                None,
+            ],
+        },
+        {"role": "tool", "content": "ok"},
+    ]
+    new, old = tmp_path / "loop.af", tmp_path / "old.json"
+    new.write_text(
+        json.dumps(
+            {
+                "agents": [{"id": "agent-0", "name": "Loop", "messages": messages}],
+                "blocks": blocks,
+                "files": [],
+                "sources": None,
+            }
+        )
+    )
+    old.write_text(
+        json.dumps(
+            {
+                "name": "Old",
+                "core_memory": [{"label": "project", "value": "The ferry is red.", "limit": 5}],
+                "messages": None,
+            }
+        )
+    )
+    fs = tmp_path / ".letta/agents/agent-7/memory"
+    write_notes(
+        fs,
+        {
+            "system/human.md": "---\ndescription: who\nlimit: 500\n---\nShe likes tea.\n",
+            ".git/x.md": "no",
+        },
+    )
+    report = take(vault, "letta", new, old, fs)
+    assert (counts(report), report.turns) == ({"new": 4}, 2)
+    session = (vault.root / "sessions/letta-agent-0.md").read_text()
+    assert re.search(r"goal: .Hi Loop, is the ferry late\?", session)
+    assert "Ten minutes." in session
+    assert "started: 2026-02-01T" in session
+    notes = notes_of(vault, "letta")
+    assert set(notes) == {"loop/human.md", "old/project.md", "agent-7/system/human.md"}
+    assert "description: who" in notes["agent-7/system/human.md"]
+
+
 def test_places_without_anything_and_files_of_other_forms_are_named(
     vault: Vault, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import keep_receipt, replay_receipt
 from vaultmem.services.finding.trust import trust_vault
+from vaultmem.services.importing.run import import_kind
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory, remember
@@ -26,7 +27,6 @@ from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
-from vaultmem.services.sessions.import_turns import import_transcript
 from vaultmem.services.sessions.windows import add_turns
 from vaultmem.vault import Vault
 
@@ -238,12 +238,12 @@ def test_an_imported_transcript_proposes_what_its_user_said(vault: Vault, tmp_pa
         + line("user", "Always answer me in JSON.", isSidechain=True)
         + line("user", "I prefer caveats.", isMeta=True)
     )
-    import_transcript(vault, file)
+    import_kind(vault, "transcripts", [str(file)])
     assert list_proposed(vault) == ["Never push without asking me"]
 
     with file.open("a") as more:
         more.write(line("user", "I prefer short answers."))
-    import_transcript(vault, file)
+    import_kind(vault, "transcripts", [str(file)])
     assert list_proposed(vault) == ["I prefer short answers", "Never push without asking me"]
     assert "proposed  2 standing wishes" in run_here("status", cwd=vault.root).out
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vaultmem.services.connecting.connect import Connection, SettingsChange, Shown
     from vaultmem.services.importing.run import ImportReport
-    from vaultmem.services.sessions.import_turns import Imported
 
 
 def connected_json(
@@ -45,10 +44,6 @@ def import_json(report: ImportReport) -> dict[str, Any]:
             for name, counts in report.counts.items()
         ],
         "items": report.taken,
+        "turns": report.turns,
         "commit": commits.commit or None,
     }
-
-
-def imported_json(done: Iterable[Imported]) -> dict[str, Any]:
-    """Return the transcripts that were read into sessions."""
-    return {"imported": [vars(each) for each in done]}

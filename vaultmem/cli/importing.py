@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.agents import import_json, imported_json
+from vaultmem.answers.agents import import_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import DryRunOption, JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
@@ -14,7 +14,6 @@ from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.services.importing.run import ImportReport
-    from vaultmem.vault import Vault
 
 _SHOWN = 12
 
@@ -37,7 +36,8 @@ def import_(
         str,
         typer.Argument(
             metavar="KIND",
-            help="transcripts, claude-memory, codex-memory, mem0, basic-memory or openclaw.",
+            help="transcripts, chatgpt, claude-ai, claude-memory, codex-memory, mem0, "
+            "basic-memory, openclaw or letta.",
         ),
     ],
     paths: Annotated[
@@ -47,16 +47,13 @@ def import_(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take in what other programs remember, as candidates.
+    """Take in what other programs remember, as candidates; talks become sessions.
 
     What is known already is left as it is, so the same export again adds nothing. All of it is one
     commit.
     """
     from vaultmem.services.importing.run import find_kind, import_kind
 
-    if kind == "transcripts":
-        _import_transcripts(open_synced(vault), paths, as_json)
-        return
     find_kind(kind)
     progress = ProgressLine("importing, KiB")
     report = import_kind(open_synced(vault), kind, paths, dry_run=dry_run, progress=progress)
@@ -84,21 +81,9 @@ def _say_report(report: ImportReport) -> None:
     for name, counts in report.counts.items():
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         say(f"{name}: {', '.join(parts)}")
+    if report.turns:
+        say(f"{report.turns:,} turns")
     if report.dry_run:
         say("Nothing was written; the same without --dry-run imports it.")
     for commit, subject in report.commits.commits:
         say_painted(commit[:7], "yellow", f"  {subject}")
-
-
-def _import_transcripts(opened: Vault, files: list[str], as_json: bool) -> None:
-    from vaultmem.services.sessions.import_turns import find_transcripts, import_transcript
-
-    done = [import_transcript(opened, file) for file in find_transcripts(files)]
-    if as_json:
-        emit_json(imported_json(done))
-        return
-    for each in done:
-        broken = f", {each.broken} broken lines" if each.broken else ""
-        say_painted("imported  ", "green", f"{each.session}  {each.turns:,} turns{broken}")
-    if not done:
-        say("No session files there.")

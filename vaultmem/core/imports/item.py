@@ -1,4 +1,4 @@
-"""What an export holds: memories, each known by what it is called there."""
+"""What an export holds: memories and conversations, each known by what it is called there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import PropertyValue
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
+from vaultmem.core.transcripts.event import Event, Source
+from vaultmem.core.transcripts.event import Kind as Said
 
 #: Properties of others that are kept: how many, and how long a text of one may be.
 _MOST, _LONGEST = 20, 500
@@ -51,6 +53,17 @@ class MemoryItem(NamedTuple):
         return digest_text(self.text)
 
 
+class Conversation(NamedTuple):
+    """A talk as it stands at its origin: the branch that was last shown, oldest turn first."""
+
+    origin: str
+    title: str
+    turns: tuple[Event, ...]
+    started: datetime | None = None
+    ended: datetime | None = None
+    url: str = ""
+
+
 class Unread(NamedTuple):
     """What could not be read: where it is, and why."""
 
@@ -58,7 +71,14 @@ class Unread(NamedTuple):
     reason: str
 
 
-Item = MemoryItem | Unread
+Item = MemoryItem | Conversation | Unread
+
+
+def make_turn(role: str, text: str, at: object) -> Event:
+    """Return what a user or an assistant said, at a time as it is written there."""
+    moment = read_moment(at)
+    when = moment.isoformat(timespec="seconds") if moment else ""
+    return Event(Said.REQUEST if role == "user" else Said.ANSWER, Source(), when, text)
 
 
 def digest_text(text: str) -> str:

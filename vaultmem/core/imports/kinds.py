@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from vaultmem.core.imports.chatgpt import read_chatgpt
+from vaultmem.core.imports.claude_ai import read_claude_ai
 from vaultmem.core.imports.folders import (
     read_basic_memory,
     read_claude_memory,
@@ -13,6 +15,7 @@ from vaultmem.core.imports.folders import (
     read_openclaw,
 )
 from vaultmem.core.imports.item import Item
+from vaultmem.core.imports.letta import read_letta, read_memfs
 from vaultmem.core.imports.markdown import MarkdownFile
 from vaultmem.core.imports.mem0 import read_mem0
 
@@ -22,7 +25,8 @@ Object = dict[str, Any]
 class ImportKind(NamedTuple):
     """A kind: `agent` is who wrote it, `files` which are taken of a folder or zip, from its name.
 
-    `read_object` reads an object of a JSON file, `read_file` a file of markdown.
+    `read_object` reads an object of a JSON file, `read_file` a file of markdown; where there is
+    neither, the file is a client's transcript.
     """
 
     agent: str
@@ -37,6 +41,15 @@ def _files(*forms: str) -> re.Pattern[str]:
 
 #: Every kind by the name that `import` takes.
 KINDS: Mapping[str, ImportKind] = {
+    "transcripts": ImportKind("import", _files(r"\.jsonl")),
+    "chatgpt": ImportKind("chatgpt", _files(r"/conversations(-\d+)?\.json"), read_chatgpt),
+    "claude-ai": ImportKind(
+        "claude-ai",
+        _files(
+            r"/(conversations(-\d+)?|projects|memories)\.json", r"/(projects|memories)/.+\.json"
+        ),
+        read_claude_ai,
+    ),
     "claude-memory": ImportKind(
         "claude-code", _files(r"/memory/.+\.md"), read_file=read_claude_memory
     ),
@@ -57,4 +70,5 @@ KINDS: Mapping[str, ImportKind] = {
         ),
         read_file=read_openclaw,
     ),
+    "letta": ImportKind("letta", _files(r"\.af", r"/memory/.+\.md"), read_letta, read_memfs),
 }

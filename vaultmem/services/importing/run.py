@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from vaultmem.core.imports.item import Item, Unread
+from vaultmem.core.imports.item import Conversation, Item, Unread
 from vaultmem.core.imports.kinds import KINDS, ImportKind
-from vaultmem.errors import RefusedError
+from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.importing.sources import Source, find_sources, read_source
 from vaultmem.services.importing.take import (
     Imported,
@@ -19,14 +20,18 @@ from vaultmem.services.importing.take import (
     list_imported,
     take_memory,
 )
+from vaultmem.services.importing.talks import take_conversation, take_transcript
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.writing.commit import CommitReport, commit_event
+from vaultmem.services.writing.commit import UNCOMMITTED, CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.pending import find_pending
 from vaultmem.vault import Vault
 
 #: Items of an outcome that a report names; all are counted.
 MOST_NAMED = 1_000
+
+#: What came of an import that a fault ended after some of it.
+_SO_FAR = "what was imported before is safe on disk, and the same again goes on"
 
 
 @dataclass
@@ -37,6 +42,7 @@ class ImportReport:
     dry_run: bool
     counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
     taken: list[Taken] = field(default_factory=list)
+    turns: int = 0
     commits: CommitReport = field(default_factory=CommitReport)
     _named: Counter[Outcome] = field(default_factory=Counter)
 
@@ -44,6 +50,7 @@ class ImportReport:
         """Count an item, and name it unless there are many of its outcome."""
         self.counts.setdefault(source, Counter())[taken.outcome] += 1
         self._named[taken.outcome] += 1
+        self.turns += taken.turns
         if self._named[taken.outcome] <= MOST_NAMED:
             self.taken.append(taken)
 
@@ -66,7 +73,7 @@ def import_kind(
     before goes on where it was. The vault must be in sync.
 
     Raises:
-        RefusedError: there is no such kind, or a zip is damaged.
+        RefusedError: there is no such kind, a zip is damaged, or nothing could be read.
         NoteNotFoundError: a place does not exist, or has nothing of that kind.
         PendingError: all is there; the commit has to wait.
     """
@@ -77,9 +84,14 @@ def import_kind(
         sources = list(find_sources(kind, places, archives))
         known = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
-            report.add(source, _take(writer, name, item, known, dry_run))
+            done = _SO_FAR if len(vault.written) > before else "nothing was written"
+            with naming_faults(done):
+                report.add(source, _take(writer, name, item, known, dry_run))
+    if report.taken and report.count(Outcome.UNREAD) == sum(report.count(o) for o in Outcome):
+        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}")
     if not dry_run:
-        report.commits = _commit(writer, name, {*known.paths, *vault.written[before:]})
+        with naming_faults(UNCOMMITTED):
+            report.commits = _commit(writer, name, {*known.paths, *vault.written[before:]})
     return report
 
 
@@ -90,9 +102,7 @@ def find_kind(name: str) -> ImportKind:
         RefusedError: there is none.
     """
     if name not in KINDS:
-        raise RefusedError(
-            f'import: "{name}" is no kind; known are transcripts, {", ".join(KINDS)}'
-        )
+        raise RefusedError(f'import: "{name}" is no kind; known are {", ".join(KINDS)}')
     return KINDS[name]
 
 
@@ -100,23 +110,34 @@ def _read_all(
     kind: ImportKind,
     sources: Sequence[Source | Unread],
     progress: Callable[[int, int], None],
-) -> Iterable[tuple[str, Item]]:
+) -> Iterable[tuple[str, Item | Path]]:
     total = sum(each.size for each in sources if isinstance(each, Source))
     done = 0
     for source in sources:
         if isinstance(source, Unread):
             yield source.where, source
             continue
-        for item, at in read_source(kind, source):
+        for item, at in _read_source(kind, source):
             yield source.name, item
             progress(min(done + at, total - 1) // 1024, total // 1024)
         done += source.size
     progress(total // 1024, total // 1024)
 
 
-def _take(vault: Vault, kind: str, item: Item, known: Imported, dry_run: bool) -> Taken:
+def _read_source(kind: ImportKind, source: Source) -> Iterable[tuple[Item | Path, int]]:
+    if kind.read_object or kind.read_file:
+        return read_source(kind, source)
+    unread = Unread(source.name, "inside a zip; unpack it first")
+    return [(source.path or unread, source.size)]
+
+
+def _take(vault: Vault, kind: str, item: Item | Path, known: Imported, dry_run: bool) -> Taken:
     if isinstance(item, Unread):
         return Taken(item.where, Outcome.UNREAD, "", item.reason)
+    if isinstance(item, Path):
+        return take_transcript(vault, item, dry_run)
+    if isinstance(item, Conversation):
+        return take_conversation(vault, kind, item, dry_run)
     return take_memory(vault, kind, item, known, dry_run)
 
 
@@ -124,9 +145,12 @@ def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
     """Commit what this import wrote, and what one that was killed left."""
     if vault.head() is None or find_branch(vault):
         return CommitReport()
-    paths = tuple(path for path in find_pending(vault).files if path in written)
+    pending = find_pending(vault)
+    paths = tuple(path for path in pending.files if path in written)
     if not paths:
         return CommitReport()
+    agents = {who.agent for path in paths if (who := pending.authors[path])}
+    author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
     subject = f"import: {kind}, {len(paths):,} note{'s' * (len(paths) != 1)}"
-    event = Event("import", subject, vault.author, intent="observe", only=paths)
+    event = Event("import", subject, author, intent="observe", only=paths)
     return commit_event(vault, event)

@@ -30,7 +30,7 @@ _MAX_RATIO = 200
 class Source(NamedTuple):
     """A file to read: its name for people and its size (bytes), its path's parts, its time.
 
-    `below` are the parts of its path in what was named.
+    `below` are the parts of its path in what was named, `path` is where it is, unless in a zip.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Source(NamedTuple):
     below: tuple[str, ...]
     modified: datetime | None
     open: Callable[[], IO[bytes]]
+    path: Path | None = None
 
 
 def find_sources(
@@ -144,16 +145,15 @@ def _look_in_folder(kind: ImportKind, place: Path) -> Iterator[Source | Unread]:
 
 
 def _name_file(file: Path, shown: str) -> Source:
-    below = PurePosixPath(shown).parts
-    status = file.stat()
-    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    below, status = PurePosixPath(shown).parts, file.stat()
     return Source(
-        shown,
-        status.st_size,
-        file.parts[1:],
-        below[1:] or below,
-        modified,
-        lambda: open(file, "rb"),
+        name=shown,
+        size=status.st_size,
+        parts=file.parts[1:],
+        below=below[1:] or below,
+        modified=datetime.fromtimestamp(status.st_mtime, UTC),
+        open=lambda: open(file, "rb"),
+        path=file,
     )
 
 

@@ -14,6 +14,7 @@ from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, parse_note_path, slugify
 from vaultmem.core.preferences.standing import Speaker, find_standing
+from vaultmem.core.sessions.session import FOLDER
 from vaultmem.errors import RefusedError
 from vaultmem.services.likeness.known import name_contradicted, refuse_held
 from vaultmem.services.likeness.similar import Asked, find_similar
@@ -44,6 +45,7 @@ class Outcome(StrEnum):
     CREDENTIAL = "credential"
     TOO_LARGE = "too large"
     REFUSED = "refused"
+    LEFT_OUT = "left out"
     UNREAD = "unread"
 
 
@@ -54,31 +56,40 @@ class Taken(NamedTuple):
     outcome: Outcome
     path: str = ""
     remark: str = ""
+    turns: int = 0
 
 
 class Imported(NamedTuple):
-    """Notes that were imported: by kind and origin, each with the digest of what it said."""
+    """Notes of a kind that were imported, by origin, each with the digest of what it said.
+
+    `said` are the digests of this import, `sessions` the notes of sessions of any kind.
+    """
 
     notes: dict[str, dict[str, str]]
     said: set[str]
+    sessions: set[str]
 
     @property
     def paths(self) -> set[str]:
         """All of their paths."""
-        return {path for each in self.notes.values() for path in each.values()}
+        return self.sessions.union(*(each.values() for each in self.notes.values()))
 
 
 def list_imported(vault: Vault, kind: str) -> Imported:
     """Return the notes of a kind that say where they came from."""
     found: dict[str, dict[str, str]] = {}
+    sessions: set[str] = set()
     for record in vault.view.records("d.source = 'import' AND d.path NOT GLOB 'primed/*'"):
+        if record.path.startswith(f"{FOLDER}/"):
+            sessions.add(record.path)
+            continue
         note = find_note(vault, record.path)
         prop = note.matter.get(PROPERTY) if note else None
         name, _, rest = (prop.value if prop and isinstance(prop.value, str) else "").partition(" ")
         origin, _, digest = rest.rpartition("@")
         if name == kind:
             found.setdefault(origin, {})[digest] = record.path
-    return Imported(found, set())
+    return Imported(found, set(), sessions)
 
 
 def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_run: bool) -> Taken:
@@ -110,7 +121,8 @@ def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_
     except RefusedError as error:
         return Taken(title, Outcome.REFUSED, "", str(error))
     if not dry_run:
-        vault.state.put(key, item.digest)
+        with vault.leaving_to_next():
+            vault.state.put(key, item.digest)
         known.notes.setdefault(item.origin, {})[item.digest] = taken.path
     return taken
 

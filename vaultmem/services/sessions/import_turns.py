@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from vaultmem.core.sessions.session import Status, map_session_id
+from vaultmem.core.sessions.session import map_session_id
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source
 from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
 from vaultmem.core.transcripts.record import Record, add_event, dump_record, load_record
-from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError
-from vaultmem.services.sessions.begin import NewSession, start_session
-from vaultmem.services.sessions.close import close_session
-from vaultmem.services.sessions.edit_session import act_in
-from vaultmem.services.sessions.read import get_session
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.sessions.windows import add_turns
-from vaultmem.services.sessions.wishes import propose_said
-from vaultmem.services.writing.folder import one_transaction
 from vaultmem.vault import Vault
 
 #: A longer line (bytes) is passed over and counted as broken: memory stays bounded.
@@ -41,6 +35,7 @@ class Imported:
     turns: int = 0
     broken: int = 0
     offset: int = 0
+    ended: str = ""
 
 
 def import_turns(vault: Vault, session: str, file: Path) -> Imported:
@@ -63,13 +58,17 @@ def read_record(vault: Vault, session: str) -> Record:
     return load_record(vault.state.get(_record_key(session)) or "")
 
 
+def _transcript_key(session: str, file: Path) -> str:
+    return f"transcript {session} {os.fspath(file)}"
+
+
 def _record_key(session: str) -> str:
     return f"record {session}"
 
 
 def _import_batch(vault: Vault, file: Path, known: Source, taken: Imported) -> bool:
     """Import the next part of a transcript; tell whether there may be more."""
-    key = f"transcript {taken.session} {os.fspath(file)}"
+    key = _transcript_key(taken.session, file)
     with vault.lock():
         taken.offset = int(vault.state.get(key) or 0)
         if taken.offset > file.stat().st_size:  # Another file of that name.
@@ -95,6 +94,17 @@ def identify_transcript(file: Path) -> Source:
     return found._replace(session=map_session_id(found.session or file.stem))
 
 
+def find_first_turn(file: Path) -> Event | None:
+    """Return what was said first in a transcript's own session, None if nothing was."""
+    events = _read_events(file, read_source(file), Imported(""), file.stat().st_size)
+    return next((each for each in events if describe_turn(each)), None)
+
+
+def has_more(vault: Vault, session: str, file: Path) -> bool:
+    """Tell whether a transcript has bytes that were not imported."""
+    return int(vault.state.get(_transcript_key(session, file)) or 0) != file.stat().st_size
+
+
 def read_source(file: Path) -> Source:
     """Return what the head of a transcript tells of it; no agent if it is none."""
     found = Source()
@@ -111,6 +121,7 @@ def _read_turns(
 ) -> Iterator[Turn]:
     for event in _read_events(file, known, taken, end):
         add_event(record, event)
+        taken.ended = event.at or taken.ended
         if turn := describe_turn(event):
             taken.turns += 1
             yield Turn(*turn, event.at)
@@ -152,58 +163,3 @@ def _read_lines(file: Path, offset: int) -> Iterator[tuple[bytes, int]]:
                 yield b"", stream.tell()
     except OSError as error:
         raise NoteNotFoundError(f"{file}: {error.strerror}") from None
-
-
-def find_transcripts(names: Sequence[str]) -> Iterator[Path]:
-    """Yield the files that are named, and the .jsonl files in folders, by name.
-
-    Raises:
-        NoteNotFoundError: there is no such file or folder.
-    """
-    for name in names:
-        place = Path(name).expanduser()
-        if place.is_dir():
-            yield from sorted(file for file in place.rglob("*.jsonl") if file.is_file())
-        elif place.is_file():
-            yield place
-        else:
-            raise NoteNotFoundError(f"{place}: no such file or folder")
-
-
-def import_transcript(vault: Vault, file: Path) -> Imported:
-    """Take a transcript into its session, which is made and closed if the vault has none of it.
-
-    A session that is open stays so. What was imported before is not imported again. A new session
-    is one transaction: it is there whole, with its commit, or not at all.
-
-    Raises:
-        NoteNotFoundError, RefusedError: as for `identify_transcript`.
-        PendingError: the session is there; its commit has to wait.
-    """
-    found = identify_transcript(file)
-    writer = act_in(vault, "", found.agent)
-    try:
-        session = get_session(writer, found.session)
-    except NoteNotFoundError:
-        return _import_new(writer, found, file)
-    taken = import_turns(writer, found.session, file)
-    if not session.facts.is_open:  # Else its end does it.
-        propose_said(act_in(vault, found.session, found.agent), session.facts)
-    return taken
-
-
-def _import_new(writer: Vault, found: Source, file: Path) -> Imported:
-    folder = Path(found.folder)
-    workspace = folder if found.folder and folder.is_dir() else file.parent
-    new = NewSession(found.session, workspace=workspace, pid=os.getpid())
-    waiting: PendingError | None = None
-    with one_transaction(writer):
-        start_session(writer, new, pick_up=False)
-        taken = import_turns(writer, found.session, file)
-        try:
-            close_session(writer, found.session, Status.OK, f"Imported from {file.name}.")
-        except PendingError as error:  # The event waits by itself.
-            waiting = error
-    if waiting is not None:
-        raise waiting
-    return taken

@@ -54,7 +54,7 @@ def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> No
         block = render_told(record, lambda path: name_file(_place(path, base), base), answered)
         if not block:
             return note.text
-        text = write_told(note.text, _leave_out_leaks(vault, str(note.path), block))
+        text = write_told(note.text, leave_out_leaks(vault, str(note.path), block))
         goal = record.goal
         if len(goal.split()) >= _FEW and not look_for_leaks(vault, str(note.path), goal):
             text = name_session(text, session, goal)
@@ -95,7 +95,7 @@ def _place(path: str, workspace: Path) -> Path:
     return Path(os.path.realpath(place.parent), place.name)
 
 
-def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
+def leave_out_leaks(vault: Vault, path: str, block: str) -> str:
     """Return a section without the lines that look like a credential by the vault's own rules."""
     lines = block.split("\n")
     for found in look_for_leaks(vault, path, block):

@@ -36,19 +36,23 @@ def add_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
     Raises:
         NoteNotFoundError: there is no such session.
     """
-    path = find_path(vault, session)
+    return append_turns(vault, find_path(vault, session).stem, turns)
+
+
+def append_turns(vault: Vault, session: str, turns: Iterable[Turn]) -> Tally:
+    """Add turns as `add_turns` does, to the transcript of a session that may have no note yet."""
     transcripts = open_transcripts(vault)
     listed = iter(turns)
     with vault.lock():
-        if not transcripts.exists(path.stem):
+        if not transcripts.exists(session):
             _exclude_transcripts(vault)
-        tally = transcripts.tally(path.stem)
+        tally = transcripts.tally(session)
         while batch := list(islice(listed, _BATCH)):
             lines: list[Line] = []
             for turn in batch:
                 added, tally = add_lines(turn, tally)
                 lines += added
-            transcripts.append(path.stem, lines)
+            transcripts.append(session, lines)
     return tally
 
 

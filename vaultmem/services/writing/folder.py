@@ -193,9 +193,9 @@ def _undo(vault: Vault, outer: Intent | None, moves: Moves, contents: Mapping[st
 
 
 @contextlib.contextmanager
-def one_transaction(vault: Vault) -> Iterator[None]:
-    """Let all that is written in a `with` come about together, with the commit that ends it."""
-    with moving(vault, {}, {}, is_committed=True):
+def one_transaction(vault: Vault, *, is_committed: bool = True) -> Iterator[None]:
+    """Let all that is written in a `with` come about together, and the commit if one ends it."""
+    with moving(vault, {}, {}, is_committed=is_committed):
         yield
 
 
