@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from vaultmem.core.transcripts.event import Deed, Event, Kind, Source
 from vaultmem.core.transcripts.read import describe_turn, join_source, read_line
+from vaultmem.core.transcripts.record import Record, add_event, describe_answer
 
 AT = "2026-11-20T10:00:00.000Z"
 
@@ -155,7 +157,6 @@ def test_claude_code_keeps_helpers_apart_and_its_own_words_out() -> None:
     events = read_all(
         [
             {"type": "summary", "summary": "Refunds by leg", "leafUuid": "9"},
-            {"type": "file-history-snapshot", "messageId": "9", "snapshot": {}},
             claude("user", "look into it", isSidechain=True, agentId="a1"),
             claude("user", "hook says hello", isMeta=True),
             claude("user", "This session is being continued", isCompactSummary=True),
@@ -381,3 +382,36 @@ def test_copilot_cli_tells_calls_and_how_they_ended() -> None:
     ]
     turns = [turn for each in events if (turn := describe_turn(each))]
     assert [text for role, text in turns if role == "assistant"] == ["One test fails."]
+
+
+def test_lines_of_other_programs_are_not_taken_for_these() -> None:
+    other = {"type": "step_start", "part": {"text": "Fix it."}, "id": "1"}
+    snapshot = {"type": "file-history-snapshot", "messageId": "9", "snapshot": {}}
+    assert read_line(json.dumps(other).encode()) is None
+    assert read_line(json.dumps(snapshot).encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a-b>" * 100_000,
+        "x " + "<a-b></a-b>" * 50_000,
+        "<a-b>x</a-b>" * 50_000 + "y",
+        "# Context from my IDE setup:" + "\n#" * 300_000,
+        " " * 500_000 + "x",
+        "*** Begin Patch\n" + "*** Add File: " * 50_000,
+    ],
+    ids=["open", "last", "first", "ide", "blank", "patch"],
+)
+def test_no_text_takes_long(text: str) -> None:
+    record, began = Record(), time.process_time()
+    command = claude(
+        "assistant", [{"type": "tool_use", "name": "Bash", "input": {"command": text}}]
+    )
+    answer = claude("assistant", [{"type": "text", "text": text}])
+    result = claude("user", [{"type": "tool_result", "content": text}])
+    for line in (claude("user", text), said("user", text), command, answer, result):
+        for event in read_line(json.dumps(line).encode(), Source()) or ():
+            add_event(record, event)
+    describe_answer(record)
+    assert time.process_time() - began < 10

@@ -32,6 +32,12 @@ _DEEDS = {
 }
 
 
+def is_claude(whole: dict[str, Any]) -> bool:
+    """Tell whether a line has the form of Claude Code's."""
+    known = {"user", "assistant", "summary", "file-history-snapshot"}
+    return "sessionId" in whole or whole["type"] in known
+
+
 def read_claude(whole: dict[str, Any]) -> Iterator[Event]:
     """Yield what a line tells; at least one event, which has the session and its folder."""
     source = Source(

@@ -74,8 +74,9 @@ _DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
 
 #: A block that a client puts into the user's turn: its name has a hyphen or an underscore, as no
 #: tag of HTML does.
-_BLOCK = r"<(?P<{0}>[a-z]+(?:[-_][a-z]+)+|skill)\b[^>]*>.*?</(?P={0})>"
-_BLOCKS = re.compile(rf"\A\s*{_BLOCK.format('first')}|{_BLOCK.format('last')}\s*\Z", re.DOTALL)
+_NAME = r"([a-z]+(?:[-_][a-z]+)+|skill)"
+_OPENS, _CLOSES = re.compile(rf"<{_NAME}\b"), re.compile(rf"</{_NAME}>\Z")
+_BLOCKS = 100
 _HEAD = re.compile(r"\A# (?:AGENTS\.md|CLAUDE\.md) instructions\b.*", re.DOTALL)
 _IDE = re.compile(r"\A# Context from my IDE setup:.*?^## My request for Codex:\s*", re.S | re.M)
 _NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated")
@@ -90,9 +91,18 @@ def read_patch(text: str) -> list[tuple[str, Deed]]:
 
 def strip_added(text: str) -> str:
     """Return what the user said in a turn, without what a client put there; "" if nothing."""
-    before = ""
-    while text != before:
-        before, text = text, _BLOCKS.sub("", text).strip()
+    text = text.strip()
+    for _ in range(_BLOCKS):
+        if opened := _OPENS.match(text):
+            end = text.find(f"</{opened[1]}>")
+            rest = text[end + len(opened[1]) + 3 :] if end >= 0 else text
+        else:
+            closed = _CLOSES.search(text, max(0, len(text) - 80))
+            start = text.rfind(f"<{closed[1]}", 0, closed.start()) if closed else -1
+            rest = text[:start] if start >= 0 else text
+        if rest == text:
+            break
+        text = rest.strip()
     text = _IDE.sub("", _HEAD.sub("", text)).strip()
     return "" if text.startswith(_NOT_SAID) else text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from vaultmem.core.transcripts.claude import read_claude
+from vaultmem.core.transcripts.claude import is_claude, read_claude
 from vaultmem.core.transcripts.codex import read_codex
 from vaultmem.core.transcripts.copilot import is_copilot, read_copilot
 from vaultmem.core.transcripts.event import Event, Kind, Source
@@ -33,7 +33,7 @@ def read_line(data: bytes, known: Source = NOTHING) -> tuple[Event, ...] | None:
         return tuple(read_copilot(whole))
     if isinstance(whole.get("payload"), dict):
         return tuple(read_codex(whole, known))
-    return tuple(read_claude(whole))
+    return tuple(read_claude(whole)) if is_claude(whole) else None
 
 
 def join_source(known: Source, told: Source) -> Source:

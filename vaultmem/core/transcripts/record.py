@@ -147,7 +147,7 @@ def _add_request(record: Record, event: Event) -> None:
 
 
 def _add_answer(record: Record, event: Event) -> None:
-    record.answer, record.is_over = mask_secrets(event.text[-8 * _ANSWER :]), True
+    record.answer, record.is_over = mask_secrets(event.text)[-8 * _ANSWER :], True
     if record.asked:
         said = [each for each in split_prose(record.answer) if not each.endswith("?")]
         record.asked[-1].outcome = _cut(said[0], _OUTCOME) if said else ""
@@ -161,14 +161,13 @@ def _add_call(record: Record, event: Event) -> None:
         record.steps = [_plain(each, _LINE) for each in event.steps]
     if not event.command and not event.deed:
         return
+    command = mask_secrets(event.command)[:_COMMAND]
     waiting = record.waiting.setdefault(event.call, Waiting())
-    waiting.command = mask_secrets(event.command[:_COMMAND]) or waiting.command
+    waiting.command = command or waiting.command
     if event.deed:
         waiting.files.append((_join(event), event.deed.value))
     elif event.command:
-        waiting.files += [
-            (_join(event, each), Deed.REMOVED) for each in find_removed(event.command)
-        ]
+        waiting.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
     _bound(record.waiting, _CALLS)
 
 
