@@ -72,8 +72,8 @@ def play_stdio(root: Path, scene: Play[Result], *options: str) -> Result:
 
 
 async def call(client: Client, name: str, **given: Any) -> dict[str, Any]:
-    """Call a tool that has to answer, and return its data."""
-    done = await client.call_tool(name, given)
+    """Call a tool that has to answer, and return all its data."""
+    done = await client.call_tool(name, {"detail": True, **given})
     assert not done.is_error, told(done)
     assert isinstance(done.structured_content, dict)
     return done.structured_content

@@ -106,7 +106,7 @@ def test_what_both_sides_changed_is_named_and_not_recited(make_vault: Make) -> N
         await call(client, "checkpoint", note="at one")
         for more in ({"dry_run": True}, {}):
             merge = {"action": "merge", "from": "draft", **more}
-            done = await client.call_tool("checkpoint", merge)
+            done = await client.call_tool("checkpoint", {**merge, "detail": True})
             assert not done.is_error, told(done)
             assert "both changed  notes/ferry.md: " in told(done)
             assert "two" not in told(done) + str(done.structured_content["conflicts"])

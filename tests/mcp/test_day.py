@@ -31,7 +31,8 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
     async def start_and_restore(client: Client) -> None:
         began = await client.call_tool(
             "session",
-            {"action": "start", "session": "day-1", "goal": "Mend it", "continues": "day-0"},
+            {"action": "start", "session": "day-1", "goal": "Mend it", "continues": "day-0"}
+            | {"detail": True},
         )
         assert began.structured_content["restored"] == "day-0"
         assert "The east end is rotten." in told(began)
@@ -106,4 +107,6 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
     receipts = run_cli("receipts", "--vault", root, "--json").json["receipts"]
     assert [(each["query"], each["session"]) for each in receipts] == [("pier", "day-1")]
     again = run_cli("replay", receipts[0]["id"], "--vault", root)
-    assert again.out == packs[0]
+    # The agent was not sent the last line, which says what it cost.
+    assert again.out.startswith(f"{packs[0]}\n\n<!-- vaultmem: ")
+    assert "of 2000 tokens" in again.out

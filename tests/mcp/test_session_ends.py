@@ -50,7 +50,7 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
         with session(root, *who) as second:
             if end is look_first:
                 assert "Mend it" in second.call("session", action="restore")["told"]
-            again = second.call("session", action="start", goal="Paint it")
+            again = second.call("session", action="start", goal="Paint it", detail=True)
             assert again["session"] != begun["session"]
             assert again["restored"] == begun["session"]
             assert "Mend it" in again["told"]

@@ -95,7 +95,7 @@ def test_what_is_recalled_is_labelled_and_quoted(make_vault: Make) -> None:
     root = make_vault(NOTES)
 
     async def scene(client: Client) -> None:
-        done = await client.call_tool("recall", {"query": "refunds"})
+        done = await client.call_tool("recall", {"query": "refunds", "detail": True})
         text = told(done)
         blob = done.structured_content["hits"][0]["blob"]
         assert f"[{blob[:4]} | decision | " in text
@@ -222,7 +222,7 @@ def fill(schema: dict[str, Any], given: dict[str, Any], nothing: bool) -> dict[s
     """Give each argument there is, as a strict client does: null, or what says the least."""
     empty = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": []}
     filled = {
-        name: None if nothing else each.get("enum", [empty.get(each.get("type", ""))])[0]
+        name: None if nothing else each.get("enum", [empty.get(str(each.get("type")))])[0]
         for name, each in schema["properties"].items()
     }
     return {**filled, **given}
@@ -236,7 +236,9 @@ def test_what_says_nothing_counts_as_not_given(nothing: bool, make_vault: Make) 
         schemas = {each.name: each.input_schema for each in (await client.list_tools()).tools}
 
         async def give(name: str, **given: Any) -> dict[str, Any]:
-            return await call(client, name, **fill(schemas[name], given, nothing))
+            return await call(
+                client, name, **fill(schemas[name], {"detail": True, **given}, nothing)
+            )
 
         assert len((await give("recall", query="refunds", limit=1.0))["hits"]) == 1
         assert (await give("context_pack", query="refunds", budget=300.0))["told"]

@@ -42,8 +42,9 @@ def inspect(make_vault: Make) -> Ask:
 
 
 def call(inspect: Ask, tool: str, **given: Any) -> dict[str, Any]:
-    """Call a tool that has to answer, and return its data."""
-    words = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in given.items()]
+    """Call a tool that has to answer, and return all its data."""
+    all_given = {"detail": True, **given}
+    words = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in all_given.items()]
     options = [part for word in words for part in ("--tool-arg", word)]
     done = inspect("tools/call", "--tool-name", tool, *options)
     assert not done.get("isError"), done

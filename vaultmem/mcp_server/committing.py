@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.notes import report_json
-from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, rows, text, whole
+from vaultmem.answers.schemas import STRINGS, answer, arguments, choice, flag, text, whole
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 from vaultmem.mcp_server.tool import Answer, Tool
@@ -30,11 +30,11 @@ def promote_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     else:
         done = promote_notes(vault, given["paths"])
     paths = [path for path, _ in done.notes]
-    data = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
+    detail = {**report_json(done.report), "promoted": paths, "trusted": done.trusted}
     told = [f"Promoted {', '.join(paths)}."] if paths else []
     told += [f"Active already: {', '.join(done.active)}."] if done.active else []
     told += [*_describe(done.report), tell_unsaid(done)]
-    return Answer("\n".join(filter(None, told)), data)
+    return Answer("\n".join(filter(None, told)), detail=detail)
 
 
 def checkpoint_tool(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -47,7 +47,7 @@ def _commit(vault: Vault, given: dict[str, Any]) -> Answer:
 
     report = save_checkpoint(vault, _need(given, "note"))
     told = _describe(report) or ["Nothing has changed since the last commit."]
-    return Answer("\n".join(told), report_json(report))
+    return Answer("\n".join(told), detail=report_json(report))
 
 
 def _make(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -55,7 +55,7 @@ def _make(vault: Vault, given: dict[str, Any]) -> Answer:
 
     name = _need(given, "ref")
     commit = make_branch(vault, name, given.get("from", "")).commit
-    return Answer(f"Made {name} at {commit[:7]}.", _moved(commit))
+    return Answer(f"Made {name} at {commit[:7]}.", detail=_moved(commit))
 
 
 def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -63,7 +63,7 @@ def _remove(vault: Vault, given: dict[str, Any]) -> Answer:
 
     name = _need(given, "ref")
     commit = remove_branch(vault, name)
-    return Answer(f"Removed {name}, which was at {commit[:7]}.", _moved(commit))
+    return Answer(f"Removed {name}, which was at {commit[:7]}.", detail=_moved(commit))
 
 
 def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -74,7 +74,7 @@ def _reset(vault: Vault, given: dict[str, Any]) -> Answer:
     told = f"Reset {name} to {done.commit[:7]}; what it was at is kept as {done.backup}."
     if not done.backup:
         told = f"{name} is at {done.commit[:7]} already."
-    return Answer(told, {**_moved(done.commit), "backup": done.backup or None})
+    return Answer(told, detail={**_moved(done.commit), "backup": done.backup or None})
 
 
 def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -96,7 +96,7 @@ def _merge(vault: Vault, given: dict[str, Any]) -> Answer:
     lines += [f"both said  {one_line(each.path)}" for each in data["twins"]]
     # What notes say is read with read_note, labelled and quoted.
     told = {name: list(map(_name_place, data[name])) for name in ("conflicts", "losses")}
-    return Answer("\n".join(lines), {**_moved(""), **data, **told})
+    return Answer("\n".join(lines), detail={**_moved(""), **data, **told})
 
 
 def _name_place(each: Conflict | Lost) -> str:
@@ -110,7 +110,7 @@ def _resolve(vault: Vault, given: dict[str, Any]) -> Answer:
 
     path, chosen = _need(given, "path"), Choice(_need(given, "choice"))
     done = resolve_conflicts(vault, path, chosen, given.get("number", 0))
-    return Answer(f"Resolved {done.path}: {chosen}.", resolved_json(done))
+    return Answer(f"Resolved {done.path}: {chosen}.", detail=resolved_json(done))
 
 
 def _moved(commit: str) -> dict[str, Any]:
@@ -140,20 +140,17 @@ _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
     "resolve": _resolve,
 }
 
-_COMMITS = rows(commit="string", subject="string")
-
-
 PROMOTE = Tool(
     "promote",
     "Promote candidates",
-    "Make candidate notes active and commit them, and nothing else. Whether a policy may instruct "
-    "afterwards is the owner's decision, not this tool's.",
+    "Make candidate notes active, and commit that alone. Whether a policy then instructs is the "
+    "owner's decision.",
     arguments(
         ["paths"],
-        paths={**STRINGS, "minItems": 1, "maxItems": 100, "description": "The notes to promote."},
-        **{"from": text("A branch to take them over from.", 200)},
+        paths={**STRINGS, "minItems": 1, "maxItems": 100},
+        **{"from": text("A branch that has them.", 200)},
     ),
-    answer(promoted=STRINGS, trusted=STRINGS, commit="string?", commits=_COMMITS, skipped="object"),
+    answer(),
     promote_tool,
     writes=True,
 )
@@ -161,20 +158,20 @@ PROMOTE = Tool(
 CHECKPOINT = Tool(
     "checkpoint",
     "Checkpoint",
-    "Commit everything that changed in the vault, each author's changes under their own name. "
-    "Do this after a piece of work whose memories belong together. Or make, remove or reset the "
-    "branch `ref`, merge `from` into it, or resolve a conflict of the note `path`.",
+    "Commit what changed, each author's part under their name (note: what was done), after a "
+    "piece of work. Or with action: make the branch `ref` (at from), remove it, reset it (to "
+    "from), merge from into it (dry_run), resolve a conflict (path, whose words stay, number).",
     arguments(
         (),
-        note=text("What was done, in a few words.", 500),
-        action=choice("commit if not given.", list(_ACTIONS)),
-        dry_run={"type": "boolean", "description": "For merge."},
-        path=text("For resolve: the note.", 1_000),
-        choice=choice("For resolve: whose words stay.", ["ours", "theirs", "both"]),
-        number=whole("For resolve: which conflict of the note; else all.", 1, 1_000),
-        **{"from": text("For branch, reset, merge: a ref.", 200)},
+        note=text("", 500),
+        action=choice("", list(_ACTIONS)),
+        dry_run=flag(""),
+        path=text("", 1_000),
+        choice=choice("", ["ours", "theirs", "both"]),
+        number=whole("", 1, 1_000),
+        **{"from": text("", 200)},
     ),
-    answer(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
+    answer(),
     checkpoint_tool,
     writes=True,
     names_branch=lambda given: given.get("action", _COMMIT) not in {_COMMIT, "resolve"},

@@ -14,15 +14,28 @@ from vaultmem.answers.history import (
     operation_json,
     shown_json,
 )
-from vaultmem.answers.schemas import MOMENT, NOTE, answer, arguments, choice, rows, text, whole
+from vaultmem.answers.schemas import answer, arguments, choice, text, whole
+from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.mcp_server.finding import leave_out_text, show_page
-from vaultmem.mcp_server.tool import Answer, Tool, fit_rows, read_shown, see_at
+from vaultmem.mcp_server.finding import leave_out_text, show_within
+from vaultmem.mcp_server.tool import (
+    BUDGET,
+    LEAST,
+    MOST,
+    Answer,
+    Tool,
+    cut_text,
+    fit_rows,
+    price,
+    read_shown,
+    see_at,
+)
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal
     from vaultmem.services.history.blame import BlamedLine
+    from vaultmem.storage.git.log import Commit
     from vaultmem.vault import Vault
 
 
@@ -43,12 +56,8 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
     )
     limit, path, span = given.get("limit", 20), _find_path(vault, given), given.get("commit", "")
     found = list_commits(vault, wanted, limit, path, span if ".." in span else "")
-    rows, cut = fit_rows(found.commits, lambda each: str(commit_json(each)))
-    lines = [
-        f"{each.commit[:7]}  {each.time[:16]}  {one_line(each.shown)}  {one_line(each.subject)}"
-        for each in rows
-    ]
-    return _answer(lines, "log", list(map(commit_json, rows)), cut, "No event is like that.")
+    rows = [(_describe_commit(each), commit_json(each)) for each in found.commits]
+    return _answer(given, rows, "No event is like that.")
 
 
 def _find_path(vault: Vault, given: dict[str, Any]) -> str:
@@ -67,15 +76,12 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(vault, _need(given, "commit"))
-    data = shown_json(shown)
-    rows, cut = fit_rows(data["operations"], str)
-    commit = shown.commit
-    lines = [
-        f"{commit.commit}  {commit.time}  {one_line(commit.shown)}",
-        one_line(commit.subject),
-        *map(_describe_operation, rows),
-    ]
-    return _answer(lines, "show", [{**data, "operations": rows}], cut)
+    data, commit = shown_json(shown), shown.commit
+    rows = [(_describe_operation(row), row) for row in data.pop("operations")]
+    head = [f"{commit.commit}  {commit.time}  {one_line(commit.shown)}", one_line(commit.subject)]
+    made = _answer(given, rows, head=head)
+    listed = [{**data, "operations": made.detail["rows"]}]
+    return made._replace(detail={**made.detail, "rows": listed})
 
 
 def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -83,8 +89,8 @@ def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
 
     path = _find_path(vault, given)
     found = diff_vault(vault, given.get("from", ""), given.get("commit", ""), path)
-    rows, cut = fit_rows(list(map(operation_json, found.operations)), str)
-    return _answer(list(map(_describe_operation, rows)), "diff", rows, cut, "Nothing differs.")
+    rows = map(operation_json, found.operations)
+    return _answer(given, [(_describe_operation(row), row) for row in rows], "Nothing differs.")
 
 
 def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -93,9 +99,8 @@ def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
     path = _need(given, "path")
     read_shown(vault, given)  # Nobody reads line by line what is not shown as a whole.
     found = blame_note(vault, path, given.get("at", ""))
-    lines, cut = fit_rows(found.lines, lambda each: str(line_json(each, found.ends)))
-    rows = [line_json(line, found.ends) for line in lines]
-    return _answer(list(map(_describe_line, lines)), "blame", rows, cut)
+    rows = [(_describe_line(line), line_json(line, found.ends)) for line in found.lines]
+    return _answer(given, rows)
 
 
 def _why(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -103,15 +108,8 @@ def _why(vault: Vault, given: dict[str, Any]) -> Answer:
 
     seen = see_at(vault, given)
     grounds = explain_text(seen, _need(given, "query"), min(given.get("limit", 5), 20))
-    rows, cut = fit_rows(list(map(ground_json, grounds)), str)
-    lines = [
-        f"{row['path']}  [{row['kind']} | {row['state']}]  "
-        + "; ".join(
-            f"{step['who']} {(step['time'] or 'not committed')[:10]}" for step in row["steps"]
-        )
-        for row in rows
-    ]
-    return _answer(lines, "why", rows, cut, "No fact and no decision mentions that.")
+    rows = [(_describe_ground(row), row) for row in map(ground_json, grounds)]
+    return _answer(given, rows, "No fact and no decision mentions that.")
 
 
 def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -119,27 +117,21 @@ def _belief(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.finding.ask import Ask, ask
 
     at, limit = _need(given, "at"), min(given.get("limit", 0), 50)
-    found = ask(vault, Ask(_need(given, "query"), limit, at=at, counts=False), show_page)
-    lines = [line for _, line in found.shown]
-    listed = [leave_out_text(hit_json(hit)) for hit, _ in found.shown]
-    cut = len(lines) < len(found.hits)
-    made = _answer(lines, "belief", listed, cut, "Nothing in the vault answered that then.")
-    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
+    asked = Ask(_need(given, "query"), limit, at=at, counts=False)
+    found = ask(vault, asked, show_within(given.get("budget", BUDGET)))
+    detail = [leave_out_text(hit_json(hit)) for hit, _ in found.shown]
+    cut = len(found.shown) < len(found.hits)
+    told = "\n\n".join(line for _, line in found.shown)
+    return _tell(given, told or "Nothing in the vault answered that then.", detail, cut)
 
 
-def _branches(vault: Vault, _: dict[str, Any]) -> Answer:
+def _branches(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.branching.branches import list_branches
 
     found = branches_json(list_branches(vault))["branches"]
-    rows, cut = fit_rows(found, str)
-    lines = [
-        one_line(
-            f"{'*' if row['is_current'] else ' '} {row['name']}  {row['commit'][:7]}  "
-            f"+{row['ahead']} -{row['behind']}  {row['subject']}"
-        )
-        for row in rows
-    ]
-    return _answer(lines, "branches", rows, cut, "No branch has a commit yet.")
+    return _answer(
+        given, [(_describe_branch(row), row) for row in found], "No branch has a commit yet."
+    )
 
 
 def _review(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -150,32 +142,34 @@ def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     waiting = _look_through(vault)
     asked = waiting[: given.get("limit", 20)]
     found = queue_json(describe_items(vault, asked), len(waiting))["items"]
-    rows, cut = fit_rows([row for row in found if not _is_hidden(row)], str)
-    lines = [*map(_describe_item, rows), *([_DECIDE] if rows else [])]
+    rows = [
+        (_describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
+        for row in found
+        if not _is_hidden(row)
+    ]
+    tail = [_DECIDE] if rows else []
     if len(rows) < len(waiting):
-        lines.append(f"{len(waiting)} wait in all, some perhaps for a person alone.")
-    listed = [{**row, "notes": list(map(leave_out_text, row["notes"]))} for row in rows]
-    is_cut = cut or len(asked) < len(waiting)
-    made = _answer(lines, "review", listed, is_cut, "Nothing waits for a decision.")
-    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
+        tail.append(f"{len(waiting)} wait in all, some perhaps for a person alone.")
+    is_cut = len(asked) < len(waiting)
+    return _answer(given, rows, "Nothing waits for a decision.", is_cut, tail=tail)
 
 
 def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
     """List what two sides said differently, but for what is quarantined."""
     from vaultmem.core.lifecycle import State
-    from vaultmem.core.packs.pack_item import quote
     from vaultmem.services.branching.conflicts import list_conflicts
 
     found = [each for each in list_conflicts(vault) if each.state != State.QUARANTINED]
-    kept, cut = fit_rows(found[: given.get("limit", 20)], str)
-    lines = [
-        one_line(f"{x.path}  {x.number}  {x.verb} by {x.author} {x.since} {x.where}".rstrip())
-        + f"\n{quote(x.ours)}\ntheirs:\n{quote(x.theirs)}"
+    kept = found[: given.get("limit", 20)]
+    rows = [
+        (
+            one_line(f"{x.path}  {x.number}  {x.verb} by {x.author} {x.since} {x.where}".rstrip())
+            + f"\n{_quote_some(x.ours)}\ntheirs:\n{_quote_some(x.theirs)}",
+            {**x._asdict(), "ours": None, "theirs": None},
+        )
         for x in kept
     ]
-    rows = [{**x._asdict(), "ours": None, "theirs": None} for x in kept]
-    made = _answer(lines, "conflicts", rows, cut or len(kept) < len(found), "No conflicts.")
-    return Answer(made.text, made.data)  # The rows do not say it: they lack the notes' words.
+    return _answer(given, rows, "No conflicts.", len(kept) < len(found))
 
 
 def _look_through(vault: Vault) -> Sequence[Proposal]:
@@ -204,15 +198,23 @@ def _is_hidden(row: dict[str, Any]) -> bool:
 
 def _describe_item(row: dict[str, Any]) -> str:
     """Show what waits: what is asked, what shows it, and the notes, as evidence."""
-    from vaultmem.core.packs.pack_item import quote
-
     notes = [
         f"{note['path']}  [{note['state']} | {note['agent'] or 'a person'} | {note['written']}]\n"
-        + quote(note["text"])
+        + _quote_some(note["text"])
         for note in row["notes"]
     ]
     told = f"{row['id']}  {row['action']}  {row['reason']}: {row['question']}"
     return "\n".join([one_line(told), *map(quote, row["evidence"]), *notes])
+
+
+def _quote_some(text: str) -> str:
+    """Quote the beginning of a text; read_note shows the rest."""
+    shown, following = cut_text(text, 0, _QUOTED)
+    return quote(shown) + ("\n> ..." if following is not None else "")
+
+
+#: Tokens that are quoted of each of several notes.
+_QUOTED = 300
 
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
@@ -234,18 +236,52 @@ _DECIDE = (
 
 
 def _answer(
-    lines: list[str], action: str, rows: list[Any], cut: bool, nothing: str = "Nothing."
+    given: dict[str, Any],
+    rows: Sequence[tuple[str, Any]],
+    nothing: str = "Nothing.",
+    is_cut: bool = False,
+    head: Sequence[str] = (),
+    tail: Sequence[str] = (),
 ) -> Answer:
-    more = "There is more than fits here: narrow it down." if cut else ""
-    told = "\n".join(filter(None, ("\n".join(lines) or nothing, more)))
-    remark = more if lines else nothing
-    return Answer(told, {"action": action, "rows": rows, "cut": cut}, remark)
+    """Answer with the rows that fit into the budget, each as a line and as data."""
+    left = given.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
+    in_detail = given.get("detail", False)
+    kept, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], left)
+    lines = [line for line, _ in kept] or [nothing]
+    lines[0], rest = cut_text(lines[0], 0, left) if len(kept) == 1 else (lines[0], None)
+    cut = is_cut or is_long or rest is not None
+    return _tell(given, "\n".join([*head, *lines, *tail]), [row for _, row in kept], cut)
+
+
+def _tell(given: dict[str, Any], told: str, rows: list[Any], cut: bool) -> Answer:
+    told = f"{told}\n{_MORE}" if cut else told
+    return Answer(told, {"cut": cut}, {"action": given["action"], "rows": rows})
+
+
+_MORE = "There is more: narrow it down, or give a larger budget."
 
 
 def _need(given: dict[str, Any], name: str) -> str:
     if not given.get(name):
         raise RefusedError(f'history {given["action"]} needs "{name}"')
     return str(given[name])
+
+
+def _describe_commit(commit: Commit) -> str:
+    who, what = one_line(commit.shown), one_line(commit.subject)
+    return f"{commit.commit[:7]}  {commit.time[:16]}  {who}  {what}"
+
+
+def _describe_ground(row: dict[str, Any]) -> str:
+    steps = [f"{each['who']} {(each['time'] or 'not committed')[:10]}" for each in row["steps"]]
+    told = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
+    return f"{told}\n{_quote_some(row['text'])}"
+
+
+def _describe_branch(row: dict[str, Any]) -> str:
+    mark = "*" if row["is_current"] else " "
+    counts = f"+{row['ahead']} -{row['behind']}"
+    return one_line(f"{mark} {row['name']}  {row['commit'][:7]}  {counts}  {row['subject']}")
 
 
 def _describe_operation(row: dict[str, Any]) -> str:
@@ -266,26 +302,25 @@ def _describe_line(line: BlamedLine) -> str:
 HISTORY = Tool(
     "history",
     "History",
-    "Ask git what happened to this memory: log (events), show (one commit), diff (two moments), "
-    "blame (who wrote each line of a note), why (which facts mention something, and on whose "
-    "word), belief (what the memory would have said about a question on a date), review (what "
-    "waits to be decided: contradictions, updates, duplicates, candidates), branches, conflicts "
-    "(what two sides of a merge said differently; checkpoint resolves them).",
+    "What happened to this memory: log (events; path, since, until, session, commit: A..B), show "
+    "(commit), diff (from, commit, path), blame (who wrote each line; path, at), why (which facts "
+    "mention a query, on whose word; at), belief (what was recalled of a query then; at), review "
+    "(contradictions, duplicates, candidates to decide), branches, conflicts (checkpoint resolves "
+    "them). detail adds diffs.",
     arguments(
         ["action"],
-        action=choice("What to ask.", list(_ACTIONS)),
-        path=text(f"For log, diff, blame: {NOTE[0].lower()}{NOTE[1:]}", 1_000),
-        query=text("For why and belief: what it is about.", 1_000),
-        commit=text(
-            "For show: a commit, branch, tag or date; for diff: the later one; for log: A..B.", 200
-        ),
-        at=text(f"For blame, why and belief. {MOMENT}", 200),
-        since=text("For log: only from this day or moment on.", 40),
-        until=text("For log: only up to this day or moment.", 40),
-        session=text("For log: only events of this session.", 200),
-        limit=whole("For log, why, belief, review, conflicts: how many at most.", 1, 100),
-        **{"from": text("For diff: the earlier one, or A...B; else HEAD.", 200)},
+        action=choice("", list(_ACTIONS)),
+        path=text("", 1_000),
+        query=text("", 1_000),
+        commit=text("", 200),
+        at=text("", 200),
+        since=text("", 40),
+        until=text("", 40),
+        session=text("", 200),
+        limit=whole("", 1, 100),
+        budget=whole("", LEAST, MOST),
+        **{"from": text("", 200)},
     ),
-    answer(action="string", rows=rows(), cut="boolean"),
+    answer(cut="boolean"),
     history_tool,
 )

@@ -15,7 +15,7 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
 import vaultmem
-from vaultmem.answers.schemas import find_problem, read_given
+from vaultmem.answers.schemas import find_problem, flag, read_given, text
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import VaultError, name_failure
 from vaultmem.mcp_server.committing import CHECKPOINT, PROMOTE
@@ -54,13 +54,25 @@ _ALONE: tuple[Tool, ...] = (
     HISTORY,
 )
 
-#: What any tool can be given: the branch to work on, in place of the server's own.
-_REF = {"type": "string", "description": "Branch to use."}
+#: What any tool can be given: whether to say more, and the branch to work on. The first tool says
+#: what they mean, for all: every session pays for each word.
+_SHARED = {
+    "detail": flag("Add scores, blobs, reasons."),
+    "ref": text("Branch to use."),
+}
 
-TOOLS = tuple(
-    tool._replace(takes={**tool.takes, "properties": {**tool.takes["properties"], "ref": _REF}})
-    for tool in _ALONE
-)
+
+def _share(tool: Tool) -> Tool:
+    told = (
+        _SHARED
+        if tool is RECALL
+        else {name: each | {"description": ""} for name, each in _SHARED.items()}
+    )
+    own = tool.takes["properties"]
+    return tool._replace(takes={**tool.takes, "properties": {**own, **told}})
+
+
+TOOLS = tuple(map(_share, _ALONE))
 
 
 _LOG = logging.getLogger("vaultmem.mcp")
@@ -190,7 +202,7 @@ def _describe(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=_leave_out_sizes(tool.takes),
+        input_schema=_shorten(tool.takes),
         output_schema=tool.gives,
         annotations=types.ToolAnnotations(
             title=tool.title,
@@ -202,15 +214,16 @@ def _describe(tool: Tool) -> types.Tool:
     )
 
 
-def _leave_out_sizes(schema: Any) -> Any:
-    """Return a schema without how long texts may be: that is told where one is too long.
+#: What a schema need not say beforehand: it is told where something is too long or not taken.
+_UNSAID = {"maxLength", "minLength", "maxItems", "minItems", "minimum", "maximum"}
 
-    Every session pays for this list, and no model counts characters.
-    """
+
+def _shorten(schema: Any) -> Any:
+    """Return a schema with what a model needs to call a tool: every session pays for this list."""
     if not isinstance(schema, dict):
         return schema
-    kept = {name: each for name, each in schema.items() if name not in {"maxLength", "maxItems"}}
-    return {name: _leave_out_sizes(each) for name, each in kept.items()}
+    kept = {name: _shorten(each) for name, each in schema.items() if name not in _UNSAID}
+    return {name: each for name, each in kept.items() if each not in ("", [], False)}
 
 
 def _refuse(text: str) -> types.CallToolResult:

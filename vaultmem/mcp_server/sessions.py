@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 from vaultmem.answers.notes import report_json
 from vaultmem.answers.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.answers.sessions import standing_json
+from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import Answer, Tool
+from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, price
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
     from vaultmem.services.sessions.begin import Begun
     from vaultmem.vault import Vault
 
-
-_RESTORE_BUDGET = 2_000
 
 #: Tokens of what was last done here, where nothing says that it is gone on with.
 _LAST_BUDGET = 300
@@ -83,7 +82,7 @@ def _decide(vault: Vault, given: dict[str, Any]) -> Answer:
     done = decide(vault, _named(vault, given), memory)
     found = _tell("Decided in", done.session)
     path = done.memory.path
-    return Answer(f"{found.text}: {path}", {**found.data, "path": path})
+    return found._replace(text=f"{found.text}: {path}", data={**found.data, "path": path})
 
 
 def _close(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -98,17 +97,23 @@ def _close(vault: Vault, given: dict[str, Any]) -> Answer:
         from vaultmem.mcp_server.notes import tell_proposed
 
         told += tell_proposed(done.proposed)
-    data = {**standing_json(done.session.facts), **report_json(done.report)}
-    return Answer("\n".join(told), data)
+    made = _tell("", done.session)
+    detail = {**made.detail, **report_json(done.report)}
+    return made._replace(text="\n".join(told), detail=detail)
 
 
 def _restore(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.restore import restore_session
 
     name = _named(vault, given, or_last=True)
-    made = restore_session(vault, name, given.get("budget", _RESTORE_BUDGET))
-    data = {"session": name, "status": None, "tokens": made.tokens, "left_out": made.left_out}
-    return Answer(made.text, data)
+    made = fit_budget(
+        lambda budget: restore_session(vault, name, budget),
+        lambda made: price({"told": made.text, "session": name}),
+        given.get("budget", BUDGET),
+        LEAST,
+    )
+    detail = {"tokens": made.tokens, "left_out": made.left_out}
+    return Answer(made.text, {"session": name}, detail)
 
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
@@ -130,12 +135,13 @@ def _tell_begun(vault: Vault, begun: Begun, given: dict[str, Any]) -> Answer:
     told = [found.text]
     told += [f"Recovered {each.session}, whose process is gone." for each in begun.recovered]
     before = given.get("continues", "") if begun.is_new else begun.session.facts.id
-    name, budget = begun.restore or before, given.get("budget", _RESTORE_BUDGET)
+    name, budget = begun.restore or before, given.get("budget", BUDGET)
     if not name:
         name, budget = _find_last(vault, begun.session), given.get("budget", _LAST_BUDGET)
     if name:
         told.append(_restore(vault, {"session": name, "budget": budget}).text)
-    return Answer("\n\n".join(told), {**found.data, "restored": name or None})
+    detail = {**found.detail, "restored": name or None}
+    return found._replace(text="\n\n".join(told), detail=detail)
 
 
 def _find_last(vault: Vault, begun: Session) -> str:
@@ -148,7 +154,9 @@ def _find_last(vault: Vault, begun: Session) -> str:
 
 
 def _tell(word: str, session: Session) -> Answer:
-    return Answer(f"{word} {session.facts.id}", standing_json(session.facts))
+    detail = standing_json(session.facts)
+    data = {name: detail.pop(name) for name in ("session", "status")}
+    return Answer(f"{word} {data['session']}", data, detail)
 
 
 def _named(vault: Vault, given: dict[str, Any], or_last: bool = False) -> str:
@@ -166,26 +174,26 @@ def _need(given: dict[str, Any], name: str) -> str:
 SESSION = Tool(
     "session",
     "Session",
-    "Keep the record of this piece of work: start or resume it, note what was done, decide, ask "
-    "what is open, name files that were touched, close it with a summary. restore tells what an "
-    "earlier context knew; if no session is open, that of the last one. Closing commits what the "
-    "session wrote.",
+    "Keep the record of a piece of work: start (goal, continues: a session), resume, restore "
+    "(tells what an earlier context knew), note, question and summarize (text), decide (text, "
+    "title, context), touch (files), close (status, summary, learned: lines for MEMORY.md), which "
+    "commits.",
     arguments(
         ["action"],
-        action=choice("What to do.", list(_ACTIONS)),
-        session=text("The session's id; else the one that is open here.", 200),
-        goal=text("For start: what the work is to reach.", 1_000),
-        continues=text("For start: the session that it goes on from; told as restore does.", 200),
-        text=text("For note, question, decide, summarize: what to write down.", 50_000),
-        title=text("For decide: the decision in a line.", 300),
-        context=text("For decide: what it is about.", 200),
-        files=texts("For touch: files, relative to the project."),
-        status=choice("For close: how it ended; ok if not given.", ["ok", "error", "canceled"]),
-        summary=text("For close: what was done and where things stand.", 20_000),
-        learned=texts("For close: lessons to keep in MEMORY.md, a line each."),
-        budget=whole("For start, resume, restore: tokens of the restore at most.", 200, 20_000),
+        action=choice("", list(_ACTIONS)),
+        session=text("Else the one open here.", 200),
+        goal=text("", 1_000),
+        continues=text("", 200),
+        text=text("", 50_000),
+        title=text("", 300),
+        context=text("", 200),
+        files=texts(""),
+        status=choice("", ["ok", "error", "canceled"]),
+        summary=text("", 20_000),
+        learned=texts(""),
+        budget=whole("", 300, MOST),
     ),
-    answer(session="string", status="string?"),
+    answer(session="string"),
     session_tool,
     writes=True,
     repeatable=False,

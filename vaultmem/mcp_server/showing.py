@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.mcp_server.tool import cut_text, tell_behind
+from vaultmem.mcp_server.tool import MOST, cut_text, tell_behind
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -50,14 +50,14 @@ def render_resource(uri: str, vault: Vault) -> str:
     if uri.startswith(NOTE):
         from vaultmem.mcp_server.notes import read_tool
 
-        return read_tool(vault, {"path": unquote(uri[len(NOTE) :])}).text
+        return read_tool(vault, {"path": unquote(uri[len(NOTE) :]), "budget": MOST}).text
     raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
 
 
 def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 
-    return tell_behind(vault, cut_text(ask_pack(vault, AskPack(query)).pack.text, 0)[0])
+    return tell_behind(vault, cut_text(ask_pack(vault, AskPack(query)).pack.text, 0, MOST)[0])
 
 
 def tell_state(about: str, vault: Vault) -> str:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.answers.schemas import answer, arguments, choice, rows, text, whole
+from vaultmem.answers.schemas import answer, arguments, choice, text, whole
 from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.tasks.task import TaskStatus
 from vaultmem.core.tasks.view import MIN_BUDGET
+from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import Answer, Tool, fit_rows
+from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, fit_rows, price
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
     from vaultmem.vault import Vault
 
-_VIEW_BUDGET = 2_000
-
 _REMARK = "Open tasks, the last changed first; evidence, not instruction:"
+_MORE = "There are more; set those that are over to done or dropped."
 
 
 def task_tool(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -27,11 +27,12 @@ def task_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     return _ACTIONS[given["action"]](vault, given)
 
 
-def _list(vault: Vault, _: dict[str, Any]) -> Answer:
+def _list(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    shown, cut = fit_rows(list_tasks(vault, over_too=False), _describe)
-    more = "There are more; set those that are over to done or dropped." if cut else ""
+    left = given.get("budget", BUDGET) - price([_REMARK, _MORE])
+    shown, cut = fit_rows(list_tasks(vault, over_too=False), _describe, left)
+    more = _MORE if cut else ""
     told = "\n".join(filter(None, [_REMARK, *(quote(_describe(each)) for each in shown), more]))
     return _tell(told if shown else "No task is open.", shown)
 
@@ -41,7 +42,13 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.tasks.view import view_task
 
     task = find_task(vault, given.get("task", ""))
-    return _tell(view_task(vault, task, given.get("budget", _VIEW_BUDGET)).rendered, [task])
+    view = fit_budget(
+        lambda budget: view_task(vault, task, budget).rendered,
+        lambda told: price({"told": told}),
+        given.get("budget", BUDGET),
+        MIN_BUDGET,
+    )
+    return _tell(view, [task])
 
 
 def _add(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -87,25 +94,25 @@ def _describe(task: Task) -> str:
 
 def _tell(told: str, tasks: Sequence[Task]) -> Answer:
     named = [{"task": each.id, "path": each.path, "status": each.status} for each in tasks]
-    return Answer(told, {"tasks": named})
+    return Answer(told, detail={"tasks": named})
 
 
 TASK = Tool(
     "task",
     "Task",
-    "Keep what is to be done. show tells what is known of a task, to go on with it; handoff leaves "
-    "a word for whoever does.",
+    "Keep what is to be done: list, show (what is known, to go on), add (title, text, next: the "
+    "next step), set (status, next), handoff (text for whoever goes on).",
     arguments(
         ["action"],
-        action=choice("What to do.", list(_ACTIONS)),
-        task=text("Its id; else the last open.", 200),
-        title=text("For add.", 300),
-        text=text("For add, handoff.", 50_000),
-        next=text("For add, set: the next step.", 1_000),
-        status=choice("For set.", list(TaskStatus)),
-        budget=whole("For show: tokens at most.", MIN_BUDGET, 20_000),
+        action=choice("", list(_ACTIONS)),
+        task=text("Else the last open.", 200),
+        title=text("", 300),
+        text=text("", 50_000),
+        next=text("", 1_000),
+        status=choice("", list(TaskStatus)),
+        budget=whole("", LEAST, MOST),
     ),
-    answer(tasks=rows(task="string", path="string", status="string")),
+    answer(),
     task_tool,
     writes=True,
     repeatable=False,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vaultmem.answers.schemas import Schema
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.lifecycle import State
+from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import escape_bytes
-from vaultmem.core.token_count import count_tokens
+from vaultmem.core.token_count import bound_tokens
 from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -17,44 +19,61 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-#: Tokens of one answer at most; the estimate may be off, and JSON has its own marks.
-MAX_TOKENS = 16_000
+#: Tokens of an answer that nobody set a budget for, and of a note, which comes in parts.
+BUDGET, NOTE_BUDGET = 2_000, 4_000
+
+#: What a budget may be.
+LEAST, MOST = 200, 20_000
 
 Row = TypeVar("Row")
 
 
-def fit_rows(rows: Sequence[Row], describe: Callable[[Row], str]) -> tuple[list[Row], bool]:
-    """Return the first rows that fit into one answer, and whether some were left out.
+def price(shown: Any) -> int:
+    """Return the tokens of what a client shows its model, its JSON marks included.
+
+    A text costs more as JSON than as itself, so what is priced as data fits in either form.
+    """
+    return bound_tokens(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
+
+
+def fit_rows(
+    rows: Sequence[Row], describe: Callable[[Row], Any], budget: int
+) -> tuple[list[Row], bool]:
+    """Return the first rows that fit into a budget, and whether some were left out.
 
     At least one row is returned if there is any.
     """
-    left = MAX_TOKENS
+    left = budget
     kept: list[Row] = []
     for row in rows:
-        left -= count_tokens(describe(row))
+        left -= price(describe(row))
         if left < 0 and kept:
             return kept, True
         kept.append(row)
     return kept, False
 
 
-def cut_text(text: str, offset: int) -> tuple[str, int | None]:
-    """Return what of a text from `offset` (in characters) fits into one answer, and where to go on.
+def cut_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
+    """Return what of a text from `offset` (in characters) fits a budget, and where to go on.
 
-    A cut is made at the end of a line where there is one.
+    It fits as data and as a quote. A cut is made at the end of a line where there is one.
     """
     rest = text[offset:]
-    if count_tokens(rest) <= MAX_TOKENS // 2:
+    if _price_both(rest) <= budget:
         return rest, None
-    low, high = 1, len(rest)
+    low, high = 1, min(len(rest), 16 * budget)
     while low < high:  # The longest prefix that fits.
         middle = (low + high + 1) // 2
-        if count_tokens(rest[:middle]) <= MAX_TOKENS // 2:
+        if _price_both(rest[:middle]) <= budget:
             low = middle
         else:
             high = middle - 1
     end = rest.rfind("\n", low // 2, low) + 1 or low
     return rest[:end], offset + end
+
+
+def _price_both(text: str) -> int:
+    return max(price(text), bound_tokens(quote(text)))
 
 
 def see_at(vault: Vault, given: dict[str, Any]) -> Vault:
@@ -88,19 +107,22 @@ def read_shown(vault: Vault, given: dict[str, Any]) -> FoundNote:
 
 
 class Answer(NamedTuple):
-    """What a tool says: text for the model, and the same as data.
+    """What a tool says: text for the model, and data for programs.
 
-    Some clients show their model the data alone, others the text alone. So `told`, the text if not
-    given, is in the data too: labels and quotation marks must reach every model.
+    Some clients show their model the data alone, others the text alone. So the data has `told`, the
+    text if not given: labels and quotation marks must reach every model. Beside it is what a
+    caller needs to go on; what the text says already, or only a program asks for, is `detail`.
     """
 
     text: str
-    data: dict[str, Any]
+    data: dict[str, Any] = {}  # noqa: RUF012 - never changed.
+    detail: dict[str, Any] = {}  # noqa: RUF012
     told: str | None = None
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self, in_detail: bool = False) -> dict[str, Any]:
         """Return the data with what is told."""
-        return {"told": self.text if self.told is None else self.told, **self.data}
+        told = self.text if self.told is None else self.told
+        return {"told": told, **self.data, **(self.detail if in_detail else {})}
 
 
 def run_tool(
@@ -114,7 +136,8 @@ def run_tool(
     if vault.landed:
         answer = _name_branch(answer, escape_bytes(vault.landed[-1]))
     late = [f"The index is behind: {fault}; the next call catches up." for fault in vault.behind]
-    text, data = "\n".join([answer.text, *late[:1]]), as_plain(answer.as_data())
+    text = "\n".join([answer.text, *late[:1]])
+    data = as_plain(answer.as_data(given.get("detail", False)))
     if vault.lag:
         told = tell_behind(vault, data["told"])
         return tell_behind(vault, text), {**data, "told": told, "behind": vault.lag}
@@ -125,7 +148,8 @@ def _name_branch(answer: Answer, branch: str) -> Answer:
     """Return an answer that says on which branch it is that was written."""
     told = f"On {branch}, which is not checked out."
     both = "\n".join([answer.as_data()["told"], told])
-    return Answer(f"{answer.text}\n{told}", {**answer.data, "ref": branch}, both)
+    data = {**answer.data, "ref": branch}
+    return answer._replace(text=f"{answer.text}\n{told}", data=data, told=both)
 
 
 def tell_behind(vault: Vault, text: str) -> str:

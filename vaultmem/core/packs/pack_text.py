@@ -110,6 +110,19 @@ def render_foot(account: PackAccount, style: PackStyle) -> str:
     return _MARKS[style].foot.format(_describe_account(account)) + "\n"
 
 
+def drop_foot(pack: Pack) -> str:
+    """Return a pack's text without the line that says what it cost."""
+    return pack.text.removesuffix(render_foot(pack.account, pack.style)).rstrip()
+
+
+def tell_budget(pack: Pack, budget: int) -> Pack:
+    """Return a pack whose account names another budget: that of the pack as it is shown."""
+    account = pack.account._replace(budget=budget)
+    foot = render_foot(account, pack.style)
+    body = pack.text.removesuffix(render_foot(pack.account, pack.style))
+    return pack._replace(text=body + foot, account=account)
+
+
 class _Marks(NamedTuple):
     """What a style writes around the facts, which replace `{}`."""
 

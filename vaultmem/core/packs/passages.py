@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import sqrt
 
 from vaultmem.core.finding.hit import Match, asks
-from vaultmem.core.finding.terms import count_terms, list_compounds
+from vaultmem.core.finding.terms import list_compounds, term_sequence
 from vaultmem.core.packs.pack_item import PackItem, quote
 from vaultmem.core.packs.units import Span, Unit, divide_text
 from vaultmem.core.token_count import count_tokens
@@ -94,7 +94,8 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     that out again.
     """
     wanted = {match.term for match in matches}
-    held = [_find_terms(text[slice(*unit.span)], wanted) for unit in units]
+    joined = wanted.intersection(list_compounds(text))
+    held = [_find_terms(text[slice(*unit.span)], wanted, joined) for unit in units]
     often = {term: sum(term in terms for terms in held) for term in wanted}
     worth = {match.term: match.score / sqrt(often[match.term] or 1) for match in matches}
     own = [sum(worth[term] for term in sorted(terms)) for terms in held]
@@ -106,8 +107,10 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     return scores
 
 
-def _find_terms(piece: str, wanted: set[str]) -> set[str]:
-    return wanted & {*count_terms(piece), *list_compounds(piece)}
+def _find_terms(piece: str, wanted: set[str], joined: set[str]) -> set[str]:
+    """Return which terms a piece has; `joined` are those that the text writes in one piece."""
+    found = wanted.intersection(term_sequence(piece))
+    return found.union(joined.intersection(list_compounds(piece))) if joined else found
 
 
 def _price(text: str, span: Span) -> int:

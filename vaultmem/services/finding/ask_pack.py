@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from vaultmem.core.finding.reranking import Reranked
+from vaultmem.core.packs.pack import MIN_BUDGET
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
-from vaultmem.core.packs.pack_text import Pack, warn_of_pinned
+from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
+from vaultmem.core.token_count import fit_budget
 from vaultmem.services.finding.ask import (
     ByMeaning,
     Models,
@@ -25,8 +28,8 @@ class AskPack(NamedTuple):
     """What a pack is for, and how it is made; what is left out is as vaultmem.yaml has it.
 
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
-    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`, the others
-    are as in `Ask`.
+    whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
+    what a pack costs as it is shown, which the budget then holds for. The others are as in `Ask`.
     """
 
     question: str = ""
@@ -41,6 +44,7 @@ class AskPack(NamedTuple):
     receipt: bool | None = None
     counts: bool = True
     has_sessions: bool = True
+    price: Callable[[Pack], int] | None = None
 
 
 class PackAnswer(NamedTuple):
@@ -92,19 +96,26 @@ def _make(
     models = Models()
     if text.strip():
         models = open_models(seen, asked.semantic, asked.waits, progress)
-    made = make_pack(
-        seen,
-        text,
-        asked.budget,
-        style=asked.style,
-        labels=asked.labels,
-        expand_links=asked.expand_links,
-        dense=models.dense,
-        reranker=models.reranker,
-        looks_elsewhere=asked.waits,
-        has_sessions=asked.has_sessions,
-    )
-    return seen, made, models
+
+    def make(budget: int) -> Pack:
+        return make_pack(
+            seen,
+            text,
+            budget,
+            style=asked.style,
+            labels=asked.labels,
+            expand_links=asked.expand_links,
+            dense=models.dense,
+            reranker=models.reranker,
+            looks_elsewhere=asked.waits,
+            has_sessions=asked.has_sessions,
+        )
+
+    budget = seen.config.budget if asked.budget is None else asked.budget
+    if asked.price is None:
+        return seen, make(budget), models
+    made = fit_budget(make, asked.price, budget, MIN_BUDGET)
+    return seen, tell_budget(made, budget), models
 
 
 def make_unseen(
