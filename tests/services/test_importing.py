@@ -237,6 +237,17 @@ def test_an_import_that_was_killed_goes_on_and_is_one_commit(
     assert git(vault.root, "log", "-1", "--format=%s") == "import: mem0, 6 notes"
 
 
+def test_what_one_branch_got_is_new_on_another(vault: Vault, opened: Open, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps([{"id": "1", "memory": "Kai sells rope."}]))
+    git(vault.root, "branch", "other")
+    other = opened(vault.root, ref="other")
+    assert counts(take(other, "mem0", file)) == {"new": 1}
+    assert counts(take(other, "mem0", file)) == {"known": 1}
+    assert notes_of(vault, "mem0") == {}
+    assert counts(take(vault, "mem0", file)) == {"new": 1}
+
+
 def test_basic_memorys_links_lead_where_they_led(vault: Vault, tmp_path: Path) -> None:
     folder = tmp_path / "basic-memory"
     write_notes(

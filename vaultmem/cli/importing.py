@@ -82,7 +82,7 @@ def _say_report(report: ImportReport) -> None:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         say(f"{name}: {', '.join(parts)}")
     if report.turns:
-        say(f"{report.turns:,} turns")
+        say(f"{report.turns:,} turn{'s' * (report.turns != 1)}")
     if report.dry_run:
         say("Nothing was written; the same without --dry-run imports it.")
     for commit, subject in report.commits.commits:

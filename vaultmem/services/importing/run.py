@@ -119,9 +119,9 @@ def _read_all(
             continue
         for item, at in _read_source(kind, source):
             yield source.name, item
-            progress(min(done + at, total - 1) // 1024, total // 1024)
+            progress(min(done + at, total) // 1024, total // 1024 + 1)
         done += source.size
-    progress(total // 1024, total // 1024)
+    progress(total // 1024 + 1, total // 1024 + 1)
 
 
 def _read_source(kind: ImportKind, source: Source) -> Iterable[tuple[Item | Path, int]]:

@@ -21,6 +21,7 @@ from vaultmem.services.likeness.similar import Asked, find_similar
 from vaultmem.services.notes.memory import Memory, check_memory, choose_title, compose_note
 from vaultmem.services.notes.propose import propose_standing
 from vaultmem.services.notes.remember import put_new
+from vaultmem.services.reading.look import name_branch
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
@@ -99,7 +100,7 @@ def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_
     follows. `known` learns of what is done. A note that is there already stays as it is.
     """
     memory, title = as_memory(vault, kind, item), item.title or item.origin
-    there, key = known.notes.get(item.origin, {}), f"{PROPERTY} {kind} {item.origin}"
+    there, key = known.notes.get(item.origin, {}), name_key(vault, kind, item.origin)
     if item.digest in there or item.digest == vault.state.get(key):
         return Taken(title, Outcome.KNOWN, there.get(item.digest, ""), "imported before")
     if item.digest in known.said:
@@ -125,6 +126,11 @@ def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_
             vault.state.put(key, item.digest)
         known.notes.setdefault(item.origin, {})[item.digest] = taken.path
     return taken
+
+
+def name_key(vault: Vault, kind: str, origin: str) -> str:
+    """Return under what the state database remembers an import into the branch that is meant."""
+    return f"{PROPERTY} {name_branch(vault)} {kind} {origin}"
 
 
 def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:

@@ -22,7 +22,7 @@ from vaultmem.core.transcripts.event import Event, Source
 from vaultmem.core.transcripts.read import describe_turn
 from vaultmem.core.transcripts.record import Record, add_event
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.importing.take import PROPERTY, Outcome, Taken, as_local
+from vaultmem.services.importing.take import PROPERTY, Outcome, Taken, as_local, name_key
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.import_turns import (
@@ -66,7 +66,7 @@ def take_conversation(vault: Vault, kind: str, talk: Conversation, dry_run: bool
     Where it took another turn since, it stays as it was.
     """
     session = map_session_id(f"{kind}-{talk.origin}")
-    title, key = talk.title or session, f"{PROPERTY} turns {session}"
+    title, key = talk.title or session, name_key(vault, kind, session)
     path = str(session_path(session))
     is_there, known = is_kept(vault, session), vault.state.get(key).split()
     count = int(known[0]) if known else read_tally(vault, session).turns
