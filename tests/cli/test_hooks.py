@@ -317,6 +317,10 @@ def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Pa
     with open(claude, "a") as file:
         file.write(' more"}}\n')
     assert take(claude)["claude-9"][:2] == ("changed", 1)
+    for number in range(12):
+        (folder / f"{number}.jsonl").write_text('{"display": "no transcript"}\n')
+    told = run_cli("import", "transcripts", folder, "--vault", root).out
+    assert "14 files: 2 known, 12 unread\n" in told
     assert run_cli("import", "transcripts", root / "MEMORY.md", "--vault", root).code == 5
     assert run_cli("import", "transcripts", root / "none", "--vault", root).code == 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
     from vaultmem.services.importing.run import ImportReport
+    from vaultmem.services.importing.take import Outcome
 
 _SHOWN = 12
 
@@ -78,7 +80,8 @@ def _say_report(report: ImportReport) -> None:
     for outcome in Outcome:
         if (number := report.count(outcome)) > _SHOWN and outcome is not Outcome.KNOWN:
             say(f"{outcome:<11}  {number - _SHOWN:,} more")
-    for name, counts in report.counts.items():
+    files = report.counts.items() if len(report.counts) <= _SHOWN else [_join(report)]
+    for name, counts in files:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         say(f"{name}: {', '.join(parts)}")
     if report.turns:
@@ -87,3 +90,8 @@ def _say_report(report: ImportReport) -> None:
         say("Nothing was written; the same without --dry-run imports it.")
     for commit, subject in report.commits.commits:
         say_painted(commit[:7], "yellow", f"  {subject}")
+
+
+def _join(report: ImportReport) -> tuple[str, Counter[Outcome]]:
+    """Return how many of each outcome all files together had."""
+    return f"{len(report.counts):,} files", sum(report.counts.values(), Counter())

@@ -158,7 +158,7 @@ def _begin_note(
     own: dict[str, PropertyValue] = {
         "status": Status.OK.value,
         "ended": started.replace(microsecond=0),
-        "branch": head.source.branch,
+        "branch": "" if head.source.branch == "HEAD" else head.source.branch,
         "source": "import",
         PROPERTY: head.origin,
     }
