@@ -165,7 +165,7 @@ RARE = {
 
 #: Objects whose names are paths, reasons, words: a vault's own.
 FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
-FREE |= {"searched_instead", "statuses", "agents", "workspaces"}
+FREE |= {"outcomes", "searched_instead", "statuses", "agents", "workspaces"}
 
 
 class Row(NamedTuple):

@@ -40,7 +40,7 @@ def import_json(report: ImportReport) -> dict[str, Any]:
         "kind": report.kind,
         "dry_run": report.dry_run,
         "sources": [
-            {"name": name, "counts": dict(sorted(counts.items()))}
+            {"name": name, "outcomes": dict(sorted(counts.items()))}
             for name, counts in report.counts.items()
         ],
         "items": report.taken,
