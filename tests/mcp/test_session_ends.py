@@ -52,8 +52,12 @@ def test_a_start_goes_on_from_the_last_session_however_that_ended(
                 assert "Mend it" in second.call("session", action="restore")["told"]
             again = second.call("session", action="start", goal="Paint it", detail=True)
             assert again["session"] != begun["session"]
-            assert again["restored"] == begun["session"]
-            assert "Mend it" in again["told"]
+            # What had an end is not gone on with by itself, and told of all the same.
+            assert again["restored"] == (None if end is close else begun["session"])
+            assert f"Mend it: {end.__name__}" in again["told"]
+            listed = second.call("session", action="list")["told"]
+            assert f"> {again['session']} (open, {end.__name__}, " in listed
+            assert f"): Mend it: {end.__name__}" in listed
             assert second.call("session", action="start")["session"] == again["session"]
             noted = second.call("session", action="note", text="Blue.")
             assert noted["session"] == again["session"]

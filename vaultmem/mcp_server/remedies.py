@@ -38,7 +38,7 @@ STEPS = {
     "promote": _Step("promote", "", "paths"),
     "session start": _Step("session", "start"),
     "session resume": _Step("session", "resume", "session"),
-    "session list": _Step("history", "log"),
+    "session list": _Step("session", "list"),
     "task add": _Step("task", "add", "title"),
 }
 
