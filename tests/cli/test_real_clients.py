@@ -149,17 +149,23 @@ def ask(words: Sequence[str], folder: Path, model: Model, real: Real) -> str:
     return run_real([word.replace("URL", model.url) for word in words], folder, settings)
 
 
+def list_servers(client: str, folder: Path) -> str:
+    """Return what a client says of the vault's server, which then is there for what follows."""
+    line = ""
+    for _ in range(3):  # Gemini CLI waits 5 seconds, which a busy machine may take to start one.
+        told = run_real(REAL[client].lists, folder)
+        line = next(line for line in told.splitlines() if "vaultmem" in line)
+        if REAL[client].says in line:
+            break
+    return line
+
+
 def test_a_client_lists_the_vault_as_connected(
     client: str, make_vault: Make, run_cli: RunCli, tmp_path: Path
 ) -> None:
     root = make_vault(NOTES)
     assert run_cli("connect", client, "--vault", root).code == 0
-    for _ in range(3):  # Gemini CLI waits 5 seconds, which a busy machine may take to start one.
-        told = run_real(REAL[client].lists, tmp_path)
-        line = next(line for line in told.splitlines() if "vaultmem" in line)
-        if REAL[client].says in line:
-            break
-    assert REAL[client].says in line
+    assert REAL[client].says in list_servers(client, tmp_path)
     assert run_cli("connect", client, "--remove").code == 0
     assert "vaultmem" not in run_real(REAL[client].lists, tmp_path)
 
@@ -172,6 +178,7 @@ def test_what_the_memory_holds_comes_to_the_model(
         pytest.skip(f"{client} has no hooks")
     root = make_vault(NOTES)
     assert run_cli("connect", client, "--hooks", "--vault", root).code == 0
+    list_servers(client, tmp_path)
     with serve_model() as model:
         assert SAID in ask(real.asks, tmp_path, model, real)
     asked = next(each for each in model.asked if TOLD_WITH_PROMPT in each)
@@ -206,6 +213,7 @@ def test_the_plugin_is_valid_and_brings_memory_and_tools(bundles: Path, make_vau
         run_real([*words, str(plugin / ".claude-plugin" / file)], root)
     run_real(["claude", "plugin", "marketplace", "add", str(plugin)], root)
     run_real(["claude", "plugin", "install", "vaultmem@vaultmem"], root)
+    assert real.says in list_servers("claude-code", root)
     with serve_model() as model:
         assert SAID in ask(real.asks, root, model, real)
     asked = next(each for each in model.asked if TOLD_WITH_PROMPT in each)
