@@ -211,6 +211,17 @@ def test_a_client_that_is_killed_keeps_what_was_said_up_to_its_last_turn(
     assert [kept.read_text().count(f"request {number}") for number in (1, 2)] == [1, 1]
 
 
+def test_an_end_of_which_nothing_was_said_leaves_no_session(
+    make_vault: Make, run_cli: RunCli, tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    for event in ("stop", "session-end"):
+        given = place("claude-code", PAYLOADS["claude-code"][event], tmp_path)
+        done = run_cli("hook", event, "--wait", "--vault", root, stdin=given)
+        assert (done.code, done.out) == (0, "")
+    assert not (root / "sessions").exists()
+
+
 def test_what_is_passed_on_says_the_same(tmp_path: Path) -> None:
     for client, events in PAYLOADS.items():
         for given in events.values():

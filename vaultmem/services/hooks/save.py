@@ -58,7 +58,10 @@ def _save(vault: Vault, session: str, payload: HookPayload) -> None:
 
 
 def _session(vault: Vault, payload: HookPayload) -> str:
-    """Return the session that is meant; one of which the vault has nothing yet begins here."""
+    """Return the session that is meant; one of which the vault has nothing yet begins here.
+
+    Where nothing was said there is no transcript: `claude mcp list` ends a session too.
+    """
     from vaultmem.services.sessions.begin import NewSession, start_session
     from vaultmem.services.sessions.identify import require_session
 
@@ -66,7 +69,7 @@ def _session(vault: Vault, payload: HookPayload) -> str:
     try:
         return require_session(vault, payload.session, folder)
     except NoteNotFoundError:
-        if not payload.session or not payload.transcript:
+        if not payload.session or not Path(payload.transcript).is_file():
             raise
         new = NewSession(payload.session, workspace=folder)
         return start_session(vault, new, pick_up=False).session.facts.id
