@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.packs.pack_item import quote
@@ -27,10 +27,10 @@ class _Line(NamedTuple):
 
 
 #: Characters of the last answer that should be there.
-_STAND = 300
+_STAND = 340
 
-#: How much more or less than they should have the lines get, so that all of them fit.
-_SCALES = (2.5, 2.0, 1.7, 1.5, 1.3, 1.15, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+#: How much of what they should have the lines get; from step to step as long as all of it fits.
+_SCALES = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0, 2.5)
 
 
 def render_last_time(
@@ -43,14 +43,28 @@ def render_last_time(
     facts = session.facts
     who = f"agent {facts.agent}" if facts.agent else "a person"
     label = " | ".join((who, facts.status, facts.started[:10], facts.id))
-    text = ""
-    for scale in _SCALES:
-        lines = _list_lines(session, fates, earlier, int(_STAND * scale))
-        told = filter(None, (_fit(line, int(line.tokens * scale)) for line in lines))
-        text = f"{_TITLE}   [{label}]\n{_REMARK}\n{quote(chr(10).join(told))}\n"
-        if count_tokens(text) <= budget:
-            break
-    return text
+
+    def render(told: Iterable[str]) -> str:
+        lines = "\n".join(filter(None, told))
+        return f"{_TITLE}   [{label}]\n{_REMARK}\n{quote(lines)}\n"
+
+    steps = [
+        [
+            _fit(line, int(line.tokens * scale))
+            for line in _list_lines(session, fates, earlier, room)
+        ]
+        for scale in _SCALES
+        for room in [int(_STAND * scale)]
+    ]
+    told, ended = steps[0], set[int]()
+    for step in steps[1:]:
+        for place, text in enumerate(step):
+            more = [*told[:place], text, *told[place + 1 :]]
+            if place in ended or count_tokens(render(more)) > budget:
+                ended.add(place)
+            else:
+                told = more
+    return render(told)
 
 
 def _fit(line: _Line, room: int) -> str:
@@ -74,7 +88,7 @@ def _list_lines(
     touched = [each.path for each in reversed(session.touched)]
     loose = [path for path in touched if path in fates and "not committed" in fates[path].short]
     yield _Line("Goal", (session.facts.goal or session.facts.title,), 45)
-    yield _Line("How it stood", (stand,) if stand else (), 75)
+    yield _Line("How it stood", (stand,) if stand else (), 85)
     yield _Line("Open question", session.questions[::-1], 40)
     yield _Line("Still to do", told.steps, 35)
     yield _Line("Failed last", list_failing(session), 40)
