@@ -39,7 +39,7 @@ def fill(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Give every argument, as a strict schema makes a model do; what is left says nothing."""
     assert set(schema["required"]) == set(schema["properties"]), "the schema is not strict"
     least = {
-        name: each.get("enum", [EMPTY.get(each.get("type", ""))])[0]
+        name: each.get("enum", [EMPTY.get(str(each.get("type")))])[0]
         for name, each in schema["properties"].items()
     }
     return {**least, **given}
