@@ -69,29 +69,10 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         """Commit what was written; return the commit's id, empty if nothing was."""
         return self._memory.checkpoint(note)
 
-    def view(self, command: Any) -> str:
-        """Show a note with line numbers, or what a folder holds."""
+    def _run(self, command: Any) -> str:
         return self._memory.run(command)
 
-    def create(self, command: Any) -> str:
-        """Write a new note."""
-        return self._memory.run(command)
-
-    def str_replace(self, command: Any) -> str:
-        """Replace a text that is in a note once."""
-        return self._memory.run(command)
-
-    def insert(self, command: Any) -> str:
-        """Insert text behind a line of a note."""
-        return self._memory.run(command)
-
-    def delete(self, command: Any) -> str:
-        """Remove a note, or those in a folder; git keeps what was committed."""
-        return self._memory.run(command)
-
-    def rename(self, command: Any) -> str:
-        """Rename a note or a folder; links to it are changed with it."""
-        return self._memory.run(command)
+    view = create = str_replace = insert = delete = rename = _run
 
 
 class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -105,26 +86,7 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         """Commit what was written; return the commit's id, empty if nothing was."""
         return await run_sync(self._memory.checkpoint, note)
 
-    async def view(self, command: Any) -> str:
-        """Show a note with line numbers, or what a folder holds."""
+    async def _run(self, command: Any) -> str:
         return await run_sync(self._memory.run, command)
 
-    async def create(self, command: Any) -> str:
-        """Write a new note."""
-        return await run_sync(self._memory.run, command)
-
-    async def str_replace(self, command: Any) -> str:
-        """Replace a text that is in a note once."""
-        return await run_sync(self._memory.run, command)
-
-    async def insert(self, command: Any) -> str:
-        """Insert text behind a line of a note."""
-        return await run_sync(self._memory.run, command)
-
-    async def delete(self, command: Any) -> str:
-        """Remove a note, or those in a folder; git keeps what was committed."""
-        return await run_sync(self._memory.run, command)
-
-    async def rename(self, command: Any) -> str:
-        """Rename a note or a folder; links to it are changed with it."""
-        return await run_sync(self._memory.run, command)
+    view = create = str_replace = insert = delete = rename = _run
