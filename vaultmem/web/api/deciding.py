@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vaultmem.answers.branches import merge_json
@@ -50,23 +51,22 @@ def _resolve(vault: Vault, given: Given) -> Any:
 
 _COMMITS = rows(commit="string", subject="string")
 
+_write = partial(Operation, writes=True)
+
 DECIDING = (
-    Operation(
+    _write(
         "checkpoint",
-        "POST",
-        "/checkpoint",
+        "POST /checkpoint",
         "Commit everything that changed, each author's changes under their own name.",
         _checkpoint,
         body={"note": text("What it stands for.", 500, 1)},
         required=("note",),
         gives=record(commit="string?", commits=_COMMITS, paths=STRINGS, skipped="object"),
         moment=Moment.BRANCH,
-        writes=True,
     ),
-    Operation(
+    _write(
         "merge",
-        "POST",
-        "/merge",
+        "POST /merge",
         "Merge a branch; what both sides changed is settled, and told.",
         _merge,
         body={"branch": text("The branch, tag or commit to merge.", 200, 1)},
@@ -75,23 +75,19 @@ DECIDING = (
             merged="boolean", commit="string?", into="string", paths=STRINGS, conflicts=rows()
         ),
         moment=Moment.BRANCH,
-        writes=True,
     ),
-    Operation(
+    _write(
         "undo",
-        "POST",
-        "/undo",
+        "POST /undo",
         "Take back what one commit did to its notes, as a new commit.",
         _undo,
         body={"commit": text("The commit.", 200, 1)},
         required=("commit",),
         gives=record(undone="string", paths=STRINGS, commit="string?"),
-        writes=True,
     ),
-    Operation(
+    _write(
         "decide",
-        "POST",
-        "/review/{id}",
+        "POST /review/{id}",
         "Decide what waits, as `GET /review` listed it; one decision is one commit.",
         _decide,
         body={
@@ -100,12 +96,10 @@ DECIDING = (
         },
         required=("choice",),
         gives=record(decided=rows(id="string", path="string", choice="string", told="string")),
-        writes=True,
     ),
-    Operation(
+    _write(
         "resolve",
-        "POST",
-        "/conflicts",
+        "POST /conflicts",
         "Decide what two sides said differently in a note, in one commit.",
         _resolve,
         body={
@@ -115,6 +109,5 @@ DECIDING = (
         },
         required=("path", "choice"),
         gives=record(resolved="string", decided="integer", removed="boolean", commit="string?"),
-        writes=True,
     ),
 )

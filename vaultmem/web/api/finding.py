@@ -134,8 +134,7 @@ _LATER = "for questions that are too long for an address"
 FINDING = (
     Operation(
         "recall",
-        "GET",
-        "/recall",
+        "GET /recall",
         "Find the notes that answer a question, best first, each by its best section and why.",
         _recall,
         _RECALL,
@@ -145,8 +144,7 @@ FINDING = (
     ),
     Operation(
         "recall_by_body",
-        "POST",
-        "/recall",
+        "POST /recall",
         f"The same as GET, {_LATER}.",
         _recall,
         body=_RECALL,
@@ -156,8 +154,7 @@ FINDING = (
     ),
     Operation(
         "pack",
-        "GET",
-        "/pack",
+        "GET /pack",
         "Make the context pack: what is pinned and what is relevant, within a token budget.",
         _pack,
         _PACK,
@@ -166,8 +163,7 @@ FINDING = (
     ),
     Operation(
         "pack_by_body",
-        "POST",
-        "/pack",
+        "POST /pack",
         f"The same as GET, {_LATER}.",
         _pack,
         body=_PACK,

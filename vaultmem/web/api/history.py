@@ -97,8 +97,7 @@ _ORIGIN = {"commit": "string?", "committed": "boolean", "time": "string?", "who"
 HISTORY = (
     Operation(
         "log",
-        "GET",
-        "/log",
+        "GET /log",
         "List the vault's events, newest first.",
         _log,
         {
@@ -116,8 +115,7 @@ HISTORY = (
     ),
     Operation(
         "show_commit",
-        "GET",
-        "/commits/{commit}",
+        "GET /commits/{commit}",
         "Read who made a commit, when and why, and what it changed in the notes.",
         _show,
         gives=record(**_COMMIT, operations=_OPERATIONS),
@@ -125,8 +123,7 @@ HISTORY = (
     ),
     Operation(
         "diff",
-        "GET",
-        "/diff",
+        "GET /diff",
         "Compare two moments, note by note, properties as properties.",
         _diff,
         {
@@ -139,8 +136,7 @@ HISTORY = (
     ),
     Operation(
         "blame",
-        "GET",
-        "/blame/{path}",
+        "GET /blame/{path}",
         "Tell for each line of a note, or of one section, who wrote it, when and in which event.",
         _blame,
         gives=rows(line="integer", text="string", **_ORIGIN),
@@ -148,8 +144,7 @@ HISTORY = (
     ),
     Operation(
         "trace_note",
-        "GET",
-        "/history/{path}",
+        "GET /history/{path}",
         "Tell what each commit did to a note, newest first, through renames and removals.",
         _trace,
         {"limit": whole("Changes at most; else all.", 1, 10_000)},
@@ -158,8 +153,7 @@ HISTORY = (
     ),
     Operation(
         "why",
-        "GET",
-        "/why",
+        "GET /why",
         "Tell which facts and decisions mention something, and who wrote them when.",
         _why,
         {
@@ -172,16 +166,14 @@ HISTORY = (
     ),
     Operation(
         "list_branches",
-        "GET",
-        "/branches",
+        "GET /branches",
         "List the branches, and how far each is from what is checked out.",
         _branches,
         gives=record(branches=rows(name="string", commit="string")),
     ),
     Operation(
         "plan_merge",
-        "GET",
-        "/merge",
+        "GET /merge",
         "Tell what merging a branch would change, and what both sides changed differently.",
         _plan_merge,
         {"branch": text("The branch, tag or commit to merge.", 200, 1)},

@@ -84,8 +84,7 @@ _RECEIPT = {
 JUDGING = (
     Operation(
         "list_receipts",
-        "GET",
-        "/receipts",
+        "GET /receipts",
         "List the packs that have a receipt, newest first.",
         _list_receipts,
         {
@@ -97,24 +96,21 @@ JUDGING = (
     ),
     Operation(
         "get_receipt",
-        "GET",
-        "/receipts/{receipt}",
+        "GET /receipts/{receipt}",
         "Read a receipt: who was shown what, for which question, and what it cost.",
         _get_receipt,
         gives=record(**_RECEIPT),
     ),
     Operation(
         "replay_receipt",
-        "GET",
-        "/receipts/{receipt}/replay",
+        "GET /receipts/{receipt}/replay",
         "Render the very pack that a receipt stands for again; `gone` is what git has lost of it.",
         _replay,
         gives=record(**_RECEIPT, text="string", gone=rows(path="string", blob="string")),
     ),
     Operation(
         "assert",
-        "GET",
-        "/assert",
+        "GET /assert",
         "Tell whether the pack for a question is as expected, and if not why.",
         _assert,
         _EXPECTED,
@@ -124,8 +120,7 @@ JUDGING = (
     ),
     Operation(
         "bisect",
-        "GET",
-        "/bisect",
+        "GET /bisect",
         "Find the first commit at which the pack for a question is not as expected.",
         _bisect,
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vaultmem.answers.economics import pinned_json
@@ -99,22 +100,20 @@ NOTE_ANSWER = record(
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 _COUNTS = rows(name="string", notes="integer")
 
+_view = partial(Operation, moment=Moment.SEEN, tag=Tag.VIEW)
+
 NOTES = (
-    Operation(
+    _view(
         "list_notes",
-        "GET",
-        "/notes",
+        "GET /notes",
         "List notes, in every state unless `state` says otherwise.",
         _list,
         FILTERS,
         gives=record(notes=_RECORDS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
     Operation(
         "get_note",
-        "GET",
-        "/notes/{path}",
+        "GET /notes/{path}",
         "Read a note, or one section of it (path#Heading); its ETag is its blob id.",
         _get,
         {"full": flag("As it was before compaction shortened it.")},
@@ -122,74 +121,53 @@ NOTES = (
         moment=Moment.SEEN,
         tag=Tag.BLOB,
     ),
-    Operation(
+    _view(
         "list_tags",
-        "GET",
-        "/tags",
+        "GET /tags",
         "Count the notes of each tag; archived, deprecated and quarantined ones are left out.",
         _count_tags,
         gives=record(tags=_COUNTS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_contexts",
-        "GET",
-        "/contexts",
+        "GET /contexts",
         "Count the notes of each context; archived, deprecated and quarantined ones are left out.",
         _count_contexts,
         gives=record(contexts=_COUNTS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_pinned",
-        "GET",
-        "/pinned",
+        "GET /pinned",
         "List what is pinned, and what it costs in each pack.",
         _pinned,
         gives=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_links",
-        "GET",
-        "/links/{path}",
+        "GET /links/{path}",
         "List what a note links to; what leads nowhere is marked.",
         _links,
         gives=record(path="string", links=_LINKS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_backlinks",
-        "GET",
-        "/backlinks/{path}",
+        "GET /backlinks/{path}",
         "List the links to a note.",
         _backlinks,
         gives=record(path="string", backlinks=_LINKS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_broken_links",
-        "GET",
-        "/broken",
+        "GET /broken",
         "List the links of all notes that lead nowhere.",
         _broken,
         gives=record(broken=_LINKS),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
-    Operation(
+    _view(
         "list_orphans",
-        "GET",
-        "/orphans",
+        "GET /orphans",
         "List the notes that no other links to.",
         _orphans,
         gives=record(orphans=rows(path="string", title="string", links="integer")),
-        moment=Moment.SEEN,
-        tag=Tag.VIEW,
     ),
 )

@@ -59,7 +59,7 @@ _BRANCH = text("The branch to write on; else what is checked out.", 200)
 
 
 class Operation(NamedTuple):
-    """One operation.
+    """One operation; its address is a method and a path below `BASE`: "GET /notes/{path}".
 
     `run` is given the vault and what was given, and returns what JSON is made of. `query` are the
     parameters behind the `?`, `body` the fields of a JSON object. One that `writes` comes after
@@ -68,8 +68,7 @@ class Operation(NamedTuple):
     """
 
     name: str
-    method: str
-    path: str
+    address: str
     summary: str
     run: Callable[[Vault, Given], Any]
     query: Mapping[str, Schema] = {}
@@ -84,8 +83,18 @@ class Operation(NamedTuple):
     long: bool = False
 
     @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        return self.address.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """The path below `BASE`, with names for its parts."""
+        return self.address.partition(" ")[2]
+
+    @property
     def route(self) -> str:
-        """The address below `BASE` as Starlette has it."""
+        """The path as Starlette has it."""
         parts = {name: f"{{{name}:path}}" for name in _SLASHED}
         return re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], found[0]), self.path)
 

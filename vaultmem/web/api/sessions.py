@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from vaultmem.answers.schemas import flag, record, rows, text, whole
@@ -90,11 +91,12 @@ _TASK = {"id": "string", "path": "string", "title": "string", "status": "string"
 _COST = record(sent="integer", budget="integer")
 _BUDGET = whole("Tokens at most; what vaultmem.yaml says if not given.", 200, 1_000_000)
 
+_view = partial(Operation, moment=Moment.BRANCH)
+
 SESSIONS = (
-    Operation(
+    _view(
         "list_sessions",
-        "GET",
-        "/sessions",
+        "GET /sessions",
         "List sessions, the last started first.",
         _list,
         {
@@ -103,41 +105,33 @@ SESSIONS = (
             "limit": whole("Sessions at most; else 20.", 1, 10_000),
         },
         gives=record(sessions=rows(**_FACTS)),
-        moment=Moment.BRANCH,
     ),
-    Operation(
+    _view(
         "get_session",
-        "GET",
-        "/sessions/{session}",
+        "GET /sessions/{session}",
         "Read a session: how it stands, what it decided, asked and touched.",
         _show,
         gives=record(**_FACTS),
-        moment=Moment.BRANCH,
     ),
-    Operation(
+    _view(
         "restore_session",
-        "GET",
-        "/sessions/{session}/restore",
+        "GET /sessions/{session}/restore",
         "Tell what the next context window needs of a session, within a token budget.",
         _restore,
         {"budget": _BUDGET},
         gives=record(session="string", text="string", tokens=_COST),
-        moment=Moment.BRANCH,
     ),
-    Operation(
+    _view(
         "follow_session",
-        "GET",
-        "/sessions/{session}/chain",
+        "GET /sessions/{session}/chain",
         "List the sessions before a session, and those that follow it.",
         _chain,
         {"depth": whole("How far back; else 10.", 1, 100)},
         gives=record(session=record(**_FACTS), earlier=rows(), followers=rows()),
-        moment=Moment.BRANCH,
     ),
-    Operation(
+    _view(
         "search_sessions",
-        "GET",
-        "/session-search",
+        "GET /session-search",
         "Find the sessions that answer a question, best first.",
         _search,
         {
@@ -146,21 +140,17 @@ SESSIONS = (
         },
         required=("query",),
         gives=record(sessions=rows(**_FACTS)),
-        moment=Moment.BRANCH,
     ),
-    Operation(
+    _view(
         "count_sessions",
-        "GET",
-        "/session-stats",
+        "GET /session-stats",
         "Count the sessions, and what they hold.",
         _count,
         gives=record(sessions="integer", statuses="object", agents="object"),
-        moment=Moment.BRANCH,
     ),
     Operation(
         "list_tasks",
-        "GET",
-        "/tasks",
+        "GET /tasks",
         "List the tasks that are not over, the last changed first.",
         _list_tasks,
         {"all": flag("Also those that are over.")},
@@ -169,8 +159,7 @@ SESSIONS = (
     ),
     Operation(
         "get_task",
-        "GET",
-        "/tasks/{task}",
+        "GET /tasks/{task}",
         "Read a task: how it stands, what is next, and which sessions worked on it.",
         _show_task,
         gives=record(**_TASK),
@@ -178,8 +167,7 @@ SESSIONS = (
     ),
     Operation(
         "view_task",
-        "GET",
-        "/tasks/{task}/history",
+        "GET /tasks/{task}/history",
         "Render all that is known of a task within a token budget: sessions, files, commits.",
         _view_task,
         {"budget": _BUDGET},

@@ -69,8 +69,7 @@ def _conflicts(vault: Vault, _: Given) -> Any:
 STATE = (
     Operation(
         "status",
-        "GET",
-        "/status",
+        "GET /status",
         "Tell what the vault holds, who watches it, what is not committed and by whom.",
         _status,
         gives=record(vault="string", notes="integer", tokens="integer", index="object"),
@@ -78,8 +77,7 @@ STATE = (
     ),
     Operation(
         "doctor",
-        "GET",
-        "/doctor",
+        "GET /doctor",
         "Check the vault, its repository and this machine; nothing is mended.",
         _doctor,
         gives=record(ok="boolean", checks=rows(name="string", verdict="string", told="string")),
@@ -87,8 +85,7 @@ STATE = (
     ),
     Operation(
         "stats",
-        "GET",
-        "/stats",
+        "GET /stats",
         "Tell what recalls and packs cost in tokens, and what they saved.",
         _stats,
         {"session": text("Only this session.", 200)},
@@ -96,8 +93,7 @@ STATE = (
     ),
     Operation(
         "recent",
-        "GET",
-        "/recent",
+        "GET /recent",
         "List what recalls and packs showed last: what, to whom, when, for which question.",
         _recent,
         {
@@ -111,8 +107,7 @@ STATE = (
     ),
     Operation(
         "list_review",
-        "GET",
-        "/review",
+        "GET /review",
         "List what waits for a decision, with the notes of each side by side.",
         _review,
         {
@@ -124,8 +119,7 @@ STATE = (
     ),
     Operation(
         "list_conflicts",
-        "GET",
-        "/conflicts",
+        "GET /conflicts",
         "List what two sides of a merge said differently, and at which files git has stopped.",
         _conflicts,
         gives=record(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from vaultmem.answers.lifecycle import moved_json, promoted_json, superseded_json
 from vaultmem.answers.links import renamed_json
-from vaultmem.answers.notes import (
-    edited_json,
-    forgotten_json,
-    restored_json,
-)
+from vaultmem.answers.notes import edited_json, forgotten_json, restored_json
 from vaultmem.answers.schemas import STRINGS, Schema, choice, flag, record, rows, share, text, texts
 from vaultmem.core.lifecycle import Kind, State
 from vaultmem.errors import RefusedError
@@ -54,9 +51,8 @@ def _update(vault: Vault, given: Given) -> Changed:
     if (old is None) != (new is None) or not (properties or old):
         raise RefusedError("give properties, or old_text and new_text, or all of them")
     path = resolve_whole(vault, given["path"])
-    return edited_json(
-        path, update_note(vault, path, Update(properties, None, old or "", new))
-    ), path
+    done = update_note(vault, path, Update(properties, None, old or "", new))
+    return edited_json(path, done), path
 
 
 def _forget(vault: Vault, given: Given) -> Changed:
@@ -122,11 +118,12 @@ _PROPERTIES: Schema = {
     },
 }
 
+_change = partial(Operation, moment=Moment.BRANCH, writes=True, changes=True)
+
 WRITING = (
     Operation(
         "remember",
-        "POST",
-        "/notes",
+        "POST /notes",
         "Write a memory as a note of its own; one that is known already is confirmed instead.",
         _remember,
         body={
@@ -155,23 +152,18 @@ WRITING = (
         writes=True,
         creates=True,
     ),
-    Operation(
+    _change(
         "rewrite_note",
-        "PUT",
-        "/notes/{path}",
+        "PUT /notes/{path}",
         "Give a note another text.",
         _rewrite,
         body={"text": _TEXT},
         required=("text",),
         gives=_EDITED,
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "update_note",
-        "PATCH",
-        "/notes/{path}",
+        "PATCH /notes/{path}",
         "Set properties of a note, or replace one place of its text; every other byte stays.",
         _update,
         body={
@@ -180,83 +172,56 @@ WRITING = (
             "new_text": text("What to put there.", 1_000_000),
         },
         gives=_EDITED,
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "forget_note",
-        "DELETE",
-        "/notes/{path}",
+        "DELETE /notes/{path}",
         "Remove a note; git still has what was committed.",
         _forget,
         {"reason": text("Why; committed at once, for blame to tell.", 1_000)},
         gives=record(forgotten=STRINGS, kept_pinned=STRINGS),
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "rename_note",
-        "POST",
-        "/rename/{path}",
+        "POST /rename/{path}",
         "Rename or move a note, and keep every link to it and from it right.",
         _rename,
         body={"to": text("Its new path, or a folder.", 1_000, 1)},
         required=("to",),
         gives={"type": "object", "required": ["from", "to", "moved", "links"]},
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "move_note",
-        "POST",
-        "/state/{path}",
+        "POST /state/{path}",
         "Move a note to another state of its life, and commit that.",
         _move,
         body={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
         required=("state",),
         gives=record(moved=rows(path="string", to="string"), commit="string?"),
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "promote_note",
-        "POST",
-        "/promote/{path}",
+        "POST /promote/{path}",
         "Make a candidate active, and commit that; whether it may instruct is its owner's word.",
         _promote,
         gives=record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS),
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "supersede_note",
-        "POST",
-        "/supersede/{path}",
+        "POST /supersede/{path}",
         "Replace a note by another: it is deprecated, and each names the other.",
         _supersede,
         body={"by": text("The note that holds instead.", 1_000, 1), "reason": _REASON},
         required=("by",),
         gives=record(old="string", new="string", commit="string?"),
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
-    Operation(
+    _change(
         "restore_note",
-        "POST",
-        "/restore/{path}",
+        "POST /restore/{path}",
         "Write a note as it once was, removed or not since, as a new change.",
         _restore,
         body={"at": text("A commit, branch, tag or date.", 200, 1)},
         required=("at",),
         gives=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
-        moment=Moment.BRANCH,
-        writes=True,
-        changes=True,
     ),
 )
