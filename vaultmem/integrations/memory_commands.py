@@ -40,11 +40,11 @@ def run_command(vault: Vault, given: Mapping[str, Any]) -> str:
     Raises:
         VaultError: it cannot be done; the text is for the model.
     """
-    name = given.get("command")
-    command = _COMMANDS.get(str(name))
-    if command is None:
+    name = str(given.get("command"))
+    if name not in _COMMANDS:
         raise RefusedError(f"Unknown command: {name}. There are {', '.join(_COMMANDS)}.")
-    missing = [key for key in _NEEDED[str(name)] if not isinstance(given.get(key), (str, int))]
+    command, needed = _COMMANDS[name]
+    missing = [key for key in needed if not isinstance(given.get(key), (str, int))]
     if missing:
         raise RefusedError(f"The command {name} needs {', '.join(missing)}.")
     (sync_to_read if name == "view" else sync_vault)(vault)
@@ -186,22 +186,14 @@ def _rename(vault: Vault, given: Mapping[str, Any]) -> str:
     return f"Successfully renamed {given['old_path']} to {shown}"
 
 
-_COMMANDS: dict[str, Callable[[Vault, Mapping[str, Any]], str]] = {
-    "view": _view,
-    "create": _create,
-    "str_replace": _str_replace,
-    "insert": _insert,
-    "delete": _delete,
-    "rename": _rename,
-}
-
-_NEEDED = {
-    "view": ("path",),
-    "create": ("path", "file_text"),
-    "str_replace": ("path", "old_str"),
-    "insert": ("path", "insert_line", "insert_text"),
-    "delete": ("path",),
-    "rename": ("old_path", "new_path"),
+#: What carries out each command, and the fields that it needs.
+_COMMANDS: dict[str, tuple[Callable[[Vault, Mapping[str, Any]], str], tuple[str, ...]]] = {
+    "view": (_view, ("path",)),
+    "create": (_create, ("path", "file_text")),
+    "str_replace": (_str_replace, ("path", "old_str")),
+    "insert": (_insert, ("path", "insert_line", "insert_text")),
+    "delete": (_delete, ("path",)),
+    "rename": (_rename, ("old_path", "new_path")),
 }
 
 
