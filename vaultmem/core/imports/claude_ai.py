@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from vaultmem.core.imports.item import (
-    Conversation,
     Item,
     MemoryItem,
+    make_talk,
     make_turn,
-    read_dicts,
     read_moment,
     read_text,
 )
 from vaultmem.core.imports.markdown import divide_text
-from vaultmem.core.transcripts.event import Event
+from vaultmem.core.transcripts.event import Event, dict_of, dicts_of
 
 #: A line that stands in bold for a heading.
 _BOLD = re.compile(r"^\*\*([^*\n]+)\*\*[ \t]*$", re.MULTILINE)
@@ -34,17 +33,10 @@ def read_claude_ai(value: dict[str, Any]) -> Iterator[Item]:
     """Yield what an object of an export holds, whichever of its files it stands in."""
     key = read_text(value.get("uuid"))
     if isinstance(value.get("chat_messages"), list):
-        shown = _walk(read_dicts(value["chat_messages"]))
-        turns = tuple(turn for each in shown if (turn := _read_turn(each)) is not None)
-        if key and turns:
-            yield Conversation(
-                origin=key,
-                title=read_text(value.get("name")),
-                turns=turns,
-                started=read_moment(value.get("created_at")),
-                ended=read_moment(value.get("updated_at")),
-                url=f"https://claude.ai/chat/{key}",
-            )
+        said = map(_read_turn, _walk(dicts_of(value["chat_messages"])))
+        times = value.get("created_at"), value.get("updated_at")
+        url = f"https://claude.ai/chat/{key}"
+        yield from make_talk(key, value.get("name"), said, *times, url)
     elif "prompt_template" in value or isinstance(value.get("docs"), list):
         yield from _read_project(key, value)
     else:
@@ -68,16 +60,16 @@ def _walk(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _read_turn(message: dict[str, Any]) -> Event | None:
     role = _ROLES.get(read_text(message.get("sender")), "")
-    blocks = read_dicts(message.get("content"))
+    blocks = dicts_of(message.get("content"))
     said = [read_text(each.get("text")) for each in blocks if each.get("type") == "text"]
     parts = list(filter(None, said)) or [read_text(message.get("text"))]
-    for each in read_dicts(message.get("attachments")):
+    for each in dicts_of(message.get("attachments")):
         name = read_text(each.get("file_name"))
         content = read_text(each.get("extracted_content"))
         parts.append(f"[attached: {name or 'text'}]" + (f"\n{content}" if content else ""))
     parts += [
         f"[attached: {name}]"
-        for each in read_dicts(message.get("files"))
+        for each in dicts_of(message.get("files"))
         if (name := read_text(each.get("file_name")))
     ]
     text = "\n\n".join(filter(None, parts))
@@ -91,7 +83,7 @@ def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
     if text := "\n\n".join(filter(None, told)):
         title = f"Project {name}: instructions"
         yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
-    for each in read_dicts(value.get("docs")):
+    for each in dicts_of(value.get("docs")):
         text, file = read_text(each.get("content")), read_text(each.get("filename"))
         at = read_moment(each.get("created_at")) or created
         if text:
@@ -101,9 +93,8 @@ def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
 
 def _read_memory(value: dict[str, Any]) -> Iterator[MemoryItem]:
     account = read_text(value.get("account_uuid"))
-    projects = value.get("project_memories")
     texts = {f"memory/{account}": value.get("conversations_memory")}
-    for key, text in (projects if isinstance(projects, dict) else {}).items():
+    for key, text in dict_of(value, "project_memories").items():
         texts[f"memory/{account}/{key}"] = text
     for origin, text in texts.items():
         for title, body in divide_text(_BOLD.sub(r"## \1", read_text(text))):

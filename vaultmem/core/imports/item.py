@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -74,6 +74,21 @@ class Unread(NamedTuple):
 Item = MemoryItem | Conversation | Unread
 
 
+def make_talk(
+    origin: str,
+    title: object,
+    said: Iterable[Event | None],
+    started: object = None,
+    ended: object = None,
+    url: str = "",
+) -> Iterator[Conversation]:
+    """Yield the talk of these turns, if it has a name and any; times are as written there."""
+    turns = tuple(each for each in said if each is not None)
+    if origin and turns:
+        times = read_moment(started), read_moment(ended)
+        yield Conversation(origin, read_text(title), turns, *times, url)
+
+
 def make_turn(role: str, text: str, at: object) -> Event:
     """Return what a user or an assistant said, at a time as it is written there."""
     moment = read_moment(at)
@@ -96,11 +111,6 @@ def read_text(value: object) -> str:
 def read_list(value: object) -> list[Any]:
     """Return a list as it is; of anything else, nothing."""
     return value if isinstance(value, list) else []
-
-
-def read_dicts(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list; what is none is passed over."""
-    return [each for each in read_list(value) if isinstance(each, dict)]
 
 
 def read_tags(value: object) -> tuple[str, ...]:

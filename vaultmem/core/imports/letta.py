@@ -16,20 +16,19 @@ from vaultmem.core.imports.item import (
     MemoryItem,
     keep_properties,
     make_turn,
-    read_dicts,
     read_moment,
     read_text,
 )
 from vaultmem.core.imports.markdown import MarkdownFile, find_owner
-from vaultmem.core.transcripts.event import Event
+from vaultmem.core.transcripts.event import Event, dict_of, dicts_of
 
 
 def read_letta(value: dict[str, Any]) -> Iterator[Item]:
     """Yield the blocks of an agent file, or one block of a list, and what was last said."""
-    agents = read_dicts(value.get("agents")) or ([value] if "core_memory" in value else [])
+    agents = dicts_of(value.get("agents")) or ([value] if "core_memory" in value else [])
     owner = read_text(agents[0].get("name")) if len(agents) == 1 else ""
     for field in ("blocks", "core_memory"):
-        for block in read_dicts(value.get(field)):
+        for block in dicts_of(value.get(field)):
             yield from _read_block(block, owner)
     for agent in agents:
         yield from _read_messages(agent)
@@ -63,7 +62,7 @@ def _read_block(value: dict[str, Any], owner: str) -> Iterator[MemoryItem]:
 
 
 def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
-    messages = read_dicts(agent.get("messages"))
+    messages = dicts_of(agent.get("messages"))
     turns = tuple(turn for each in messages for turn in _read_message(each))
     times = [at for each in messages if (at := read_moment(each.get("created_at")))]
     name = read_text(agent.get("name"))
@@ -76,7 +75,7 @@ def _read_message(message: dict[str, Any]) -> Iterator[Event]:
     """Yield what a user or the agent said; events and tools that it runs are nobody's words."""
     role, at = read_text(message.get("role")), message.get("created_at")
     content = message.get("content", message.get("text"))
-    texts = [content] if isinstance(content, str) else [e.get("text") for e in read_dicts(content)]
+    texts = [content] if isinstance(content, str) else [e.get("text") for e in dicts_of(content)]
     text = "\n".join(filter(None, map(read_text, texts)))
     if role == "user":
         told = _read_json(text)
@@ -84,9 +83,9 @@ def _read_message(message: dict[str, Any]) -> Iterator[Event]:
         text = "" if told.get("type") not in {None, "user_message"} else text
     if role in {"user", "assistant"} and text:
         yield make_turn(role, text, at)
-    for call in read_dicts(message.get("tool_calls")):
-        function = call.get("function")
-        if isinstance(function, dict) and function.get("name") == "send_message":
+    for call in dicts_of(message.get("tool_calls")):
+        function = dict_of(call, "function")
+        if function.get("name") == "send_message":
             said = read_text(_read_json(read_text(function.get("arguments"))).get("message"))
             if said:
                 yield make_turn("assistant", said, at)

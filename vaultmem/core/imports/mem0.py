@@ -13,12 +13,12 @@ from vaultmem.core.imports.item import (
     Item,
     MemoryItem,
     keep_properties,
-    read_dicts,
     read_moment,
     read_tags,
     read_text,
 )
 from vaultmem.core.lifecycle import State
+from vaultmem.core.transcripts.event import dict_of, dicts_of
 
 #: What OpenMemory says of a memory that is not in use.
 _PUT_AWAY = frozenset({"archived", "paused"})
@@ -26,9 +26,9 @@ _PUT_AWAY = frozenset({"archived", "paused"})
 
 def read_mem0(value: dict[str, Any]) -> Iterator[Item]:
     """Yield the memories of an object: itself, or those that it lists."""
-    names = {read_text(each.get("id")): each for each in read_dicts(value.get("categories"))}
+    names = {read_text(each.get("id")): each for each in dicts_of(value.get("categories"))}
     for field in ("results", "memories"):
-        for each in read_dicts(value.get(field)):
+        for each in dicts_of(value.get(field)):
             ids = each.get("category_ids")
             named = [names.get(str(key), {}).get("name") for key in ids or ()] if ids else []
             yield from _read_memory(each, read_tags(named))
@@ -40,11 +40,10 @@ def _read_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[Memor
     key, state = read_text(value.get("id")), read_text(value.get("state"))
     if not text or not key or state == "deleted":
         return
-    metadata = value.get("metadata")
     named = {name: value[name] for name in ("user_id", "agent_id", "run_id") if value.get(name)}
     changed = read_moment(value.get("updated_at"))
     created = read_moment(value.get("created_at")) or changed
-    own = keep_properties({**named, **(metadata if isinstance(metadata, dict) else {})})
+    own = keep_properties({**named, **dict_of(value, "metadata")})
     yield MemoryItem(
         key,
         text,
