@@ -76,7 +76,7 @@ def add_entry(client: Client, name: str, text: str | None, words: Sequence[str])
         # What is no word of ours, as a type or a switch, is the owner's once it is there.
         entry = {k: v for k, v in renewed.items() if k not in old or client.entry[k] != v}
     if (form := _FORMS.get(PurePath(name).suffix)) is not None:
-        return form.put(text, (client.key[0], ENTRY), entry)
+        return _put(form, text, client.key[0], entry)
     if old is None:
         return set_value(text, (*client.key, ENTRY), entry)
     for key, value in entry.items():
@@ -93,7 +93,7 @@ def remove_entry(client: Client, name: str, text: str) -> str | None:
     if _find_ours(client, name, text) is None:
         return text
     if (form := _FORMS.get(PurePath(name).suffix)) is not None:
-        return form.remove(text, (client.key[0], ENTRY))
+        return _remove(form, text, client.key[0])
     return remove_value(text, (*client.key, ENTRY))
 
 
@@ -122,6 +122,43 @@ def remove_hooks(hooks: Hooks, text: str) -> str | None:
             return None
         text = left
     return text
+
+
+def _put(form: _Form, text: str | None, key: str, values: dict[str, Any]) -> str:
+    before = form.read(text or "")
+    inner = before.get(key, {})
+    if not isinstance(inner, dict):
+        raise _refuse(key)
+    entry = {**(inner.get(ENTRY) or {}), **values}
+    new = form.put(text, (key, ENTRY), values)
+    _check(form, new, key, {**before, key: {**inner, ENTRY: entry}})
+    return new
+
+
+def _remove(form: _Form, text: str, key: str) -> str | None:
+    wanted = form.read(text)
+    wanted[key].pop(ENTRY)
+    new = form.remove(text, (key, ENTRY))
+    if new is not None:
+        _check(form, new, key, wanted)
+    return new
+
+
+def _check(form: _Form, text: str, key: str, wanted: dict[str, Any]) -> None:
+    """Make sure that nothing but our entry changed."""
+    try:
+        after = form.read(text)
+    except RefusedError:
+        raise _refuse(key) from None
+    # A table that only held ours is not there without it.
+    if {key: {}, **after} != {key: {}, **wanted}:
+        raise _refuse(key)
+
+
+def _refuse(key: str) -> RefusedError:
+    return RefusedError(
+        f'the settings write "{key}.{ENTRY}" in a form of their own; change it by hand'
+    )
 
 
 def _find_ours(client: Client, name: str, text: str | None) -> Any:

@@ -1,4 +1,7 @@
-"""One table of a TOML file, changed by position: every other byte stays."""
+"""One table of a TOML file, changed by position: every other byte stays.
+
+A table in another form than ours is not found; `settings` sees that what comes out is not right.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +32,20 @@ def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
 
     What else the table has stays. Before a new one comes one line end, whatever was before it, so
     that `remove_table` knows what to cut; None is no file, and nothing comes before it.
-
-    Raises:
-        RefusedError: it is no TOML, or it writes the table in another form.
     """
-    before = read_toml(text or "")
-    inner = before.get(name[0], {})
-    if not isinstance(inner, dict):
-        raise _refuse(name)
     span = _find(text or "", name)
     if text is None or span is None:
         eol = _line_end(text or "")
         lines = [f"[{name[0]}.{name[1]}]", *(_write(*each) for each in values.items())]
-        new = f"{'' if text is None else text + eol}{eol.join(lines)}{eol}"
-    else:
-        body = text[span[0] : span[1]]
-        for key, value in values.items():
-            body = _set_key(body, key, value)
-        new = text[: span[0]] + body + text[span[1] :]
-    _check(new, {**before, name[0]: {**inner, name[1]: {**inner.get(name[1], {}), **values}}}, name)
-    return new
+        return f"{'' if text is None else text + eol}{eol.join(lines)}{eol}"
+    body = text[span[0] : span[1]]
+    for key, value in values.items():
+        body = _set_key(body, key, value)
+    return text[: span[0]] + body + text[span[1] :]
 
 
 def remove_table(text: str, name: tuple[str, str]) -> str | None:
-    """Return the text without the table and those below it; None if the file was made for it.
-
-    Raises:
-        RefusedError: it writes the table in another form.
-    """
-    wanted = read_toml(text)
-    wanted.get(name[0], {}).pop(name[1], None)
+    """Return the text without the table and those below it; None if the file was made for it."""
     while (span := _find(text, name, is_below=True)) is not None:
         # The blank lines before it set it apart from what was above.
         above = re.sub(r"(?<=\n)(?:[ \t]*\r?\n)+\Z", "", text[: span[0]])
@@ -72,7 +59,6 @@ def remove_table(text: str, name: tuple[str, str]) -> str | None:
         if shorter[-1:] in ("", "\n", "\ufeff") or after[:1] in ("", "\r", "\n"):
             before = shorter
         text = before + after
-    _check(text, wanted, name)
     return text
 
 
@@ -116,20 +102,3 @@ def _write(key: str, value: Any) -> str:
 
 def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
-
-
-def _check(new: str, wanted: dict[str, Any], name: tuple[str, str]) -> None:
-    """Make sure that nothing but the table changed."""
-    try:
-        after = tomllib.loads(new.removeprefix("\ufeff").replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError:
-        after = {"": ""}
-    # A table that only held ours is not there without it.
-    if {name[0]: {}, **after} != {name[0]: {}, **wanted}:
-        raise _refuse(name)
-
-
-def _refuse(name: tuple[str, str]) -> RefusedError:
-    return RefusedError(
-        f'the settings write "{name[0]}.{name[1]}" in a form of their own; change it by hand'
-    )

@@ -1,6 +1,6 @@
 """One entry of a mapping in a YAML file, changed by position: every other byte stays.
 
-Ours is one line, in JSON, which is YAML too.
+Ours is one line, in JSON, which is YAML too. `settings` sees to it that nothing else changed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,10 @@ def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
     """Return the text with these values in the entry; what else it has stays.
 
     A new one is the first line of its mapping. A new mapping comes last, behind one line end.
-    None is no file, and nothing comes before it.
-
-    Raises:
-        RefusedError: it is no YAML, or it writes the mapping in a form of its own.
+    None is no file, and nothing comes before it. The mapping, where there is one, is a mapping; one
+    in a form of its own stays as it is.
     """
-    before = read_yaml(text or "")
-    inner = before.get(name[0], {})
-    if not isinstance(inner, dict):
-        raise _refuse(name)
+    inner = read_yaml(text or "").get(name[0], {})
     entry = {**(inner.get(name[1]) or {}), **values}
     if inner.get(name[1]) == entry:
         return text or ""
@@ -48,51 +43,41 @@ def set_entry(text: str | None, name: tuple[str, str], values: dict[str, Any]) -
     line = f"{name[1]}: {json.dumps(entry, ensure_ascii=False)}"
     key, ours = _find(text or "", name)
     if text is None or key is None:
-        new = f"{'' if text is None else text + eol}{name[0]}:{eol}  {line}{eol}"
-    elif ours is not None:
+        return f"{'' if text is None else text + eol}{name[0]}:{eol}  {line}{eol}"
+    if ours is not None:
         start, end = ours[0].start_mark.index, _end(ours[1])
-        new = text[:start] + line + text[end:]
-    elif key[1].flow_style and not key[1].value:
+        return text[:start] + line + text[end:]
+    if key[1].flow_style and not key[1].value:
         at = key[1].start_mark.index + 1
-        new = text[:at] + line + text[at:]
-    elif not key[1].flow_style and key[1].value:
+        return text[:at] + line + text[at:]
+    if not key[1].flow_style and key[1].value:
         first = key[1].value[0][0].start_mark
-        new = text[: first.index] + line + eol + " " * first.column + text[first.index :]
-    else:
-        raise _refuse(name)
-    _check(new, {**before, name[0]: {**inner, name[1]: entry}}, name)
-    return new
+        indent: str = " " * first.column
+        return text[: first.index] + line + eol + indent + text[first.index :]
+    return text
 
 
 def remove_entry(text: str, name: tuple[str, str]) -> str | None:
     """Return the text without the entry, and without a mapping that has nothing else.
 
     None if that is all of the file.
-
-    Raises:
-        RefusedError: it writes the mapping in a form of its own.
     """
-    wanted = read_yaml(text)
     key, ours = _find(text, name)
     if key is None or ours is None:
         return text
-    wanted[name[0]].pop(name[1])
     if key[1].flow_style:
-        text = text[: ours[0].start_mark.index] + text[_end(ours[1]) :]
-    else:
-        is_alone = len(key[1].value) == 1
-        start = text.rfind("\n", 0, (key if is_alone else ours)[0].start_mark.index) + 1
-        end = _end(ours[1])
-        if text[end - 1] != "\n":  # A text in lines of its own ends behind its last one.
-            end = text.find("\n", end) + 1 or len(text)
-        before, after = text[:start], text[end:]
-        if is_alone and not before + after:
-            return None
-        shorter = before.removesuffix("\n").removesuffix("\r") if is_alone else before
-        # The line end before the mapping is ours, unless what is left would come into one line.
-        text = (shorter if shorter[-1:] in ("", "\n") or not after else before) + after
-    _check(text, wanted, name)
-    return text
+        return text[: ours[0].start_mark.index] + text[_end(ours[1]) :]
+    is_alone = len(key[1].value) == 1
+    start = text.rfind("\n", 0, (key if is_alone else ours)[0].start_mark.index) + 1
+    end = _end(ours[1])
+    if text[end - 1] != "\n":  # A text in lines of its own ends behind its last one.
+        end = text.find("\n", end) + 1 or len(text)
+    before, after = text[:start], text[end:]
+    if is_alone and not before + after:
+        return None
+    shorter = before.removesuffix("\n").removesuffix("\r") if is_alone else before
+    # The line end before the mapping is ours, unless what is left would come into one line.
+    return (shorter if shorter[-1:] in ("", "\n") or not after else before) + after
 
 
 def _find(text: str, name: tuple[str, str]) -> tuple[Any, Any]:
@@ -116,19 +101,3 @@ def _end(node: Any) -> int:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
     return int(node.end_mark.index)
-
-
-def _check(new: str, wanted: dict[str, Any], name: tuple[str, str]) -> None:
-    """Make sure that nothing but the entry changed."""
-    try:
-        after = read_yaml(new)
-    except RefusedError:
-        after = {"": ""}
-    if {name[0]: {}, **after} != {name[0]: {}, **wanted}:
-        raise _refuse(name)
-
-
-def _refuse(name: tuple[str, str]) -> RefusedError:
-    return RefusedError(
-        f'the settings write "{name[0]}" in a form of their own; put "{name[1]}" in by hand'
-    )

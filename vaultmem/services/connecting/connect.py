@@ -44,12 +44,12 @@ class Where(NamedTuple):
     is_project: bool = False
     environment: Mapping[str, str] = {}
 
-    def find(self, user: tuple[str, ...], project: str) -> Path | None:
+    def find(self, owner: Client | Hooks) -> Path | None:
         """Return a file of a client, None where it has none of that scope."""
         if self.is_project:
-            place = str(self.folder / project) if project else ""
+            place = str(self.folder / owner.project) if owner.project else ""
         else:
-            place = find_place(user, str(self.folder), sys.platform, self.environment)
+            place = find_place(owner.user, str(self.folder), sys.platform, self.environment)
         if not place:
             return None
         with_comments = Path(f"{place}c")  # Who has `name.jsonc` means that one.
@@ -97,7 +97,7 @@ def connect_client(
     file = _settings_file(client, where)
     edits: Edits = {file: [lambda text: add_entry(client, str(file), text, words)]}
     hooks = _read_hooks(client) if with_hooks else client.hooks
-    place = where.find(hooks.user, hooks.project) if hooks else None
+    place = where.find(hooks) if hooks else None
     if with_hooks and place is None:
         raise RefusedError(f"{name}: it has no hooks of a project; use --user")
     if hooks and place:
@@ -116,7 +116,7 @@ def disconnect_client(name: str, where: Where, dry_run: bool = False) -> list[Se
     file = _settings_file(client, where)
     edits: Edits = {file: [lambda text: remove_entry(client, str(file), text) if text else text]}
     hooks = client.hooks
-    place = where.find(hooks.user, hooks.project) if hooks else None
+    place = where.find(hooks) if hooks else None
     if hooks and place:
         edits.setdefault(place, []).append(lambda text: remove_hooks(hooks, text) if text else text)
     return _apply(edits, where, dry_run)
@@ -130,11 +130,11 @@ def show_entry(name: str, root: Path, where: Where, with_hooks: bool = False) ->
     """
     client = find_client(name)
     words = make_words(client, find_command(), str(root))
-    file = where.find(client.user, client.project)
+    file = where.find(client)
     shown = [Shown(str(file or client.paste), add_entry(client, str(file), None, words))]
     if with_hooks:
         hooks = _read_hooks(client)
-        place = where.find(hooks.user, hooks.project)
+        place = where.find(hooks)
         shown.append(Shown(str(place), add_hooks(client, hooks, None, words)))
     return shown
 
@@ -143,8 +143,7 @@ def list_installed(user: Where) -> list[str]:
     """Return the clients whose own folders are there, or their settings."""
     found = []
     for client in CLIENTS.values():
-        hooks = client.hooks
-        files = [user.find(client.user, ""), user.find(hooks.user, "") if hooks else None]
+        files = [user.find(each) for each in (client, client.hooks) if each]
         if any(
             each and (each.exists() or (each.parent.is_dir() and each.parent != user.folder))
             for each in files
@@ -157,7 +156,7 @@ def list_connections(user: Where, project: Where) -> list[Connection]:
     """Return each client's settings that name a vault, and what is wrong with them."""
     found = []
     for client in CLIENTS.values():
-        places = {where.find(client.user, client.project) for where in (project, user)}
+        places = {where.find(client) for where in (project, user)}
         for place in sorted(each for each in places if each):
             if (connection := _read_connection(client, place)) is not None:
                 found.append(connection)
@@ -177,7 +176,7 @@ def _read_hooks(client: Client) -> Hooks:
 
 
 def _settings_file(client: Client, where: Where) -> Path:
-    file = where.find(client.user, client.project)
+    file = where.find(client)
     if client.paste:
         told = f"`vaultmem connect {client.name} --print` says what goes there"
         raise RefusedError(f"{client.name}: only you write to {client.paste}; {told}")
