@@ -8,12 +8,7 @@ import typer
 
 from vaultmem.answers.economics import pinned_json, recent_json, stats_json, tell_time
 from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import (
-    AtOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-)
+from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line

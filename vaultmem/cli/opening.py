@@ -10,14 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
-from vaultmem.cli.output import (
-    ProgressLine,
-    end_line,
-    follow_writes,
-    say_behind,
-    say_landed,
-    warn,
-)
+from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
 from vaultmem.config import CONFIG_NAME
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.storage.git.head import is_plain_clone

@@ -21,14 +21,7 @@ from vaultmem.cli.divided import DividedStream
 from vaultmem.cli.opening import keep_warm, run
 from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
-from vaultmem.storage.watch_socket import (
-    BEAT,
-    MAX_ANSWER,
-    MAX_QUESTION,
-    SENT,
-    Listener,
-    read_words,
-)
+from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, SENT, Listener, read_words
 from vaultmem.vault import Vault
 
 #: Seconds that a caller may take to ask, and to listen.

@@ -17,13 +17,7 @@ from _thread import allocate_lock, start_new_thread
 
 from vaultmem.serve.reach import reach
 from vaultmem.storage.user_folders import find_user_folder
-from vaultmem.storage.watch_socket import (
-    GOODBYE,
-    MCP_SOCKET_NAME,
-    PLACES,
-    choose_sent,
-    socket_path,
-)
+from vaultmem.storage.watch_socket import GOODBYE, MCP_SOCKET_NAME, PLACES, choose_sent, socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

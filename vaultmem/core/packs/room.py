@@ -19,14 +19,7 @@ from vaultmem.core.packs.conflicts import (
 )
 from vaultmem.core.packs.labels import count_group, gather_items, group_of, name_note
 from vaultmem.core.packs.order import put_answers_behind
-from vaultmem.core.packs.pack_item import (
-    LeftOut,
-    LeftWhy,
-    PackForm,
-    PackItem,
-    PackLabels,
-    PackPart,
-)
+from vaultmem.core.packs.pack_item import LeftOut, LeftWhy, PackForm, PackItem, PackLabels, PackPart
 from vaultmem.core.packs.pack_text import render_link
 from vaultmem.core.packs.passages import choose_passages, render_passages, widen_item
 from vaultmem.core.packs.units import Span

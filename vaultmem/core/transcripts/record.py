@@ -16,12 +16,7 @@ from vaultmem.core.transcripts.commands import (
     name_command,
 )
 from vaultmem.core.transcripts.event import Deed, Event, Kind
-from vaultmem.core.transcripts.prose import (
-    find_questions,
-    is_answered,
-    shorten_answer,
-    split_prose,
-)
+from vaultmem.core.transcripts.prose import find_questions, is_answered, shorten_answer, split_prose
 
 #: How much of each is kept; the oldest go.
 _REQUESTS, _FILES, _COMMANDS, _COMMITS, _QUESTIONS, _CALLS = 60, 200, 80, 60, 6, 100

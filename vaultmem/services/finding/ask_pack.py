@@ -10,13 +10,7 @@ from vaultmem.core.packs.pack import MIN_BUDGET
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
 from vaultmem.core.token_count import fit_budget
-from vaultmem.services.finding.ask import (
-    ByMeaning,
-    Models,
-    TellProgress,
-    look,
-    open_models,
-)
+from vaultmem.services.finding.ask import ByMeaning, Models, TellProgress, look, open_models
 from vaultmem.services.finding.count import count_pack
 from vaultmem.services.finding.pack import make_pack
 from vaultmem.services.finding.receipts import divide_pack, keep_receipt

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
-from vaultmem.core.finding.sureness import (
-    Sureness,
-    judge_hits,
-    tell_replaced,
-    tell_sureness,
-)
+from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError

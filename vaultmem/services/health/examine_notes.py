@@ -10,11 +10,7 @@ from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
-from vaultmem.services.finding.trust import (
-    list_owned,
-    tell_trust_elsewhere,
-    trusted_documents,
-)
+from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 

@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp, FileChange, pair_renames
-from vaultmem.core.delta.note_changes import (
-    NoteChange,
-    compare_notes,
-    diff_text,
-    summarise_change,
-)
+from vaultmem.core.delta.note_changes import NoteChange, compare_notes, diff_text, summarise_change
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path

@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.lifecycle import Mover, State, check_transition
-from vaultmem.core.notes.edit_properties import (
-    quarantine_unread,
-    remove_property,
-    set_property,
-)
+from vaultmem.core.notes.edit_properties import quarantine_unread, remove_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError

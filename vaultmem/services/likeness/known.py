@@ -9,21 +9,10 @@ from vaultmem.core.lifecycle import OPEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.confirm import Saying, confirm_note, has_room
 from vaultmem.core.paths import PINNED_FILES, note_context
 from vaultmem.core.similarity.canonical import say_same
-from vaultmem.core.similarity.compare import (
-    MAX_TEXT,
-    KnownText,
-    Likeness,
-    compare_texts,
-    is_brief,
-)
+from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, compare_texts, is_brief
 from vaultmem.core.similarity.differences import Difference
 from vaultmem.errors import RefusedError
-from vaultmem.services.likeness.similar import (
-    Asked,
-    SimilarNote,
-    find_similar,
-    says_same,
-)
+from vaultmem.services.likeness.similar import Asked, SimilarNote, find_similar, says_same
 from vaultmem.services.likeness.updates import add_updated, list_unsaid
 from vaultmem.services.reading.read_notes import find_note
 from vaultmem.services.reading.sync import sync_vault

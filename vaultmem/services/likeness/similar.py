@@ -13,13 +13,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.paths import note_context
-from vaultmem.core.similarity.compare import (
-    MAX_TEXT,
-    KnownText,
-    Likeness,
-    Weigh,
-    compare_texts,
-)
+from vaultmem.core.similarity.compare import MAX_TEXT, KnownText, Likeness, Weigh, compare_texts
 from vaultmem.core.similarity.titled import Titled, state_same
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.heal import heals

@@ -10,13 +10,7 @@ from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, K
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.secrets.scan import find_secrets
-from vaultmem.core.upkeep.dreaming import (
-    Gates,
-    Strength,
-    Surfacing,
-    Weights,
-    measure_strength,
-)
+from vaultmem.core.upkeep.dreaming import Gates, Strength, Surfacing, Weights, measure_strength
 from vaultmem.core.upkeep.memory_file import (
     MEMORY,
     MemoryMove,

@@ -23,12 +23,7 @@ from vaultmem.services.writing.divide import (
 )
 from vaultmem.services.writing.hand_edits import find_saying, read_edited_now
 from vaultmem.services.writing.leaks import find_leaks_since, refuse_named
-from vaultmem.services.writing.pending import (
-    Pending,
-    Whose,
-    find_pending,
-    is_pending,
-)
+from vaultmem.services.writing.pending import Pending, Whose, find_pending, is_pending
 from vaultmem.storage.git.commit_draft import (
     Draft,
     File,

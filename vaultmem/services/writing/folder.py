@@ -16,12 +16,7 @@ from vaultmem.errors import (
     name_failure,
     naming_faults,
 )
-from vaultmem.services.reading.recovery import (
-    is_under_way,
-    mark_under_way,
-    recover,
-    undo_moves,
-)
+from vaultmem.services.reading.recovery import is_under_way, mark_under_way, recover, undo_moves
 from vaultmem.services.reading.sync import sync_paths, sync_vault
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, commit_earlier, commit_event

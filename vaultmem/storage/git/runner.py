@@ -18,13 +18,7 @@ from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import FaultError, PendingError, VaultError
-from vaultmem.storage.git.locks import (
-    Place,
-    describe_lock,
-    free_lock,
-    on_record,
-    remove_left_locks,
-)
+from vaultmem.storage.git.locks import Place, describe_lock, free_lock, on_record, remove_left_locks
 
 if TYPE_CHECKING:
     from git import Git

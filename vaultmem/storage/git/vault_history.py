@@ -10,13 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from vaultmem.errors import FaultError, VaultError
-from vaultmem.storage.git.commit_draft import (
-    REGULAR,
-    Draft,
-    Settings,
-    TreeEntry,
-    read_settings,
-)
+from vaultmem.storage.git.commit_draft import REGULAR, Draft, Settings, TreeEntry, read_settings
 from vaultmem.storage.git.commit_writer import CommitChain, CommitWriter
 from vaultmem.storage.git.head import (
     Head,

@@ -32,14 +32,7 @@ from vaultmem.web.export.contents import Contents
 from vaultmem.web.export.places import name_note, name_picture
 from vaultmem.web.markdown.page import Addresses, Surroundings
 from vaultmem.web.markdown.render import render_note
-from vaultmem.web.pages.note import (
-    LAST,
-    MENTIONS,
-    MOST_BYTES,
-    NotePage,
-    Rail,
-    join_lines,
-)
+from vaultmem.web.pages.note import LAST, MENTIONS, MOST_BYTES, NotePage, Rail, join_lines
 from vaultmem.web.rendering import render_template
 
 #: A browser that is shown a drawing alone, as a file, runs what is in it.
