@@ -19,7 +19,7 @@ from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.read import get_session
 from vaultmem.services.sessions.touched_files import trace_files
-from vaultmem.storage.git.any_repository import RecentCommit, list_recent, open_repository
+from vaultmem.storage.git.any_repository import FileCommit, list_recent, open_repository
 from vaultmem.vault import Vault
 
 HANDOFFS = "handoffs"
@@ -138,7 +138,7 @@ def _files(vault: Vault, sessions: Sequence[Session]) -> Iterator[Entry]:
             yield Entry(ViewPart.FILES, 4, f"{touched.path}{told}", session.facts.path, at)
 
 
-def _code_commits(vault: Vault) -> list[RecentCommit]:
+def _code_commits(vault: Vault) -> list[FileCommit]:
     folder = _code_folder(vault)
     if folder is None:
         return []

@@ -19,12 +19,12 @@ _MAX_COMMITS = 2_000
 #: How a commit begins: not even a subject or a file's name can look like this.
 _START = re.compile(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
 
-_FORMAT = "--format=%x01%H%x00%ct%x00%cs%x00%an%x00%s"
+_FIELDS = "%H%x00%ct%x00%cs%x00%an%x00%s"
 _PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")
 
 
 class FileCommit(NamedTuple):
-    """A commit that changed a file; `at` is its time in seconds since the epoch."""
+    """A commit of people's files; `at` is its time in seconds since the epoch."""
 
     commit: str
     at: int
@@ -59,7 +59,8 @@ def list_file_commits(
         return found
     out = git.run(
         *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", "--no-renames", "--name-only"),
-        *(f"--max-count={_MAX_COMMITS}", f"--since=@{max(since, 0)}", _FORMAT, "HEAD"),
+        *(f"--max-count={_MAX_COMMITS}", f"--since=@{max(since, 0)}"),
+        *(f"--format=%x01{_FIELDS}", "HEAD"),
         *("--", *paths),
     )
     for block in _START.split(out)[1:]:
@@ -84,34 +85,14 @@ def list_entries(git: GitRunner, paths: Sequence[str]) -> dict[str, TreeEntry]:
     return found
 
 
-_RECENT_FORMAT = "--format=%H%x00%ct%x00%cs%x00%an%x00%s"
-_PLAIN_LOG = (
-    "--no-show-signature",
-    "--no-notes",
-    "--no-decorate",
-    "--no-color",
-    "--encoding=UTF-8",
-)
-
-
-class RecentCommit(NamedTuple):
-    """A commit; `at` is its time in seconds since the epoch."""
-
-    commit: str
-    at: int
-    day: str
-    author: str
-    subject: str
-
-
-def list_recent(git: GitRunner, limit: int) -> list[RecentCommit]:
+def list_recent(git: GitRunner, limit: int) -> list[FileCommit]:
     """Return the newest commits of HEAD, newest first; none before the first."""
     if not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return []
     out = git.run(
-        *("log", "-z", *_PLAIN_LOG, "--no-ext-diff", "--no-textconv", f"--max-count={limit}"),
-        *(_RECENT_FORMAT, "HEAD", "--"),
+        *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}"),
+        *(f"--format={_FIELDS}", "HEAD", "--"),
     )
     fields = read_escapes(out).split("\0")
     rows = zip(*(fields[n::5] for n in range(5)), strict=False)
-    return [RecentCommit(c, int(at), day, author, subject) for c, at, day, author, subject in rows]
+    return [FileCommit(c, int(at), day, author, subject) for c, at, day, author, subject in rows]

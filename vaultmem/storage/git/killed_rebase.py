@@ -7,10 +7,10 @@ written, and where it was killed before it had noted the branch.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from vaultmem.storage.git.locks import Place, is_git_at_work
+from vaultmem.storage.git.work_trees import read_line
 
 _ID = re.compile(r"[0-9a-f]{40,64}")
 #: Commands of a rebase at which git stops without naming a commit, and waits for the person.
@@ -33,19 +33,12 @@ def find_killed_rebase(place: Place) -> KilledRebase | None:
     folder = place.git_folder / "rebase-merge"
     if not folder.is_dir():
         return None
-    last = _read(folder / "done").rpartition("\n")[2].split()
+    last = read_line(folder / "done").rpartition("\n")[2].split()
     waits = (folder / "stopped-sha").exists() or not _WAITS.isdisjoint(last[:1])
     if waits or is_git_at_work(place):
         return None
-    commits = [_read(folder / "onto"), *filter(_ID.fullmatch, last[1:2])]
-    branch = _read(folder / "head-name")
+    commits = [read_line(folder / "onto"), *filter(_ID.fullmatch, last[1:2])]
+    branch = read_line(folder / "head-name")
     name = branch.removeprefix("refs/heads/") if branch.startswith("refs/heads/") else ""
-    has_stash = bool(_read(folder / "autostash"))
+    has_stash = bool(read_line(folder / "autostash"))
     return KilledRebase(name, tuple(filter(None, commits)), has_stash)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
-        return ""
