@@ -129,45 +129,36 @@ _PACK_ANSWER = record(
     receipt="string?",
 )
 
-_LATER = "for questions that are too long for an address"
-
-FINDING = (
-    Operation(
-        "recall",
-        "GET /recall",
-        "Find the notes that answer a question, best first, each by its best section and why.",
-        _recall,
-        _RECALL,
-        required=("query",),
-        gives=_ANSWER,
-        moment=Moment.ASKED,
-    ),
-    Operation(
-        "recall_by_body",
-        "POST /recall",
-        f"The same as GET, {_LATER}.",
-        _recall,
-        body=_RECALL,
-        required=("query",),
-        gives=_ANSWER,
-        moment=Moment.ASKED,
-    ),
-    Operation(
-        "pack",
-        "GET /pack",
-        "Make the context pack: what is pinned and what is relevant, within a token budget.",
-        _pack,
-        _PACK,
-        gives=_PACK_ANSWER,
-        moment=Moment.ASKED,
-    ),
-    Operation(
-        "pack_by_body",
-        "POST /pack",
-        f"The same as GET, {_LATER}.",
-        _pack,
-        body=_PACK,
-        gives=_PACK_ANSWER,
-        moment=Moment.ASKED,
-    ),
+_RECALLS = Operation(
+    "recall",
+    "GET /recall",
+    "Find the notes that answer a question, best first, each by its best section and why.",
+    _recall,
+    _RECALL,
+    required=("query",),
+    gives=_ANSWER,
+    moment=Moment.ASKED,
 )
+
+_PACKS = Operation(
+    "pack",
+    "GET /pack",
+    "Make the context pack: what is pinned and what is relevant, within a token budget.",
+    _pack,
+    _PACK,
+    gives=_PACK_ANSWER,
+    moment=Moment.ASKED,
+)
+
+
+def _by_body(asked: Operation) -> Operation:
+    return asked._replace(
+        name=f"{asked.name}_by_body",
+        address=f"POST {asked.path}",
+        summary="The same as GET, for questions that are too long for an address.",
+        query={},
+        body=asked.query,
+    )
+
+
+FINDING = (_RECALLS, _by_body(_RECALLS), _PACKS, _by_body(_PACKS))
