@@ -85,7 +85,7 @@ def do_task(site: Site, event: Any, task: dict[str, Any]) -> Iterator[dict[str, 
     yield {"calls": ended.calls, "changed": absent.files != whole.files, "out": ended.out[:300]}
     parts = task["parts"]
     points = spread(ended.calls, task["kills"], chance)[task["part"] :: parts]
-    for fault, at in [(KILLED, at) for at in points] + list(pick_faults(site, event, task, chance)):
+    for fault, at in [(KILLED, at) for at in points] + [*pick_faults(ended.each, task, chance)]:
         site.restore()
         done = site.run(event, fault, at)
         hits = site.plan.hits
@@ -106,19 +106,15 @@ def spread(calls: int, wanted: int, chance: random.Random) -> list[int]:
 
 
 def pick_faults(
-    site: Site, event: Any, task: dict[str, Any], chance: random.Random
+    each: tuple[int, ...], task: dict[str, Any], chance: random.Random
 ) -> Iterator[tuple[Fault, int]]:
     """Return faults of each kind at calls that are spread over those that it may happen to."""
-    mine = range(task["part"], task["faults"], task["parts"])
-    counts: dict[int, int] = {}
-    for n in mine:
+    rounds = -(-task["faults"] // len(FAULTS))
+    for n in range(task["part"], task["faults"], task["parts"]):
         fault = FAULTS[(n + len(task["event"])) % len(FAULTS)]
-        if fault.kinds not in counts:
-            site.restore()
-            counts[fault.kinds] = site.run(event, fault._replace(stays=False), 0).calls
-        rounds = -(-task["faults"] // len(FAULTS))
+        calls = sum(count for kind, count in enumerate(each) if fault.kinds & 1 << kind)
         share = (n // len(FAULTS) + chance.random()) / rounds
-        yield fault, min(counts[fault.kinds], int(share * counts[fault.kinds]) + 1)
+        yield fault, min(calls, int(share * calls) + 1)
 
 
 def import_everything() -> None:

@@ -25,6 +25,7 @@ enum { OFF, KILL, FAIL, SHORT };
 
 static struct plan {
     long count, at;               /* Calls so far; the one at which it happens. */
+    long each[6];                 /* Calls so far of each kind. */
     int what, error, stays, kinds; /* `stays`: all later calls fail as well. */
     int group, hits;
     char told[256];               /* The call at which it happened first. */
@@ -59,6 +60,7 @@ static int count(int kind, const char *name, int file, const char *path) {
     if (path != NULL && strncmp(path, "/dev/null", 9) == 0) return OFF;
     if (path == NULL && kind & (WRITE | SIZE))  /* What goes to a pipe is in no file. */
         if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return OFF;
+    __atomic_add_fetch(&plan->each[__builtin_ctz(kind)], 1, __ATOMIC_SEQ_CST);
     n = __atomic_add_fetch(&plan->count, 1, __ATOMIC_SEQ_CST);
     if (n != plan->at && !(plan->stays && n > plan->at)) return OFF;
     if (__atomic_fetch_add(&plan->hits, 1, __ATOMIC_SEQ_CST) == 0) tell(name, file, path);

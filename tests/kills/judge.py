@@ -18,13 +18,14 @@ UNWRITTEN = re.compile(
 
 
 class Ended(NamedTuple):
-    """How a command ended, what it printed, and at how many calls."""
+    """How a command ended, what it printed, and at how many calls, of all kinds and of each."""
 
     code: int
     out: str
     err: str
     calls: int
     told: str = ""
+    each: tuple[int, ...] = ()
 
 
 class State(NamedTuple):

@@ -77,6 +77,7 @@ class Site:
         asking, given = os.pipe() if event.given else (os.dup(0), -1)
         hearing, telling = os.pipe() if event.given else (-1, os.open(out, os.O_WRONLY))
         plan.count, plan.at, plan.hits, plan.told = 0, at, 0, b""
+        plan.each[:] = [0] * len(plan.each)
         plan.error, plan.stays, plan.kinds = fault.error, fault.stays, fault.kinds
         child = os.fork()
         if child == 0:
@@ -101,7 +102,7 @@ class Site:
         for stream in (reading, *((given, hearing) if event.given else ())):
             os.close(stream)
         told = plan.told.decode(errors="replace").replace(str(self.folder), "")
-        return Ended(code, said, err, plan.count, told)
+        return Ended(code, said, err, plan.count, told, (*plan.each,))
 
     def attend(self, event: Any, child: int, read: Callable[[], str]) -> int:
         """Wait until the process ends; a server is ended once it has done what was asked."""

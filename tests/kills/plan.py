@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 
-OPEN, WRITE, NAME, SYNC, SIZE, REMOVE = (1 << n for n in range(6))
+KINDS = 6
+OPEN, WRITE, NAME, SYNC, SIZE, REMOVE = (1 << n for n in range(KINDS))
 EVERY = OPEN | WRITE | NAME | SYNC | SIZE | REMOVE
 OFF, KILL, FAIL, SHORT = range(4)
 
@@ -50,6 +51,7 @@ class Plan(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_long) for name in ("count", "at")),
+        ("each", ctypes.c_long * KINDS),
         *((name, ctypes.c_int) for name in ("what", "error", "stays", "kinds", "group", "hits")),
         ("told", ctypes.c_char * 256),
     )
