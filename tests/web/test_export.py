@@ -203,7 +203,7 @@ def test_another_process_writes_notes_and_none_is_written_twice(
 def test_an_export_that_is_ended_leaves_the_earlier_one_whole(
     make_vault: Callable[..., Path], tmp_path: Path
 ) -> None:
-    root = make_vault({f"notes/{number}.md": "# n\ntext\n" for number in range(420)})
+    root = make_vault({f"notes/{number}.md": "# n\ntext\n" for number in range(210)})
     folder = tmp_path / "pages"
     export(root, folder)
     before = hash_tree(folder)
