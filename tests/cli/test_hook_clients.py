@@ -174,6 +174,8 @@ def test_each_client_is_answered_in_its_own_form(
     note = (root / "sessions/a-1.md").read_text()
     assert f"agent: {'claude-code' if client in {'codex', 'gemini'} else client}" in note
     assert f"workspace: {tmp_path.name}" in note or str(tmp_path) in note
+    told_anew = NOTES["notes/refunds.md"] + "\nSince May.\n"  # The start told it as it was.
+    (root / "notes/refunds.md").write_text(told_anew)
     asked = hook("prompt")
     if client == "cursor":  # It adds nothing to a prompt.
         assert asked == ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import RunCli
-from support import git, hash_tree, wait_until
+from support import git, hash_tree, wait_until, write_notes
 
 from vaultmem.core.hook_payload import MAX_CONTEXT
 from vaultmem.core.token_count import count_tokens
@@ -108,6 +108,8 @@ def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: P
     assert "status: open" in (root / "sessions/a-1.md").read_text()
 
     asked = {"session_id": "a-1", "cwd": str(tmp_path), "prompt": "how are refunds queued?"}
+    assert hook("prompt", asked) == ""  # The start told it.
+    write_notes(root, {"notes/refunds.md": NOTES["notes/refunds.md"] + "\nSince May.\n"})
     told = json.loads(hook("prompt", asked))["hookSpecificOutput"]
     assert told["hookEventName"] == "UserPromptSubmit"
     assert "> Refunds are queued, one job each." in told["additionalContext"]
@@ -126,6 +128,62 @@ def test_a_session_from_its_start_to_its_end(root: Path, hook: Hook, tmp_path: P
     turns = (root / "transcripts/a-1.jsonl").read_text()
     assert turns.count("One job each.") == 1
     assert "transcripts" not in git(root, "ls-files")
+
+
+TASK = {
+    f"notes/refunds-{n}.md": f"# Refunds, part {n}\n\nRefunds of {what} are queued by the "
+    f"worker, one job for each {what}, and a failed job is retried by the worker until the bank "
+    "answers it.\n"
+    for n, what in enumerate(("tickets", "passes", "meals", "cabins", "cars", "dogs"))
+}
+PROMPTS = (
+    "how are refunds queued?",
+    "which worker retries refunds of tickets?",
+    "a failed job of refunds is queued twice, why?",
+    "mend the worker that queued refunds",
+    "now test the refunds worker",
+    "does the bank answer failed refunds of cabins?",
+    "how are refunds of dogs queued?",
+    "refunds are queued, what of the bank?",
+)
+
+
+def test_a_session_is_not_told_again_what_it_has_had(
+    root: Path, hook: Hook, tmp_path: Path
+) -> None:
+    write_notes(root, TASK)
+    here = {"session_id": "a-1", "cwd": str(tmp_path)}
+
+    def ask(prompt: str, **who: str) -> str:
+        return hook("prompt", {**here, **who, "prompt": prompt}, "--format", "text")
+
+    told = [ask(prompt) for prompt in PROMPTS]
+    sections = [
+        line for text in told for line in text.splitlines() if line.startswith("> Refunds of")
+    ]
+    assert 4 <= len(sections) == len(set(sections))
+    alone = [ask(prompt, session_id=f"b-{n}") for n, prompt in enumerate(PROMPTS)]
+    assert sum(map(count_tokens, told)) < sum(map(count_tokens, alone)) / 3
+    assert ask(PROMPTS[0]) == ""
+
+    changed = TASK["notes/refunds-0.md"].replace("until the bank", "until noon, when the bank")
+    write_notes(root, {"notes/refunds-0.md": changed})
+    again = ask(PROMPTS[1])
+    assert "until noon" in again
+    assert again.count("> Refunds of") == 1
+    # A context that was compacted, and one that was taken up, has had nothing.
+    for source in ("compact", "resume"):
+        begun = hook("session-start", {**here, "source": source}, "--format", "text")
+        assert (begun + ask(PROMPTS[1])).count("> Refunds of tickets") == 1
+    hook("pre-compact", here, "--wait")
+    assert "> Refunds of tickets" in ask(PROMPTS[1])
+
+
+def test_what_a_start_told_is_not_told_with_a_prompt(root: Path, hook: Hook) -> None:
+    asked = {"session_id": "a-1", "cwd": str(root), "prompt": "when does the ferry leave at noon?"}
+    assert "The ferry leaves at noon." in hook("prompt", asked)
+    hook("session-start", {"session_id": "a-2", "cwd": str(root), "source": "startup"})
+    assert "The ferry leaves at noon." not in hook("prompt", {**asked, "session_id": "a-2"})
 
 
 def test_another_process_indexes_the_note_of_a_session(

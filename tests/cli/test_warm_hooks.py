@@ -28,7 +28,8 @@ NOTES = {
     "notes/refunds.md": "# Refunds\n\nRefunds are queued, one job each.\n",
     "notes/渡し船.md": "# 渡し船\n\n渡し船は朝七時に出る。\n",
 }
-ASKED = json.dumps({"session_id": "a-1", "prompt": "how are refunds queued?"})
+# A session is told once: what is asked twice here is of none.
+ASKED = json.dumps({"prompt": "how are refunds queued?"})
 COLD = {"VAULTMEM_NO_WATCHER": "1"}
 
 
@@ -77,12 +78,13 @@ def test_a_watcher_is_told_what_stands_on_standard_input(
     watched_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["vaultmem"])
-    words = make_words(["hook", "prompt"], ASKED.encode())
+    asked = json.dumps({"session_id": "a-1", "prompt": "how are refunds queued?"}).encode()
+    words = make_words(["hook", "prompt"], asked)
     code, out, err = ask(watched_root, vaultmem.__version__, words) or (9, b"", b"")
     assert (code, err) == (0, b"")
     assert b"one job each" in out
     for event in ("session-start", "stop", "session-end", "pre-compact"):
-        words = make_words(["hook", event], ASKED.encode())
+        words = make_words(["hook", event], asked)
         assert ask(watched_root, vaultmem.__version__, words) is None
     assert not (watched_root / "sessions/a-1.md").exists()
 

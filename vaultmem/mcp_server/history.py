@@ -15,10 +15,18 @@ from vaultmem.answers.history import (
     shown_json,
 )
 from vaultmem.answers.schemas import answer, arguments, choice, text, whole
-from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.mcp_server.finding import leave_out_text, show_within
+from vaultmem.mcp_server.history_rows import (
+    describe_branch,
+    describe_commit,
+    describe_ground,
+    describe_item,
+    describe_line,
+    describe_operation,
+    quote_some,
+)
 from vaultmem.mcp_server.tool import (
     BUDGET,
     LEAST,
@@ -34,8 +42,6 @@ from vaultmem.mcp_server.tool import (
 
 if TYPE_CHECKING:
     from vaultmem.core.upkeep.proposal import Proposal
-    from vaultmem.services.history.blame import BlamedLine
-    from vaultmem.storage.git.log import Commit
     from vaultmem.vault import Vault
 
 
@@ -56,7 +62,7 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
     )
     limit, path, span = given.get("limit", 20), _find_path(vault, given), given.get("commit", "")
     found = list_commits(vault, wanted, limit, path, span if ".." in span else "")
-    rows = [(_describe_commit(each), commit_json(each)) for each in found.commits]
+    rows = [(describe_commit(each), commit_json(each)) for each in found.commits]
     return _answer(given, rows, "No event is like that.")
 
 
@@ -77,7 +83,7 @@ def _show(vault: Vault, given: dict[str, Any]) -> Answer:
 
     shown = show_commit(vault, _need(given, "commit"))
     data, commit = shown_json(shown), shown.commit
-    rows = [(_describe_operation(row), row) for row in data.pop("operations")]
+    rows = [(describe_operation(row), row) for row in data.pop("operations")]
     head = [f"{commit.commit}  {commit.time}  {one_line(commit.shown)}", one_line(commit.subject)]
     made = _answer(given, rows, head=head)
     listed = [{**data, "operations": made.detail["rows"]}]
@@ -90,7 +96,7 @@ def _diff(vault: Vault, given: dict[str, Any]) -> Answer:
     path = _find_path(vault, given)
     found = diff_vault(vault, given.get("from", ""), given.get("commit", ""), path)
     rows = map(operation_json, found.operations)
-    return _answer(given, [(_describe_operation(row), row) for row in rows], "Nothing differs.")
+    return _answer(given, [(describe_operation(row), row) for row in rows], "Nothing differs.")
 
 
 def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
@@ -99,7 +105,7 @@ def _blame(vault: Vault, given: dict[str, Any]) -> Answer:
     path = _need(given, "path")
     read_shown(vault, given)  # Nobody reads line by line what is not shown as a whole.
     found = blame_note(vault, path, given.get("at", ""))
-    rows = [(_describe_line(line), line_json(line, found.ends)) for line in found.lines]
+    rows = [(describe_line(line), line_json(line, found.ends)) for line in found.lines]
     return _answer(given, rows)
 
 
@@ -108,7 +114,7 @@ def _why(vault: Vault, given: dict[str, Any]) -> Answer:
 
     seen = see_at(vault, given)
     grounds = explain_text(seen, _need(given, "query"), min(given.get("limit", 5), 20))
-    rows = [(_describe_ground(row), row) for row in map(ground_json, grounds)]
+    rows = [(describe_ground(row), row) for row in map(ground_json, grounds)]
     return _answer(given, rows, "No fact and no decision mentions that.")
 
 
@@ -130,7 +136,7 @@ def _branches(vault: Vault, given: dict[str, Any]) -> Answer:
 
     found = branches_json(list_branches(vault))["branches"]
     return _answer(
-        given, [(_describe_branch(row), row) for row in found], "No branch has a commit yet."
+        given, [(describe_branch(row), row) for row in found], "No branch has a commit yet."
     )
 
 
@@ -143,7 +149,7 @@ def _review(vault: Vault, given: dict[str, Any]) -> Answer:
     asked = waiting[: given.get("limit", 20)]
     found = queue_json(describe_items(vault, asked), len(waiting))["items"]
     rows = [
-        (_describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
+        (describe_item(row), {**row, "notes": list(map(leave_out_text, row["notes"]))})
         for row in found
         if not _is_hidden(row)
     ]
@@ -164,7 +170,7 @@ def _conflicts(vault: Vault, given: dict[str, Any]) -> Answer:
     rows = [
         (
             one_line(f"{x.path}  {x.number}  {x.verb} by {x.author} {x.since} {x.where}".rstrip())
-            + f"\n{_quote_some(x.ours)}\ntheirs:\n{_quote_some(x.theirs)}",
+            + f"\n{quote_some(x.ours)}\ntheirs:\n{quote_some(x.theirs)}",
             {**x._asdict(), "ours": None, "theirs": None},
         )
         for x in kept
@@ -194,27 +200,6 @@ def _is_hidden(row: dict[str, Any]) -> bool:
     from vaultmem.core.lifecycle import State
 
     return any(note["state"] == State.QUARANTINED for note in row["notes"])
-
-
-def _describe_item(row: dict[str, Any]) -> str:
-    """Show what waits: what is asked, what shows it, and the notes, as evidence."""
-    notes = [
-        f"{note['path']}  [{note['state']} | {note['agent'] or 'a person'} | {note['written']}]\n"
-        + _quote_some(note["text"])
-        for note in row["notes"]
-    ]
-    told = f"{row['id']}  {row['action']}  {row['reason']}: {row['question']}"
-    return "\n".join([one_line(told), *map(quote, row["evidence"]), *notes])
-
-
-def _quote_some(text: str) -> str:
-    """Quote the beginning of a text; read_note shows the rest."""
-    shown, following = cut_text(text, 0, _QUOTED)
-    return quote(shown) + ("\n> ..." if following is not None else "")
-
-
-#: Tokens that are quoted of each of several notes.
-_QUOTED = 300
 
 
 _ACTIONS: dict[str, Callable[[Vault, dict[str, Any]], Answer]] = {
@@ -265,38 +250,6 @@ def _need(given: dict[str, Any], name: str) -> str:
     if not given.get(name):
         raise RefusedError(f'history {given["action"]} needs "{name}"')
     return str(given[name])
-
-
-def _describe_commit(commit: Commit) -> str:
-    who, what = one_line(commit.shown), one_line(commit.subject)
-    return f"{commit.commit[:7]}  {commit.time[:16]}  {who}  {what}"
-
-
-def _describe_ground(row: dict[str, Any]) -> str:
-    steps = [f"{each['who']} {(each['time'] or 'not committed')[:10]}" for each in row["steps"]]
-    told = f"{row['path']}  [{row['kind']} | {row['state']}]  {'; '.join(steps)}"
-    return f"{told}\n{_quote_some(row['text'])}"
-
-
-def _describe_branch(row: dict[str, Any]) -> str:
-    mark = "*" if row["is_current"] else " "
-    counts = f"+{row['ahead']} -{row['behind']}"
-    return one_line(f"{mark} {row['name']}  {row['commit'][:7]}  {counts}  {row['subject']}")
-
-
-def _describe_operation(row: dict[str, Any]) -> str:
-    changes = ", ".join(
-        f"{each['name']}: {each['old']} -> {each['new']}" for each in row["properties"]
-    )
-    body = row["body"]
-    counts = f"+{body['added']} -{body['removed']} lines" if body else row["remark"] or ""
-    return one_line(f"{row['op']}  {row['path']}  {'; '.join(filter(None, (changes, counts)))}")
-
-
-def _describe_line(line: BlamedLine) -> str:
-    commit = line.commit
-    origin = f"{commit.commit[:7]} {commit.time[:10]}" if commit else "not committed"
-    return one_line(f"{origin}  {line.who}  {line.number}: {line.text}")
 
 
 HISTORY = Tool(

@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 from vaultmem.core.hook_payload import HookPayload
+from vaultmem.core.packs.already_had import name_shown
 from vaultmem.core.packs.pack_item import PackStyle
 from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
@@ -13,6 +14,7 @@ from vaultmem.services.hooks.answer import find_folder
 from vaultmem.services.sessions.begin import Begun, NewSession, resume_session, start_session
 from vaultmem.services.sessions.edit_session import act_in
 from vaultmem.services.sessions.read import EXPECTED, find_unsettled
+from vaultmem.storage.had_by_sessions import add_had, forget_had
 from vaultmem.vault import Vault
 
 #: Tokens of what is shown at a start: of the pack, of the context that goes on, of one that ended
@@ -32,6 +34,7 @@ _GOES_ON = {"resume", "compact"}
 def begin_context(vault: Vault, payload: HookPayload) -> str:
     """Begin or take up the session; tell what is pinned, and what an earlier context knew."""
     folder = find_folder(payload)
+    forget_had(vault.state_folder, payload.session)  # Its context is empty, or is told again.
     # What the last session came to is told by itself, and shorter.
     asked = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
     vault.patience = max(vault.patience, 0.0 if vault.lag else _PATIENCE)
@@ -44,7 +47,10 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
         vault.state.put(f"{EXPECTED} {begun.session.facts.id}", payload.transcript)
     except (BusyError, FaultError) as error:  # What is known must not wait for it.
         return f"{ask_pack(vault, asked).pack.text}\nNo session was begun: {error}\n"
-    parts = [ask_pack(act_in(vault, begun.session.facts.id), asked).pack.text]
+    pack = ask_pack(act_in(vault, begun.session.facts.id), asked).pack
+    had = [name for item in pack.items for name in name_shown(item)]
+    add_had(vault.state_folder, payload.session, had)
+    parts = [pack.text]
     parts.append(_tell_earlier(vault, payload, begun, folder))
     return "\n\n".join(part.strip() for part in parts if part)
 

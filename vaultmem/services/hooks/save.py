@@ -13,7 +13,9 @@ from vaultmem.vault import Vault
 def save_before_compaction(vault: Vault, payload: HookPayload) -> str:
     """Ask for a restore, and save the turns: the context is about to be lost."""
     from vaultmem.services.sessions.windows import mark_restore
+    from vaultmem.storage.had_by_sessions import forget_had
 
+    forget_had(vault.state_folder, payload.session)
     session = _session(vault, payload)
     try:
         _save(vault, session, payload)
