@@ -269,14 +269,9 @@ class Vault:
 
     def _list_records_beside(self) -> list[Path]:
         """Return where it is said whether this vault is trusted in its other work trees."""
-        found = find_git_folder(self.root)
-        if found is None:
-            return []
-        from vaultmem.storage.git.work_trees import list_work_trees
+        from vaultmem.storage.git.work_trees import list_beside
 
-        inside = self.root.relative_to(found[0])
-        places = (tree / inside for tree in list_work_trees(*found))
-        return [self._records / f"{_make_key(each)}.json" for each in places]
+        return [self._records / f"{_make_key(each)}.json" for each in list_beside(self.root)]
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.

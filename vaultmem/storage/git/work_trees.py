@@ -8,19 +8,24 @@ from pathlib import Path
 from vaultmem.storage.git.head import common_folder, find_git_folder
 
 
-def list_work_trees(work_tree: Path, git_folder: Path) -> list[Path]:
-    """Return the other work trees of a repository that git's files tie to this one, both ways.
+def list_beside(folder: Path) -> list[Path]:
+    """Return where a folder is in the other work trees of its repository.
 
-    What names this repository as its own, and is not named by it, is a copy or somebody's bait. All
-    of it belongs to the user, and no link leads there.
+    They are those that git's files tie to its own, both ways: what names this repository as its
+    own, and is not named by it, is a copy or somebody's bait. All of it belongs to the user, and
+    no link leads there.
     """
-    common = common_folder(git_folder)
+    found = find_git_folder(folder)
+    if found is None:
+        return []
+    work_tree, common = found[0], common_folder(found[1])
     heads = sorted(common.glob("worktrees/*/gitdir"))
     if not heads or not _is_tied(work_tree, common):
         return []
     named = [common.parent, *(Path(read_line(head)).parent for head in heads)]
-    found = [place for place in map(_resolve, named) if place and place != work_tree]
-    return [place for place in dict.fromkeys(found) if _is_tied(place, common)]
+    others = {place: None for place in map(_resolve, named) if place and place != work_tree}
+    inside = folder.relative_to(work_tree)
+    return [place / inside for place in others if _is_tied(place, common)]
 
 
 def _is_tied(work_tree: Path, common: Path) -> bool:
