@@ -24,7 +24,6 @@ from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
 
 if TYPE_CHECKING:
-    from vaultmem.core.packs.expectation import Expectation
     from vaultmem.services.finding.judge import JudgedCommit
     from vaultmem.services.history.diff import ShownCommit
 
@@ -72,10 +71,11 @@ def assert_(
 
     Made for `git bisect run vaultmem assert QUERY --says TEXT`.
     """
+    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import judge_vault
 
     try:
-        expected = _expect(query, finds, says, negated, budget)
+        expected = expect(" ".join(query), finds, says, negated, budget)
         reasons = judge_vault(open_view(vault, ref, at, reads=True), expected)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
@@ -120,11 +120,12 @@ def bisect(
 
     Example: vaultmem bisect --good 2026-10-01 --bad HEAD -- tokens --says RS256
     """
+    from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import bisect_history
     from vaultmem.services.history.diff import show_commit
 
     opened = open_synced(vault, ref=ref, reads=True)
-    expected = _expect(query, finds, says, negated, budget)
+    expected = expect(" ".join(query), finds, says, negated, budget)
     last = opened.ref if bad == "HEAD" and opened.ref else bad
     done = bisect_history(opened, good, last, expected, None if as_json else _say_step)
     shown = [show_commit(opened, commit) for commit in done.first_bad]
@@ -135,17 +136,6 @@ def bisect(
         say("The first bad commit is one of these; those between could not be judged.")
     for each in shown:
         _say_found(each)
-
-
-def _expect(
-    query: list[str], finds: list[str], says: list[str], negated: bool, budget: int
-) -> Expectation:
-    from vaultmem.core.packs.expectation import Expectation
-    from vaultmem.core.paths import parse_note_path
-
-    for address in finds:
-        parse_note_path(address.partition("#")[0])
-    return Expectation(" ".join(query), tuple(finds), tuple(says), negated, budget)
 
 
 def _say_found(shown: ShownCommit) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vaultmem.core.packs.pack_text import Pack
+from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import RefusedError
 
 
@@ -27,6 +29,19 @@ class Expectation:
         """Refuse an expectation that every pack fulfils."""
         if not any(map(str.strip, (*self.finds, *self.says))):
             raise RefusedError("nothing is expected; say what with --finds PATH or --says TEXT")
+
+
+def expect(
+    query: str, finds: Sequence[str], says: Sequence[str], negated: bool, budget: int
+) -> Expectation:
+    """Return an expectation as somebody words it.
+
+    Raises:
+        RefusedError: nothing is expected, or to find what is no path in a vault.
+    """
+    for address in finds:
+        parse_note_path(address.partition("#")[0])
+    return Expectation(query, tuple(finds), tuple(says), negated, budget)
 
 
 def judge_pack(pack: Pack, expected: Expectation) -> list[str]:

@@ -12,7 +12,6 @@ from vaultmem.answers.finding import (
     replayed_json,
 )
 from vaultmem.answers.schemas import STRINGS, flag, record, rows, text, texts, whole
-from vaultmem.core.paths import parse_note_path
 from vaultmem.vault import Vault
 from vaultmem.web.api.finding import BUDGET
 from vaultmem.web.api.operation import Given, Moment, Operation
@@ -55,13 +54,10 @@ def _bisect(vault: Vault, given: Given) -> Any:
 
 
 def _expect(given: Given) -> Any:
-    from vaultmem.core.packs.expectation import Expectation
+    from vaultmem.core.packs.expectation import expect
 
-    finds = given.get("finds", ())
-    for address in finds:
-        parse_note_path(address.partition("#")[0])
-    says, is_not = given.get("says", ()), given.get("not", False)
-    return Expectation(given["query"], tuple(finds), tuple(says), is_not, given.get("budget", 0))
+    finds, says = given.get("finds", ()), given.get("says", ())
+    return expect(given["query"], finds, says, given.get("not", False), given.get("budget", 0))
 
 
 _EXPECTED = {
