@@ -13,7 +13,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-#: The commands that come next, by somebody else.
+#: The commands that come next, by another agent; the last one by the person, who alone commits what
+#: belongs to a session that goes on.
 NEXT = (
     ("recall", "crane", "--json"),
     ("status", "--json"),
@@ -56,8 +57,8 @@ def give_next(root: Path, first: Any, is_thorough: bool) -> list[tuple[int, str]
 
     commands, done = build_commands(), []
     os.chdir(root)
-    os.environ["VAULTMEM_AGENT"] = "visitor"
     for words in (*first, *NEXT):
+        os.environ["VAULTMEM_AGENT"] = "" if words[0] == "checkpoint" else "visitor"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
