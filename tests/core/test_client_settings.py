@@ -241,3 +241,23 @@ def test_settings_in_yaml_that_were_made_for_us_go() -> None:
 )
 def test_only_our_own_line_is_ours(line: Any, is_ours: bool) -> None:
     assert is_our_line(line) is is_ours
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = {vaultmem = OURS}\n",
+        "[mcp_servers]\nvaultmem = OURS\n",
+        "mcp_servers = {vaultmem = {a = 1}}\n",
+        "[mcp_servers]\nvaultmem.a = 1\n",
+        "a = \n",
+        "mcp_servers = 3",
+    ],
+)
+def test_an_entry_in_a_form_of_its_own_is_refused(text: str) -> None:
+    client = CLIENTS["codex"]
+    words = make_words(client, COMMAND, "/vault")
+    inline = f'{{command = "{words[0]}", args = {json.dumps(words[1:])}, a = 1}}'
+
+    with pytest.raises(RefusedError, match=r"by hand|somebody else"):
+        add_entry(client, "config.toml", text.replace("OURS", inline), words)

@@ -147,17 +147,3 @@ def test_a_table_is_put_in_and_nothing_else_changes(text: str) -> None:
         assert left == text
         assert after.startswith(text)
     assert "\n# about next\n[next]" in after or "next" not in text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "mcp_servers = {vaultmem = {a = 1}}\n",
-        "[mcp_servers]\nvaultmem.a = 1\n",
-        "a = \n",
-        "mcp_servers = 3",
-    ],
-)
-def test_another_form_of_the_table_is_refused(text: str) -> None:
-    with pytest.raises(RefusedError, match="by hand"):
-        set_table(text, ("mcp_servers", "vaultmem"), ENTRY)
