@@ -12,9 +12,10 @@ demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 # Byte code is kept even where the environment says not to: without it, each process of the suite
-# compiles all tests in each run.
+# compiles all tests in each run. Tests wait for other processes a third of their time, so three at
+# once keep two cores busy.
 test: $(VENV)/installed-test  ## Run the whole test suite.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
