@@ -9,9 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.notes.frontmatter import read_frontmatter
-
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+from vaultmem.core.notes.sections import find_blocks
 
 
 class MarkdownFile(NamedTuple):
@@ -65,27 +63,15 @@ def divide_text(text: str, level: int = 0) -> Iterator[tuple[str, str]]:
     `level` is how deep headings divide; else it is the first that there are several of, else that
     below the document's title.
     """
-    lines = text.splitlines()
-    found = [(at, len(each[1]), each[2].strip()) for at, each in _find_headings(lines)]
-    depths = sorted({depth for _, depth, _ in found})
-    several = [each for each in depths if sum(depth == each for _, depth, _ in found) > 1]
+    found = find_blocks(text, 0).headings
+    depths = sorted({depth for _, _, depth, _ in found})
+    several = [each for each in depths if sum(depth == each for _, _, depth, _ in found) > 1]
     level = level or next(iter(several or depths[1:] or depths), 0)
-    starts = [(at, heading) for at, depth, heading in found if depth <= level]
-    ends = [at for at, _ in starts] + [len(lines)]
-    begins = [(-1, ""), *starts]
-    for (start, heading), end in zip(begins, ends, strict=True):
-        if body := "\n".join(lines[start + 1 : end]).strip():
+    kept = [each for each in found if each[2] <= level]
+    ends = [*(begin for begin, _, _, _ in kept), len(text)]
+    for (_, start, _, heading), end in zip([(0, 0, 0, ""), *kept], ends, strict=True):
+        if body := text[start:end].strip():
             yield heading, body
-
-
-def _find_headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    """Yield the lines outside of fenced code that are headings, by their number."""
-    fence = ""
-    for at, line in enumerate(lines):
-        if mark := _FENCE.match(line):
-            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
-        elif not fence and (heading := _HEADING.match(line)):
-            yield at, heading
 
 
 def drop_lines(text: str, form: re.Pattern[str]) -> str:
