@@ -9,11 +9,10 @@ from vaultmem.answers.notes import report_json
 from vaultmem.answers.schemas import answer, arguments, choice, text, texts, whole
 from vaultmem.answers.sessions import standing_json
 from vaultmem.core.lifecycle import State
-from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, fit_rows, price
+from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
 
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session, SessionFacts
@@ -129,10 +128,8 @@ def _list(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.sessions.read import list_facts
 
     listed = [each for each in list_facts(vault) if each.state != State.QUARANTINED]
-    left = given.get("budget", BUDGET) - price([_REMARK, _MORE])
-    shown, cut = fit_rows(listed[:_LISTED], _describe, left)
-    more = _MORE if cut or len(listed) > len(shown) else ""
-    told = "\n".join(filter(None, [_REMARK, *(quote(_describe(each)) for each in shown), more]))
+    budget, has_more = given.get("budget", BUDGET), len(listed) > _LISTED
+    told, shown = list_rows(listed[:_LISTED], _describe, budget, _REMARK, _MORE, has_more)
     return Answer(told if shown else "There is no session yet.", {"session": None})
 
 

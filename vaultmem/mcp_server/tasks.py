@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.schemas import answer, arguments, choice, text, whole
-from vaultmem.core.packs.pack_item import quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.tasks.task import TaskStatus
 from vaultmem.core.tasks.view import MIN_BUDGET
 from vaultmem.core.token_count import fit_budget
 from vaultmem.errors import RefusedError
-from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, fit_rows, price
+from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, list_rows, price
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
@@ -30,10 +29,8 @@ def task_tool(vault: Vault, given: dict[str, Any]) -> Answer:
 def _list(vault: Vault, given: dict[str, Any]) -> Answer:
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    left = given.get("budget", BUDGET) - price([_REMARK, _MORE])
-    shown, cut = fit_rows(list_tasks(vault, over_too=False), _describe, left)
-    more = _MORE if cut else ""
-    told = "\n".join(filter(None, [_REMARK, *(quote(_describe(each)) for each in shown), more]))
+    budget = given.get("budget", BUDGET)
+    told, shown = list_rows(list_tasks(vault, over_too=False), _describe, budget, _REMARK, _MORE)
     return _tell(told if shown else "No task is open.", shown)
 
 

@@ -53,6 +53,23 @@ def fit_rows(
     return kept, False
 
 
+def list_rows(
+    rows: Sequence[Row],
+    describe: Callable[[Row], str],
+    budget: int,
+    head: str,
+    foot: str,
+    has_more: bool = False,
+) -> tuple[str, list[Row]]:
+    """Return rows in a line each, quoted, behind a head and within a budget; and those shown.
+
+    The foot follows where some did not fit, or where it `has_more` than these rows.
+    """
+    shown, is_cut = fit_rows(rows, describe, budget - price([head, foot]))
+    end = [foot] if is_cut or has_more else []
+    return "\n".join([head, *(quote(describe(each)) for each in shown), *end]), shown
+
+
 def cut_text(text: str, offset: int, budget: int) -> tuple[str, int | None]:
     """Return what of a text from `offset` (in characters) fits a budget, and where to go on.
 
