@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -157,14 +156,6 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
 def as_local(moment: datetime | None) -> datetime | None:
     """Return a time as it was here, without a zone; one without a zone is that already."""
     return moment.astimezone().replace(tzinfo=None) if moment and moment.tzinfo else moment
-
-
-def act_as(vault: Vault, agent: str) -> Vault:
-    """Return the same vault for writing in the name of whose memory it is: nobody else vouches."""
-    other = copy.copy(vault)
-    other.share_storage(vault)
-    other.author = vault.author._replace(agent=agent, session="", tool_call="")
-    return other
 
 
 def _is_safe(name: str) -> bool:

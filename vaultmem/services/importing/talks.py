@@ -13,10 +13,8 @@ from vaultmem.core.imports.item import Conversation, read_moment
 from vaultmem.core.notes.edit_properties import PropertyValue, set_property
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.secrets.scan import mask_secrets
-from vaultmem.core.sessions.record_text import render_told
 from vaultmem.core.sessions.session import Status, TouchedFile, map_session_id, session_path
-from vaultmem.core.sessions.session_note import name_session, new_session_text, parse_session
-from vaultmem.core.sessions.told import write_told
+from vaultmem.core.sessions.session_note import name_session, new_session_text
 from vaultmem.core.sessions.turns import Turn
 from vaultmem.core.transcripts.event import Event, Source
 from vaultmem.core.transcripts.read import describe_turn
@@ -32,7 +30,7 @@ from vaultmem.services.sessions.import_turns import (
     import_turns,
     read_record,
 )
-from vaultmem.services.sessions.keep_record import leave_out_leaks
+from vaultmem.services.sessions.keep_record import write_record
 from vaultmem.services.sessions.read import is_kept, read_session
 from vaultmem.services.sessions.touched_files import add_touched, name_file
 from vaultmem.services.sessions.windows import append_turns, read_tally, write_windows
@@ -103,7 +101,7 @@ def take_transcript(vault: Vault, file: Path, dry_run: bool) -> Taken:
     """
     try:
         found = identify_transcript(file)
-        first = find_first_turn(file)
+        first = find_first_turn(file, found)
     except (RefusedError, NoteNotFoundError) as error:
         return Taken(file.name, Outcome.UNREAD, "", str(error))
     session, path = found.session, str(session_path(found.session))
@@ -183,9 +181,7 @@ def _end(vault: Vault, head: Head, record: Record, ended: datetime | None, note:
     base, goal = Path(head.source.folder), mask_secrets(record.goal)
     name = partial(_name_file, base)
     touched = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
-    block = render_told(record, name, frozenset(parse_session(note).answered))
-    block = leave_out_leaks(vault, str(note.path), block)
-    text = write_told(note.text, block) if block else note.text
+    text = write_record(vault, note, record, name) or note.text
     if goal and head.title:
         text = name_session(text, "", goal)
     text = name_session(text, head.session, head.title or goal or head.session)

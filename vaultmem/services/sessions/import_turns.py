@@ -22,7 +22,6 @@ MAX_LINE = 8 * 1024 * 1024
 #: Lines that are looked at for the session's id.
 _HEAD = 200
 
-
 #: Bytes that are read while others have to wait to write.
 _BATCH = 2 * 1024 * 1024
 
@@ -90,13 +89,15 @@ def identify_transcript(file: Path) -> Source:
     """
     found = read_source(file)
     if not found.agent:
-        raise RefusedError(f"{file}: no transcript of Claude Code, Codex or Gemini CLI")
+        raise RefusedError(
+            f"{file}: no transcript of Claude Code, Codex, Gemini CLI or Copilot CLI"
+        )
     return found._replace(session=map_session_id(found.session or file.stem))
 
 
-def find_first_turn(file: Path) -> Event | None:
+def find_first_turn(file: Path, known: Source) -> Event | None:
     """Return what was said first in a transcript's own session, None if nothing was."""
-    events = _read_events(file, read_source(file), Imported(""), file.stat().st_size)
+    events = _read_events(file, known, Imported(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
 
 

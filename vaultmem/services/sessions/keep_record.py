@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,11 +51,9 @@ def keep_record(vault: Vault, session: str, workspace: Path | None = None) -> No
     touched = [*_list_touched(record, base)]
 
     def change(note: Note) -> str:
-        answered = frozenset(parse_session(note).answered)
-        block = render_told(record, lambda path: name_file(_place(path, base), base), answered)
-        if not block:
+        text = write_record(vault, note, record, lambda path: name_file(_place(path, base), base))
+        if text is None:
             return note.text
-        text = write_told(note.text, leave_out_leaks(vault, str(note.path), block))
         goal = record.goal
         if len(goal.split()) >= _FEW and not look_for_leaks(vault, str(note.path), goal):
             text = name_session(text, session, goal)
@@ -95,7 +94,18 @@ def _place(path: str, workspace: Path) -> Path:
     return Path(os.path.realpath(place.parent), place.name)
 
 
-def leave_out_leaks(vault: Vault, path: str, block: str) -> str:
+def write_record(
+    vault: Vault, note: Note, record: Record, name: Callable[[str], str]
+) -> str | None:
+    """Return a session's note with what it came to; None if there is nothing to tell.
+
+    `name` says how a file is named.
+    """
+    block = render_told(record, name, frozenset(parse_session(note).answered))
+    return write_told(note.text, _leave_out_leaks(vault, str(note.path), block)) if block else None
+
+
+def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
     """Return a section without the lines that look like a credential by the vault's own rules."""
     lines = block.split("\n")
     for found in look_for_leaks(vault, path, block):
