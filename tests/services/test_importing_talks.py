@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.credentials import CREDENTIALS
+from importing import AWS_KEY, counts, take
 from support import git, hash_tree
 
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.sessions.session import Session
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.recall import recall
-from vaultmem.services.importing.run import ImportReport, import_kind
 from vaultmem.services.importing.take import Outcome
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
@@ -28,26 +27,12 @@ from vaultmem.vault import Vault
 Make = Callable[..., Path]
 Open = Callable[..., Vault]
 
-AWS_KEY = next(line for name, line in CREDENTIALS if "aws" in name.lower())
-
 
 @pytest.fixture
 def vault(make_vault: Make, opened: Open) -> Vault:
     vault = opened(make_vault())
     sync_vault(vault)
     return vault
-
-
-def take(vault: Vault, kind: str, *places: Path, **options: Any) -> ImportReport:
-    return import_kind(vault, kind, [str(place) for place in places], **options)
-
-
-def counts(report: ImportReport) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in report.counts.values():
-        for outcome, number in each.items():
-            found[outcome.value] = found.get(outcome.value, 0) + number
-    return found
 
 
 def turns_of(vault: Vault, session: str) -> list[tuple[str, str]]:
