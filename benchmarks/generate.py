@@ -3,8 +3,9 @@
     python benchmarks/generate.py DIR --notes 10000
 
 Notes have 50 to 300 words in paragraphs; about half have headings; most have frontmatter as
-docs/vault-format.md describes it; some link to others and carry inline tags. A note's words come
-partly from all of English, partly from its context's own small vocabulary, as in real notes.
+docs/reference/vault-format.md describes it; some link to others and carry inline tags. A note's
+words come partly from all of English, partly from its context's own small vocabulary, as in real
+notes.
 """
 
 from __future__ import annotations

@@ -30,6 +30,14 @@ def test_documents_name_what_is_there(document: Path) -> None:
     assert {link for link in links if not (document.parent / link).exists()} == set()
 
 
+def test_the_index_names_every_page() -> None:
+    """A page in no group of the index is found by nobody."""
+    index = ROOT / "docs/README.md"
+    named = {(index.parent / link).resolve() for link in LINK.findall(index.read_text("utf-8"))}
+    pages = {page for page in index.parent.rglob("*.md") if page.parent.name != "decisions"}
+    assert pages - named == {index}
+
+
 def _is_there(name: str) -> bool:
     places = (ROOT / base / name for base in BASES)
     return any(place.exists() or place.with_suffix(".py").exists() for place in places)

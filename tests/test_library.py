@@ -42,7 +42,7 @@ from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.vault import Vault, open_vault
 
 PACKAGE = Path(vaultmem.__file__).parent
-PAGE = PACKAGE.parent / "docs/api.md"
+PAGE = PACKAGE.parent / "docs/reference/api.md"
 
 #: What a vault stores with, for the services; no promise to anybody else.
 STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}

@@ -1,6 +1,6 @@
 """vaultmem: an agent's long-term memory as a folder of markdown in git.
 
-What stands in `__all__` is what other programs can rely on (docs/api.md).
+What stands in `__all__` is what other programs can rely on (docs/reference/api.md).
 """
 
 from __future__ import annotations

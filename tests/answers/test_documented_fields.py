@@ -1,4 +1,4 @@
-"""What `--json` prints has the fields that docs/vault-format.md names, all of them and no more."""
+"""What `--json` prints has the fields that docs/reference/vault-format.md names, and no more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import git
 import vaultmem
 
 Make = Callable[..., Path]
-DOCUMENT = Path(__file__).parents[2] / "docs/vault-format.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/vault-format.md"
 
 NOTES = {
     "MEMORY.md": "# Memory\n\nThe harbour is at Husum.\n",

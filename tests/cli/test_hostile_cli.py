@@ -1,4 +1,4 @@
-"""Rows of docs/safety.md that show at the command line."""
+"""Rows of docs/explanation/safety.md that show at the command line."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from vaultmem.core.tasks.task import find_ungrounded
 from vaultmem.core.token_count import count_tokens
 
 Make = Callable[..., Path]
-SCHEMA = Path(__file__).parents[2] / "docs/schemas/task-history.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs/reference/task-history.schema.json"
 
 
 @pytest.fixture

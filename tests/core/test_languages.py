@@ -17,7 +17,7 @@ from vaultmem.core.languages import list_languages, read_lines, read_pairs
 
 PACKAGE = Path(vaultmem.__file__).parent
 FOLDER = PACKAGE / "core" / "languages"
-PAGE = PACKAGE.parent / "docs" / "languages.md"
+PAGE = PACKAGE.parent / "docs/reference/languages.md"
 
 WORD = r"[^\sA-Z#]+"
 LINES = {

@@ -1,4 +1,4 @@
-"""Inputs of docs/safety.md that a vault may throw at us, by the number of their row."""
+"""Inputs of docs/explanation/safety.md that a vault may throw at us, by the number of their row."""
 
 from __future__ import annotations
 

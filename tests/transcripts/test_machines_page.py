@@ -1,4 +1,4 @@
-"""The sessions in docs/machines.md are what the commands really print, on machines of their own."""
+"""The sessions in docs/how-to/machines.md are what commands really print, on several machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from process_server import run_forked
 from test_readme import ROOT, steady
 
-PAGE = ROOT / "docs/machines.md"
+PAGE = ROOT / "docs/how-to/machines.md"
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _HIDDEN = r"<!-- ([a-z]+\$ [^\n]*) -->"
 _COMMAND = re.compile(r"([a-z]+)\$ (.*)")

@@ -28,7 +28,7 @@ def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
 
 def test_what_the_readme_shows_of_the_watcher_is_in_its_page() -> None:
     """The page's session is real: another test makes it."""
-    page = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/watching.md").read_text(encoding="utf-8")
     panes = re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert len(panes) == 2
     for pane in panes:

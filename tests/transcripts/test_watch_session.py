@@ -1,4 +1,4 @@
-"""The session in docs/watching.md is what two panes of a terminal really show.
+"""The session in docs/how-to/watching.md is what two panes of a terminal really show.
 
 `UPDATE_GOLDEN=1` writes it anew.
 """
@@ -18,7 +18,7 @@ import pytest
 from support import wait_until
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "watching.md"
+PAGE = ROOT / "docs/how-to/watching.md"
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 

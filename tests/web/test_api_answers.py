@@ -333,7 +333,7 @@ def test_the_document_is_one_of_openapi(told: Told, places: Sequence[str]) -> No
 
 
 def test_the_reference_names_every_operation_and_its_parameters() -> None:
-    text = (Path(__file__).parents[2] / "docs/http.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/reference/http.md").read_text(encoding="utf-8")
     listed = [line for line in text.splitlines() if re.match(r"\| `[A-Z]+ /", line)][:-1]
     assert listed == [
         f"| `{each.method} {each.path}` | {each.summary} | "

@@ -29,7 +29,7 @@ NOTES = {
     "notes/pier.md": "# Pier\n\nThe pier is of oak.\n",
     "notes/quay.md": "---\nstate: candidate\n---\n# Quay\n\n## Stone\n\nThe quay is of stone.\n",
 }
-PAGE = Path(__file__).parents[2] / "docs/http.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/http.md"
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Which sentences say that something does not work, exist or support something: it may by now.
 
 Such a sentence negates what its subject can do, or that it is there. The words are in the tables
-`claims.txt` of all languages; docs/languages.md says what each sort of them means.
+`claims.txt` of all languages; docs/reference/languages.md says what each sort of them means.
 """
 
 from __future__ import annotations

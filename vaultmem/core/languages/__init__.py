@@ -1,6 +1,6 @@
 """Word tables: a folder for each language, a file for each table, a line for each word.
 
-docs/languages.md says what each table holds, and how to add a language.
+docs/reference/languages.md says what each table holds, and how to add a language.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Reading never builds Python objects from YAML: each value is kept as its own text and the name of
 its type. So no tag can run code, `010` stays "010", and an edit knows the exact lines of each
-property. The limits are those of docs/vault-format.md.
+property. The limits are those of docs/reference/vault-format.md.
 """
 
 from __future__ import annotations

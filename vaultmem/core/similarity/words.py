@@ -1,7 +1,7 @@
 """The words that the rules of comparison know, by their traits.
 
 A word that is missing costs a duplicate that is not seen; a word too many merges two facts.
-docs/languages.md says what each trait means.
+docs/reference/languages.md says what each trait means.
 """
 
 from __future__ import annotations
