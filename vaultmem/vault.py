@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.clients.agents import UNNAMED
+from vaultmem.core.obsidian.settings import ObsidianSettings
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.manifest import Manifest
+from vaultmem.storage.obsidian_settings import ObsidianFolder
 from vaultmem.storage.places import Names
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
 from vaultmem.storage.signed_trust import SignedTrust
@@ -126,6 +128,7 @@ class Vault:
         self.folders = folders
         self._lender: Vault | None = None
         self._keeps_receipts = keeps_receipts
+        self._obsidian = ObsidianFolder(root)
         names = Names(self.name_repository, self.find_names)
         self._records = folders.config / "trust"
         file = self._records / f"{key}.json"
@@ -153,6 +156,11 @@ class Vault:
     def keeps_receipts(self) -> bool:
         """Tell whether packs have a receipt unasked: an agent's always have."""
         return self._keeps_receipts or not self.is_person
+
+    @property
+    def obsidian(self) -> ObsidianSettings:
+        """What Obsidian's settings in the folder say now; its defaults where there are none."""
+        return self._obsidian.read()
 
     @property
     def together(self) -> tuple[Vault, ...]:

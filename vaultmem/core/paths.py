@@ -22,8 +22,14 @@ DREAMS = PurePosixPath("DREAMS.md")
 #: The folder of sessions' turns.
 TRANSCRIPTS = "transcripts"
 
-#: Folders at the vault's root whose files are never notes.
-NOT_NOTES = frozenset({"templates", TRANSCRIPTS, "media"})
+#: The folder of skeletons for notes, where nobody says otherwise.
+TEMPLATES = "templates"
+
+#: Folders at the vault's root whose files are never notes, with `is_template_folder`.
+NOT_NOTES = frozenset({TEMPLATES, TRANSCRIPTS, "media"})
+
+# Marks and numbers may stand before it: `_templates`, `99 - Template`.
+_TEMPLATES = re.compile(r"[\W\d_]*templates?", re.IGNORECASE)
 
 #: Files at the vault's root that vaultmem generates.
 GENERATED = frozenset({"CONTEXT.md"})
@@ -102,6 +108,14 @@ def is_note_name(path: str) -> bool:
         return False
     parts = path.split("/")
     return parts[0] not in NOT_NOTES and path not in GENERATED and not any(map(is_hidden, parts))
+
+
+def is_template_folder(name: str) -> bool:
+    """Tell whether a folder at the root is one of templates by its name: `Templates`, `_templates`.
+
+    Deeper in a vault only Obsidian's settings say so: there are notes about templates.
+    """
+    return bool(_TEMPLATES.fullmatch(name))
 
 
 def is_text(path: str) -> bool:
