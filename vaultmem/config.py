@@ -43,6 +43,7 @@ class Config(NamedTuple):
     promoters: tuple[str, ...] = ()
     allow_secrets: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ()
+    context_file: str = ""
     keep_in: tuple[str, ...] = ()
     related_above: float = 0.5
     transcript_mb: int = 32
@@ -184,13 +185,18 @@ def override(config: Config, settings: Iterable[str]) -> Config:
 
 def _with_contexts(config: Config) -> Config:
     """Return settings whose generated packs are among what is passed over."""
-    if not (config.contexts or config.keep_in):
+    own = config.context_file if config.context_file != "none" else ""
+    if not (config.contexts or config.keep_in or own):
         return config
-    from vaultmem.core.packs.context_file import check_keep_in, parse_contexts
+    from vaultmem.core.packs.context_file import check_context_file, check_keep_in, parse_contexts
 
     try:
         key = "contexts"
         paths = [line.path for line in parse_contexts(config.contexts)]
+        key = "context_file"
+        if own:
+            check_context_file(own)
+            paths.append(own)
         key = "keep_in"
         check_keep_in(config.keep_in)
     except RefusedError as error:

@@ -17,6 +17,7 @@ from support import git, write_notes
 
 from vaultmem.answers.finding import hit_json
 from vaultmem.core.json_values import as_plain
+from vaultmem.core.packs.context_file import write_plainly
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
 from vaultmem.vault import Vault
@@ -191,8 +192,8 @@ def test_what_comes_unasked_is_the_same(root: Path, asked: Asked) -> None:
     assert (told, recent) == (expected, plain)
     assert expected in resume
     run(root, "context")
-    assert (root / "packs/tickets.md").read_text().rstrip("\n") == expected
-    assert (root / "CONTEXT.md").read_text().rstrip("\n") == plain
+    assert (root / "packs/tickets.md").read_text().rstrip("\n") == write_plainly(expected)
+    assert (root / "CONTEXT.md").read_text().rstrip("\n") == write_plainly(plain)
 
 
 @pytest.mark.parametrize("asked", [each for each in ALL if not each.at], indirect=True)

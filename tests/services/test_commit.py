@@ -21,6 +21,7 @@ from vaultmem.services.notes.create import create_vault
 from vaultmem.services.notes.remember import Memory, remember
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.pending import find_pending, tell_left_out
 from vaultmem.vault import Vault
 
 Open = Callable[..., Vault]
@@ -286,6 +287,15 @@ def test_files_over_a_mebibyte_are_left_out_and_named(make_vault: Make, opened: 
     assert "fits.bin" in git(root, "ls-files").split()
     status = git(root, "status", "--porcelain", "-uall")
     assert status.splitlines() == ["?? big.bin", "?? notes/big.md"]
+
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "by hand")
+    assert find_pending(opened(root)).skipped == {}
+    write_notes(root, {"big.bin": b"y" * (size + 1)})
+    skipped = find_pending(opened(root)).skipped
+    assert tell_left_out(skipped) == ["big.bin: larger than 1 MiB"]
+    told = tell_left_out(dict.fromkeys("abcde", "larger than 1 MiB"))
+    assert told == ["a, b, c and 2 more: larger than 1 MiB"]
 
 
 def test_other_files_are_committed_with_their_bytes_and_mode(

@@ -79,6 +79,47 @@ def test_an_unchanged_pack_is_not_written_and_a_changed_one_is(
     assert [path.name for path in root.glob(".vaultmem-*")] == []
 
 
+LINKING = """# Memory
+
+See [[notes/pier#Hours|the pier]], ![[chart.png]] and [the quay](notes/quay.md), not `[[code]]`.
+
+```
+[[ -f x ]]
+```
+"""
+
+
+def test_a_generated_pack_links_to_nothing(make_vault: Make, opened: Open) -> None:
+    root = make_vault({"MEMORY.md": LINKING})
+
+    render(opened(root))
+
+    text = (root / "CONTEXT.md").read_text()
+    assert "> See the pier (notes/pier#Hours), chart.png and the quay (notes/quay.md)" in text
+    assert "`[[code]]`" in text
+    assert "> [[ -f x ]]" in text
+
+
+def test_the_place_of_the_vaults_own_pack_is_a_setting(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    render(opened(root))
+    (root / ".obsidian").mkdir()
+
+    assert list(render(opened(root))) == [".vaultmem/CONTEXT.md"]
+    assert not (root / "CONTEXT.md").exists()
+    assert git(root, "status", "--porcelain", "-uall") == ""
+
+    (root / "vaultmem.yaml").write_text("context_file: Meta/Context.md\n")
+    assert list(render(opened(root))) == ["Meta/Context.md"]
+    assert not (root / ".vaultmem/CONTEXT.md").exists()
+    assert "Meta/Context.md" not in find_pending(opened(root)).files
+    (root / "vaultmem.yaml").write_text("context_file: none\n")
+    assert render(opened(root)) == {}
+    (root / "vaultmem.yaml").write_text("context_file: ../out.md\n")
+    with pytest.raises(VaultError, match="leaves the vault"):
+        opened(root)
+
+
 def test_a_reader_never_sees_half_a_pack(make_vault: Make, opened: Open) -> None:
     root = make_vault(NOTES)
     vault = opened(root)
@@ -119,7 +160,7 @@ def test_generated_packs_are_neither_indexed_nor_committed(make_vault: Make, ope
 
     assert not {"CONTEXT.md", "agents/a [1].md"} & set(git(root, "ls-files").splitlines())
     assert {h.record.path for h in recall(vault, parse_query("deploy"))} == {"notes/deploy.md"}
-    assert render(vault)["agents/a [1].md"].changed  # The commit in its first line.
+    assert not render(vault)["agents/a [1].md"].changed  # Its first line names another commit.
 
     git(root, "add", "-f", "agents")
     git(root, "commit", "-q", "-m", "by hand")

@@ -199,10 +199,20 @@ def test_settings_that_change_count_from_then_on(make_vault: Make, watch: Watch)
 
 def test_a_commit_by_the_person_is_noticed(make_vault: Make, watch: Watch) -> None:
     root = make_vault({"notes/old.md": "# Old\n"})
-    watch(root)
+    loop, _ = watch(root)
     git(root, "commit", "-q", "--allow-empty", "-m", "mine")
-    head = git(root, "rev-parse", "--short=7", "HEAD")
-    wait_until(lambda: f"main@{head}" in (root / "CONTEXT.md").read_text())
+    head = git(root, "rev-parse", "HEAD")
+    wait_until(lambda: loop._head == f"main {head}")
+
+
+def test_five_saves_in_a_moment_are_one_rewriting_or_two(make_vault: Make, watch: Watch) -> None:
+    root = make_vault({"MEMORY.md": "# Memory\n\nNumber 0.\n"})
+    loop, told = watch(root)
+    for number in range(1, 6):
+        (root / "MEMORY.md").write_text(f"# Memory\n\nNumber {number}.\n")
+        assert loop.settle(20)
+    wait_until(lambda: "Number 5." in (root / "CONTEXT.md").read_text())
+    assert sum(each.what == "rendered" for each in told) <= 3  # The first is that of the start.
 
 
 # Whoosh forgets to close a table of contents that it could not read.

@@ -221,9 +221,11 @@ def _say_notes(found: VaultStatus) -> None:
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
     parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
+    from vaultmem.services.writing.pending import tell_left_out
+
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
-    for path, reason in git.left_out.items():
-        _say_fact("left out", f"{path}: {reason}")
+    for line in tell_left_out(git.left_out):
+        _say_fact("left out", line)
     if git.credentials:
         from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 

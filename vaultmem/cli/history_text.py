@@ -26,9 +26,11 @@ def say_commits(commits: Iterable[tuple[str, str]]) -> None:
 
 def say_report(report: CommitReport) -> None:
     """Print the commits that were made, and what was left out."""
+    from vaultmem.services.writing.pending import tell_left_out
+
     say_commits(report.commits)
-    for path, reason in report.skipped.items():
-        say(f"left out  {path}: {reason}")
+    for line in tell_left_out(report.skipped):
+        say(f"left out  {line}")
 
 
 def say_operation(operation: Operation) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
 from vaultmem.config import CONFIG_NAME
+from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.storage.git.head import is_plain_clone
 
@@ -219,10 +220,9 @@ def run(command: Callable[[], object]) -> int:
 def _tell_written() -> str:
     """Say which notes this command has written, for a fault that came before its end."""
     paths = list(dict.fromkeys(path for vault in _opened for path in vault.written))
-    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
     if not paths:
         return "no note was written"
-    return f"{', '.join(paths[:3])}{more} is written, but not all was done"
+    return f"{name_some(paths)} is written, but not all was done"
 
 
 def _tell_behind() -> None:

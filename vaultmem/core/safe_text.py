@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
@@ -36,3 +37,9 @@ def one_line(text: str) -> str:
         mark if mark.isprintable() else mark.encode("unicode_escape").decode()
         for mark in escape_bytes(text)
     )
+
+
+def name_some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of some names in one line, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(map(one_line, names[:most]))}{more}"

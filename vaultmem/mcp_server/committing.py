@@ -124,8 +124,10 @@ def _need(given: dict[str, Any], name: str) -> str:
 
 
 def _describe(report: CommitReport) -> list[str]:
+    from vaultmem.services.writing.pending import tell_left_out
+
     return [f"{commit[:7]}  {subject}" for commit, subject in report.commits] + [
-        f"left out  {path}: {reason}" for path, reason in report.skipped.items()
+        f"left out  {line}" for line in tell_left_out(report.skipped)
     ]
 
 

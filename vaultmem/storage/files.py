@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import time
@@ -55,6 +56,19 @@ def read_file_and_mode(
     if len(data) > limit:
         raise UnsafeFileError(f"{path}: it is larger than {limit:,} bytes")
     return data, stat.S_IMODE(status.st_mode)
+
+
+def hash_file(root: Path, path: PurePosixPath) -> str:
+    """Return git's blob id of a regular file of any size, which is never held as a whole.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+    """
+    with os.fdopen(_open_beneath(root, path), "rb") as file:
+        digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+        while piece := file.read(MAX_FILE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def read_known(root: Path, path: str, blob: str) -> bytes | None:

@@ -6,6 +6,8 @@ import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.links.link import LinkKind, find_links
+from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.paths import GENERATED, check_new_name, fold_name, parse_note_path
 from vaultmem.errors import RefusedError
 
@@ -57,6 +59,37 @@ def _find_lines(lines: list[bytes], mark: str) -> list[int]:
     return found
 
 
+#: Lines of a generated pack that are others each time: what it was made of, and what it cost.
+_ACCOUNT = re.compile(rb"(?m)^(?:# Context  \(vault |<!-- vaultmem: ).*\n?")
+_QUOTE = re.compile(r"> ?")
+
+
+def says_the_same(old: bytes, new: bytes) -> bool:
+    """Tell whether two files say the same, whatever the accounts of the packs in them."""
+    return _ACCOUNT.sub(b"", old) == _ACCOUNT.sub(b"", new)
+
+
+def write_plainly(pack: str) -> str:
+    """Return a pack whose links are plain text, so that its file links and embeds nothing.
+
+    Code stays as it is: what looks like a link there is none.
+    """
+    lines = pack.split("\n")
+    quotes = [match[0] if (match := _QUOTE.match(line)) else "" for line in lines]
+    text = "\n".join(line[len(quote) :] for line, quote in zip(lines, quotes, strict=True))
+    parts, place = [], 0
+    for link in find_links(text, read_frontmatter("")):
+        is_wiki = link.kind is LinkKind.WIKILINK
+        start = text.rfind("[[" if is_wiki else f"[{link.text}](", place, link.start)
+        end = text.find("]]" if is_wiki else ")", link.end)
+        name = f"{link.path}#{link.subpath}" if link.subpath else link.path
+        shown = f"{link.text} ({name})" if link.text not in {"", name} else name
+        parts += [text[place : start - link.is_embed], shown]
+        place = end + (2 if is_wiki else 1)
+    plain = "".join([*parts, text[place:]]).split("\n")
+    return "\n".join(quote + line for quote, line in zip(quotes, plain, strict=True))
+
+
 _LINE = re.compile(r"(?P<path>[^:]+):(?:\s+(?P<rest>.*))?", re.DOTALL)
 _BUDGET = re.compile(r"--budget(?:[ =]+(?P<tokens>\S*)|$)\s*(?P<query>.*)", re.DOTALL)
 _EXAMPLE = '"agents/DEPLOY.md: --budget 800 how do we deploy"'
@@ -105,6 +138,19 @@ def parse_context(text: str) -> ContextLine:
         option_name = query.split()[0]
         raise RefusedError(f'"{path}" has an unknown option {option_name}; only --budget is known')
     return ContextLine(path, int(tokens) if tokens else None, query)
+
+
+def check_context_file(name: str) -> None:
+    """Make sure that `context_file` names a markdown file of the vault; its folder may be hidden.
+
+    Raises:
+        RefusedError: it does not.
+    """
+    path = parse_note_path(name)
+    if path.suffix.lower() != ".md":
+        raise RefusedError(f'"{name}" does not end in .md; name a markdown file of the vault')
+    if str(path) not in GENERATED:
+        check_new_name(PurePosixPath(*(part.lstrip(".") or part for part in path.parts)))
 
 
 def check_keep_in(names: tuple[str, ...]) -> None:

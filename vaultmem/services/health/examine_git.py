@@ -6,8 +6,9 @@ import shlex
 
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_file import parse_contexts
-from vaultmem.core.paths import GENERATED
+from vaultmem.core.paths import GENERATED, is_hidden
 from vaultmem.services.notes.create import template_folder
+from vaultmem.services.watching.context import find_context_file
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW
 from vaultmem.services.writing.pending import read_pending
@@ -145,6 +146,8 @@ def check_excludes(vault: Vault, fix: bool) -> Check:
     template = (template_folder() / "gitignore").read_text(encoding="utf-8")
     lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
     generated = [line.path for line in parse_contexts(vault.config.contexts)]
+    if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):
+        generated.append(own)
     lacking = find_not_ignored(vault.history, [*lines, *map(name_file, generated)])
     done: tuple[str, ...] = ()
     if lacking and fix:

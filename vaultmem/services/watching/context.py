@@ -1,27 +1,38 @@
 """Keep generated packs: CONTEXT.md, those of vaultmem.yaml, and blocks in other files.
 
 They are made from the notes at any time, so what a generated file held is never missed. A file that
-vaultmem did not generate is not written over.
+vaultmem did not generate is not written over, and one that says the same but for its account stays.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.packs.context_file import BEGIN, END, ContextLine, parse_contexts, replace_block
+from vaultmem.core.packs.context_file import (
+    BEGIN,
+    END,
+    ContextLine,
+    parse_contexts,
+    replace_block,
+    says_the_same,
+    write_plainly,
+)
 from vaultmem.core.paths import is_hidden
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import look, open_scorer
 from vaultmem.services.finding.ask_pack import make_unseen
 from vaultmem.storage.asides import clear_leftover, find_leftovers
-from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, replace_file
+from vaultmem.storage.files import MAX_FILE_BYTES, create_file, read_file, remove_file, replace_file
 from vaultmem.vault import Vault
 
+#: Where the vault's own pack is; the second where Obsidian would show it among the notes.
 CONTEXT_FILE = "CONTEXT.md"
+HIDDEN_FILE = ".vaultmem/CONTEXT.md"
 
 #: How a file begins that may be written over.
 HEAD = b"# Context  (vault "
@@ -45,21 +56,40 @@ def render_contexts(vault: Vault) -> list[RenderedContext]:
 
     What cannot be written is in `problem` and stops no other.
     """
-    config = vault.config
+    config, name = vault.config, find_context_file(vault)
     if config.contexts:  # Nobody is to wait for vectors with the lock held.
         open_scorer(vault, None, waits=True)
     with vault.lock():  # Whoever renders last has seen the newest notes.
         try:
             seen = look(vault)
-            text = make_unseen(seen).text
+            text = write_plainly(make_unseen(seen).text)
         except VaultError as error:
-            names = (CONTEXT_FILE, *config.keep_in)
+            names = (*filter(None, [name]), *config.keep_in)
             return [RenderedContext(name, False, str(error)) for name in names]
-        done = [_render(CONTEXT_FILE, partial(_write_pack, vault, CONTEXT_FILE, text))]
+        done = [_render(name, partial(_write_pack, vault, name, text))] if name else []
+        for former in {CONTEXT_FILE, HIDDEN_FILE} - {name}:
+            _drop_former(vault, former)
         for line in parse_contexts(config.contexts):
             done.append(_render(line.path, partial(_write_line, vault, seen, line)))
         done += [_render(name, partial(_keep_in, vault, name, text)) for name in config.keep_in]
         return done
+
+
+def find_context_file(vault: Vault) -> str:
+    """Return where the vault's own pack is kept, "" where vaultmem.yaml says that it is not."""
+    chosen = vault.config.context_file
+    if not chosen:
+        return HIDDEN_FILE if (vault.root / ".obsidian").is_dir() else CONTEXT_FILE
+    return "" if chosen == "none" else chosen
+
+
+def _drop_former(vault: Vault, name: str) -> None:
+    """Remove the pack that was kept in another place before."""
+    path = PurePosixPath(name)
+    with contextlib.suppress(VaultError):  # Whatever else is there stays.
+        data = read_file(vault.root, path)
+        if data.startswith(HEAD):
+            remove_file(vault.root, path, blob_id(data))
 
 
 def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
@@ -80,7 +110,7 @@ def _render(path: str, write: Callable[[], bool]) -> RenderedContext:
 
 def _write_line(vault: Vault, seen: Vault, line: ContextLine) -> bool:
     text = make_unseen(seen, line.query, line.budget, waits=False).text
-    return _write_pack(vault, line.path, text)
+    return _write_pack(vault, line.path, write_plainly(text))
 
 
 def _write_pack(vault: Vault, name: str, text: str) -> bool:
@@ -90,8 +120,11 @@ def _write_pack(vault: Vault, name: str, text: str) -> bool:
         current = read_file(vault.root, path)
     except NoteNotFoundError:
         create_file(vault.root, path, data)
+        if name == HIDDEN_FILE:
+            with contextlib.suppress(ConflictError):
+                create_file(vault.root, path.with_name(".gitignore"), b"*\n")
         return True
-    if current == data:
+    if says_the_same(current, data):
         return False
     if current and not current.startswith(HEAD):
         raise RefusedError("vaultmem did not write this file, so it is kept; move it away")
@@ -108,7 +141,7 @@ def _keep_in(vault: Vault, name: str, text: str) -> bool:
     try:
         current = read_file(file.parent, path)
         data = replace_block(current, text)
-        if current == data:
+        if says_the_same(current, data):
             return False
         if len(data) > MAX_FILE_BYTES:
             raise RefusedError("it would be larger than 1 MiB; lower `budget` in vaultmem.yaml")

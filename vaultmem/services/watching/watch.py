@@ -39,6 +39,9 @@ _TICK = 1.0
 
 #: Seconds of rest after which notes looked at one by one are looked at with all others.
 _REST = 10.0
+
+#: Seconds from one rewriting of generated files to the next.
+_CALM = 5.0
 _HOUR = 3_600.0
 
 
@@ -82,7 +85,8 @@ class WatchLoop:
         self._examined: Examined = {}
         self._resting = Rest(vault)
         self._head = self._waits_for = ""
-        self._last_look = self._last_full = 0.0
+        self._last_look = self._last_full = self._last_rendered = 0.0
+        self._is_rendered = True
         self.is_watching = False
 
     def run(self) -> None:
@@ -204,7 +208,8 @@ class WatchLoop:
         if is_done:
             if not self._only_looks:
                 self._try(self._commit)
-                self._try(self._render)
+                self._is_rendered = False
+                self._render_when_due()
         else:
             self._head = "unknown"  # All is looked at again, after a moment.
         if polling := self._watcher.polling():
@@ -216,6 +221,7 @@ class WatchLoop:
     def _rest(self) -> None:
         """Do what could wait; what fails is reported once, until something else does."""
         self._problems = set()
+        self._render_when_due()
         self._try(lambda: self._tell_of("arrived", self._resting.take_in()))
         self._try(lambda: self._tell_of("embedded", self._resting.embed()))
         self._try(self._keep_small)
@@ -283,12 +289,19 @@ class WatchLoop:
         except PendingError as error:
             self._waits_for = str(error)
 
+    def _render_when_due(self) -> None:
+        """Render what changed; while watching, not so soon after the last file that was written."""
+        is_calm = time.monotonic() - self._last_rendered >= _CALM
+        if not self._is_rendered and (is_calm or not self.is_watching):
+            self._is_rendered = self._try(self._render)
+
     def _render(self) -> None:
         for rendered in render_contexts(self._vault):
             if rendered.problem:
                 self._problems.add(f"{rendered.path}: {rendered.problem}")
             elif rendered.changed:
                 self._tell(Happened("rendered", rendered.path))
+                self._last_rendered = time.monotonic() if self.is_watching else 0.0
 
     def _watch_again(self) -> None:
         """Watch anew, once the folder is there again."""

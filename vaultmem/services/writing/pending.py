@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -14,12 +14,18 @@ from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.paths import is_note_name
+from vaultmem.core.safe_text import name_some
 from vaultmem.core.secrets.rules import SETTINGS_NAME
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.leaks import find_leaks
-from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file_and_mode
+from vaultmem.storage.files import (
+    MAX_FILE_BYTES,
+    UnsafeFileError,
+    hash_file,
+    read_file_and_mode,
+)
 from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
@@ -61,6 +67,14 @@ class Pending(NamedTuple):
         return sorted(path for path, who in self.authors.items() if who and is_own(who, author))
 
 
+def tell_left_out(skipped: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason why files were left out, with the first of their names."""
+    paths: dict[str, list[str]] = {}
+    for path, reason in skipped.items():
+        paths.setdefault(reason, []).append(path)
+    return [f"{name_some(found)}: {reason}" for reason, found in paths.items()]
+
+
 def find_pending(vault: Vault) -> Pending:
     """Compare what is on disk with HEAD; only files that may differ are read."""
     sync_vault(vault)
@@ -86,7 +100,7 @@ def _compare(vault: Vault) -> Pending:
     for path in changed:
         if path in ignored:
             continue
-        found = _read(vault, path, skipped)
+        found = _read(vault, path, entries.get(path), skipped)
         if found is None:
             continue
         mode, data = found
@@ -152,8 +166,13 @@ def _find_conflict(path: str, data: bytes) -> str:
     return find_conflict(text, find_fences(text, read_frontmatter(text).body))
 
 
-def _read(vault: Vault, path: str, skipped: dict[str, str]) -> tuple[str, bytes] | None:
-    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why."""
+def _read(
+    vault: Vault, path: str, entry: TreeEntry | None, skipped: dict[str, str]
+) -> tuple[str, bytes] | None:
+    """Return a file's git mode and bytes, None where no commit takes it; `skipped` gets why.
+
+    A large file that is as `entry`, what HEAD has of it, is nothing to speak of.
+    """
     if is_refused_name(path):
         skipped[path] = "git takes no file of this name"
         return None
@@ -164,7 +183,10 @@ def _read(vault: Vault, path: str, skipped: dict[str, str]) -> tuple[str, bytes]
         return None
     except UnsafeFileError as error:
         if "larger" in str(error):
-            skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
+            if entry and hash_file(vault.root, PurePosixPath(path)) == entry.blob:
+                vault.manifest.set_blob(path, entry.blob)
+            else:
+                skipped[path] = f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB"
         return None
 
 
