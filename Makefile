@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles clean
+.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -16,6 +16,9 @@ demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 # once keep two cores busy.
 test: $(VENV)/installed-test  ## Run the whole test suite.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+
+test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: kills, storms, many writers.
+	$(BIN)/python -m pytest -q -n 2 -m campaign
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default

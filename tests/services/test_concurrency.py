@@ -113,7 +113,10 @@ def _check_history(root: Path, notes: set[str], reported: set[str]) -> None:
     assert "error" not in git(root, "fsck", "--strict", "--no-dangling", "--no-progress")
 
 
-@pytest.mark.parametrize("commits", [4, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "commits",
+    [pytest.param(4, marks=pytest.mark.campaign), pytest.param(50, marks=pytest.mark.long)],
+)
 def test_commits_of_four_processes_and_of_plain_git_are_all_reachable(
     home: Path, tmp_path: Path, opened: Open, commits: int
 ) -> None:
@@ -142,6 +145,7 @@ def test_commits_of_four_processes_and_of_plain_git_are_all_reachable(
     assert {f"memory/{hit.record.path}" for hit in hits} == notes
 
 
+@pytest.mark.campaign
 def test_commits_of_four_processes_and_of_git_commit_all_are_all_reachable(
     make_vault: Make,
 ) -> None:

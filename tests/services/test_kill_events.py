@@ -41,6 +41,7 @@ def find_troubles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["troubles"]]
 
 
+@pytest.mark.campaign
 def test_what_is_killed_or_fails_loses_nothing_and_leaves_nothing_to_be_done_by_hand(
     tmp_path: Path,
 ) -> None:

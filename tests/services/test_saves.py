@@ -77,7 +77,10 @@ def is_kept(root: Path, word: str) -> bool:
     return bool(git(root, "log", "--all", "--format=%h", f"-S{word}", "--", "notes"))
 
 
-@pytest.mark.parametrize("saves", [30, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "saves",
+    [pytest.param(30, marks=pytest.mark.campaign), pytest.param(1_000, marks=pytest.mark.long)],
+)
 def test_every_save_is_in_the_file_in_a_conflict_copy_or_in_git(
     make_vault: Make, saves: int
 ) -> None:

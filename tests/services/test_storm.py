@@ -23,7 +23,10 @@ Make = Callable[..., Path]
 #: In so many seconds everything has to be healed.
 HEALED = 60
 
-SIZES = [1_000, pytest.param(20_000, marks=pytest.mark.long)]
+SIZES = [
+    pytest.param(1_000, marks=pytest.mark.campaign),
+    pytest.param(20_000, marks=pytest.mark.long),
+]
 
 
 def expect_fresh(root: Path, state: Path) -> None:

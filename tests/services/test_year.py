@@ -10,6 +10,7 @@ from support import git
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.campaign
 def test_a_year_of_upkeep_loses_nothing(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

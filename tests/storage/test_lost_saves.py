@@ -78,7 +78,10 @@ def find_lost(root: Path, saves: int) -> list[int]:
     return [n for n in range(saves) if f"quagga{n}x\n" not in kept]
 
 
-@pytest.mark.parametrize("saves", [60, pytest.param(3_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "saves",
+    [pytest.param(60, marks=pytest.mark.campaign), pytest.param(3_000, marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("pause", [0, 0.001, 0.003])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_save_is_lost_beside_edits(tmp_path: Path, way: str, pause: float, saves: int) -> None:
