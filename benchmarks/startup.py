@@ -98,7 +98,7 @@ def list_tricks(question: str) -> list[Trick]:
             "one command built of all (`cli/app.py`)",
             "recall",
             app + _RUN,
-            app + "app._keep_only = lambda name: app._register(tuple(app.HOMES))\n" + _RUN,
+            app + "app.build_commands()\n" + _RUN,
             asked,
         ),
         Trick(

@@ -214,10 +214,7 @@ def test_the_path_of_a_note_is_never_an_option(run_cli: Run, tmp_path: Path, pat
     assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o640
 
 
-def test_the_driver_is_hidden_and_starts_without_heavy_libraries(
-    run_cli: Run, tmp_path: Path
-) -> None:
-    assert "merge-driver" not in run_cli("--help").out
+def test_the_driver_starts_without_heavy_libraries(run_cli: Run, tmp_path: Path) -> None:
     write_notes(tmp_path, {"base": BASE, "ours": BASE + "x\n", "theirs": BASE.replace("T", "t")})
     code = (
         "import sys; from vaultmem.cli.app import main\n"

@@ -11,7 +11,7 @@ import pytest
 from conftest import RunCli
 from support import git, write_notes
 
-from vaultmem.cli.app import HOMES, find_homes
+from vaultmem.cli.commands import find_home, read_rows
 from vaultmem.cli.opening import end_process, run
 from vaultmem.cli.output import ProgressLine, warn
 
@@ -49,8 +49,8 @@ ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "serving", "merg
 
 
 def test_every_module_is_started_somewhere() -> None:
-    assert {home for home, _ in COMMANDS} | ELSEWHERE == set(HOMES)
-    assert all(find_homes(line[0]) == (home,) for home, line in COMMANDS)
+    assert {home for home, _ in COMMANDS} | ELSEWHERE == {home for _, home, _ in read_rows()}
+    assert all(find_home(line[0]) == home for home, line in COMMANDS)
 
 
 @pytest.mark.parametrize(("home", "line"), COMMANDS)

@@ -56,7 +56,10 @@ def connect(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write the vault into a client's own settings; everything else in them stays as it is."""
+    """Let a client such as Claude Code use the vault.
+
+    The vault is written into the client's own settings; everything else in them stays as it is.
+    """
     from vaultmem.core.clients.client import find_client
     from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
@@ -107,7 +110,10 @@ def skill(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Teach an agent when to recall, remember, promote and close, by a skill in its own folder."""
+    """Teach an agent when to recall, remember and promote.
+
+    It does so by a skill in the agent's own folder.
+    """
     from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
     from vaultmem.services.connecting.skill import (
@@ -188,9 +194,10 @@ def hook(
     vault: VaultOption = "",
     agent: AgentOption = "",
 ) -> None:
-    """Answer an agent's event, told as JSON on standard input; on any trouble say nothing.
+    """Answer an agent's event; agents run this by themselves.
 
-    The reason for silence is in `vaultmem doctor`.
+    The event is told as JSON on standard input. On any trouble nothing is said; `vaultmem doctor`
+    has the reason.
     """
     from vaultmem.cli.hook import answer_hook
 
@@ -208,9 +215,10 @@ def mcp(
     agent: AgentOption = "",
     ref: RefOption = "",
 ) -> None:
-    """Serve the vault to an agent by the Model Context Protocol (needs the extra `mcp`).
+    """Serve the vault to an agent by the Model Context Protocol.
 
-    The vault's resident process answers, for all agents at once; it is started where none is alive.
+    It needs the extra `mcp`. The vault's resident process answers, for all agents at once; it is
+    started where none is alive.
     """
     from vaultmem.errors import VaultError
 

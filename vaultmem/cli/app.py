@@ -1,63 +1,62 @@
-"""The `vaultmem` command: which module each command lives in, and how one of them is run."""
+"""The `vaultmem` command: each command is built when it is asked for, and one of them is run."""
 
 from __future__ import annotations
 
-import os
-import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 import vaultmem
-from vaultmem.cli.arguments import find_command
+from vaultmem.cli.commands import describe_commands, find_home, read_rows
 from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
 from vaultmem.cli.quick_typer import PlainGroup
 
-#: Module of this package: its commands, or its group of commands.
-HOMES: dict[str, tuple[str, ...]] = {
-    "vaults": ("init", "index", "trust"),
-    "notes": ("remember", "get", "list", "edit"),
-    "changing": ("forget", "pin", "unpin", "tag"),
-    "finding": ("recall", "pack"),
-    "evaluating": ("eval",),
-    "committing": ("checkpoint", "promote"),
-    "history": ("log", "show", "diff", "history"),
-    "provenance": ("blame", "why", "restore", "undo"),
-    "similarity": ("similar", "dedup"),
-    "lifecycle": ("state", "quarantine", "supersede"),
-    "upkeep": ("curate", "dream", "compact"),
-    "review": ("review",),
-    "links": ("links", "backlinks", "orphans", "mv"),
-    "priming": ("prime", "primed", "unprime"),
-    "economics": ("pinned", "recent", "stats"),
-    "embedding": ("embed",),
-    "sessions": ("session",),
-    "tasks": ("task", "handoff", "family"),
-    "syncing": ("sync",),
-    "branches": ("branch", "branches", "switch", "merge"),
-    "conflicts": ("conflicts", "resolve"),
-    "judging": ("assert", "bisect", "receipts", "replay"),
-    "health": ("context", "status", "doctor"),
-    "watching": ("watch",),
-    "serving": ("serve",),
-    "vault_list": ("vaults",),
-    "exporting": ("export",),
-    "agents": ("connect", "skill", "hook", "mcp"),
-    "importing": ("import",),
-    "merge_driver": ("merge-driver",),
-}
+
+class _Commands(PlainGroup):
+    """All commands; one is imported and built when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names that are in the help."""
+        return [name for name, _, _ in read_rows()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return one command."""
+        if cmd_name not in self.commands and (home := find_home(cmd_name)):
+            self.commands[cmd_name] = _build(cmd_name, home)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the arguments begin with, or say which ones are near."""
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+        name = args[0]
+        if not (name.startswith("-") or find_home(name)):
+            near = get_close_matches(name, self.list_commands(ctx), 2, 0.7)
+            meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+            ctx.fail(f"there is no command `{name}`.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write all commands by what they are for."""
+        formatter.write(describe_commands())
 
 
-def find_homes(name: str) -> tuple[str, ...]:
-    """Return the module of a command; of a name that is none, all of them."""
-    return tuple(home for home, commands in HOMES.items() if name in commands) or tuple(HOMES)
+def _build(name: str, home: str) -> Any:
+    """Return one command of a module, alone."""
+    part = typer.Typer(add_completion=False, rich_markup_mode=None)
+    part.callback()(lambda: None)
+    import_module(f"vaultmem.cli.{home}").register(part)
+    part.registered_commands = [each for each in part.registered_commands if each.name == name]
+    group: Any = typer.main.get_command(part)
+    return group.commands[name]
 
 
 app = typer.Typer(
     name="vaultmem",
-    cls=PlainGroup,
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -84,43 +83,18 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Keep an agent's long-term memory as a folder of markdown in git.
-
-    Files are the truth, git is the audit log, everything else is a cache.
-    """
+    """Keep an agent's long-term memory as a folder of markdown in git."""
     remember_globals(vault, agent, session, ref)
 
 
 def build_commands() -> Any:
     """Return all commands as one that can be run many times."""
-    return typer.main.get_command(_register(tuple(HOMES)))
-
-
-def _register(homes: tuple[str, ...]) -> typer.Typer:
-    """Give the application the commands of these modules, and no others."""
-    app.registered_commands, app.registered_groups = [], []
-    for home in homes:
-        import_module(f"vaultmem.cli.{home}").register(app)
-    return app
-
-
-def _keep_only(name: str) -> None:
-    """Build one command alone: importing and building all of them takes longer than most run."""
-    if "_VAULTMEM_COMPLETE" in os.environ:
-        name = ""
-    _register(find_homes(name))
-    named = [command for command in app.registered_commands if command.name == name]
-    groups = [group for group in app.registered_groups if group.name == name]
-    if not (named or groups):
-        return
-    app.registered_commands, app.registered_groups = named, groups
-    for group in filter(None, (each.typer_instance for each in groups)):
-        inside = sys.argv[sys.argv.index(name) + 1 :][:1]
-        chosen = [each for each in group.registered_commands if each.name in inside]
-        group.registered_commands = chosen or group.registered_commands
+    commands: Any = typer.main.get_command(app)
+    for name, _, _ in read_rows():
+        commands.get_command(None, name)
+    return commands
 
 
 def main() -> NoReturn:
     """Run the command that the process was started with, and end the process."""
-    _keep_only(find_command(sys.argv[1:]))
     end_process(run(app))

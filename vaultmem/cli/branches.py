@@ -97,7 +97,10 @@ def branch(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a branch, and check nothing out; or remove one, or move one to another commit."""
+    """Make a branch, remove one, or move one to another commit.
+
+    Nothing is checked out.
+    """
     from vaultmem.services.branching.branches import make_branch, remove_branch
 
     if (reset and (delete or start)) or (to and not reset):
@@ -131,7 +134,10 @@ def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
 
 
 def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
-    """List the branches, each with its newest commit and how far it is from what is checked out."""
+    """List the branches, each with its newest commit.
+
+    Each says how far it is from what is checked out.
+    """
     from vaultmem.services.branching.branches import list_branches
 
     found = list_branches(open_here(vault))
@@ -157,7 +163,10 @@ def switch(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Check out a branch; what is not committed, or saved meanwhile, is never overwritten."""
+    """Check out a branch.
+
+    What is not committed, or saved meanwhile, is never overwritten.
+    """
     from vaultmem.services.branching.switch import switch_branch
 
     target, files = switch_branch(open_synced(vault), name, create)
@@ -180,10 +189,11 @@ def merge(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Merge a branch into the one that is checked out (or --ref): all of it, or nothing.
+    """Merge a branch into the one that is checked out.
 
-    Of words that both sides changed ours stay, and theirs follow in the note as a callout:
-    `vaultmem conflicts` lists them. Of a property the later value stays; the other is told.
+    All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
+    sides changed ours stay, and theirs follow in the note as a callout: `vaultmem conflicts` lists
+    them. Of a property the later value stays; the other is told.
     """
     from vaultmem.services.branching.merge import merge_branch, plan_merge
 

@@ -80,9 +80,10 @@ def forget(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Remove notes; more than one only with --yes. Git still has what was committed.
+    """Remove notes; git still has what was committed.
 
-    --purge removes nothing: it prints what has to be done for git to forget as well.
+    More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
+    for git to forget as well.
     """
     from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 

@@ -34,7 +34,10 @@ def checkpoint(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Commit everything that changed, under a note of why; a clean vault commits nothing."""
+    """Commit everything that changed, and say why.
+
+    A vault without changes commits nothing.
+    """
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
     report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
@@ -56,10 +59,10 @@ def promote(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make candidate notes active and commit them, and nothing else.
+    """Make candidate notes active, and commit them.
 
-    A policy or skill that you promote may instruct from then on, and a preference goes with the
-    packs that it concerns, until its text changes.
+    Nothing else is committed. A policy or skill that you promote may instruct from then on, and a
+    preference goes with the packs that it concerns, until its text changes.
     """
     from vaultmem.services.branching.take import promote_from
     from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid

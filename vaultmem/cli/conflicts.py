@@ -31,7 +31,10 @@ def register(app: typer.Typer) -> None:
 
 
 def conflicts(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = False) -> None:
-    """List what both sides of a merge said and nobody has decided, and what git left open."""
+    """List what both sides of a merge said and nobody has decided.
+
+    What git itself left open is listed too.
+    """
     from vaultmem.services.branching.conflicts import list_conflicts
 
     opened = open_synced(vault, ref=ref)
@@ -83,7 +86,10 @@ def resolve(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Decide a conflict of a note, in one commit; its state stays as it is."""
+    """Decide a conflict of a note, in one commit.
+
+    The note's state stays as it is.
+    """
     wanted = [
         name
         for name, on in (("ours", ours), ("theirs", theirs), ("both", both), ("edit", edit))

@@ -61,7 +61,7 @@ def recent(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what recalls and packs showed last: what, to whom, when, for which question.
+    """Show what was shown last: what, to whom, for which question.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`).
     """
@@ -108,9 +108,9 @@ def stats(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what recalls and packs cost in tokens, and what they saved against flat memory.
+    """Show what recalls and packs cost in tokens, and saved.
 
-    Flat memory is the whole vault in the prompt, once for each pack.
+    They save against flat memory: the whole vault in the prompt, once for each pack.
     """
     from vaultmem.services.economics import read_pack_sizes, read_stats
 

@@ -67,11 +67,9 @@ def eval_(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure by questions of your own how well recall and packs find the notes that answer.
+    """Measure how well recall and packs answer your questions.
 
     Nothing is counted or written. With --against or --set, all is asked twice, and compared.
-
-    Example: vaultmem eval questions.md --against HEAD~20 --set semantic=static
     """
     from vaultmem.services.finding.evaluate import AskEvaluation, evaluate
 

@@ -33,9 +33,10 @@ def export(
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write the vault's pages as files that need no server (needs the extra `web`).
+    """Write the vault's pages as files that need no server.
 
-    Quarantined notes are left out. Nothing in a page asks for anything from elsewhere.
+    It needs the extra `web`. Quarantined notes are left out. Nothing in a page asks for anything
+    from elsewhere.
     """
     from vaultmem.errors import VaultError
 

@@ -120,7 +120,10 @@ def recall_(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the notes that answer a question, best first, each by its best section and why."""
+    """Find the notes that answer a question, best first.
+
+    Each is shown by its best section, with the reason why it was found.
+    """
     from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
 
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
@@ -183,9 +186,9 @@ def pack(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the context pack: what is pinned plus what is relevant, within a token budget.
+    """Print what an agent needs to know, within a token budget.
 
-    Without a query: what is pinned plus what is most recent.
+    That is what is pinned, and what answers the query; without one, what is most recent.
     """
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack

@@ -34,9 +34,9 @@ def register(app: typer.Typer) -> None:
 
 
 def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
-    """Bring CONTEXT.md, and what else vaultmem.yaml has generated, up to date.
+    """Bring CONTEXT.md and other generated files up to date.
 
-    `vaultmem watch` does this after each change.
+    vaultmem.yaml says which there are. `vaultmem watch` does this after each change.
     """
     from vaultmem.services.watching.context import render_contexts
 
@@ -60,9 +60,9 @@ def status(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the vault holds, who watches it, what is not committed and by whom.
+    """Show what the vault holds, and what is not committed.
 
-    Below that stand the last events of its history.
+    It also tells who watches the vault, and ends with the last events of its history.
     """
     from vaultmem.services.health.status import read_status
 
@@ -96,7 +96,10 @@ def doctor(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Check the vault, its repository and this machine; exit code 1 if there is a problem."""
+    """Check the vault, its repository and this machine.
+
+    The exit code is 1 if there is a problem.
+    """
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 

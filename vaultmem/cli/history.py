@@ -60,7 +60,7 @@ def log(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the vault's events, newest first."""
+    """Show what happened in the vault, newest first."""
     from vaultmem.core.timestamps import parse_timestamp
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
@@ -97,7 +97,7 @@ def show(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show who made a commit, when and why, and what it changed in the notes."""
+    """Show who made a commit, why, and what it changed."""
     from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(open_here(vault, ref=ref, reads=True), commit)
@@ -132,9 +132,10 @@ def diff(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed in the notes between A and B (or A..B), properties as properties.
+    """Show what changed in the notes between two commits.
 
-    A...B is what B has since the two parted.
+    Name them as A B or A..B; A...B is what B has since the two parted. Changed properties are shown
+    as such.
     """
     from vaultmem.services.history.diff import diff_vault
 
@@ -170,7 +171,10 @@ def history(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each commit did to a note, newest first, through renames and removals."""
+    """Show what each commit did to a note, newest first.
+
+    The note is followed through renames and removals.
+    """
     from vaultmem.services.history.commits import resolve_commit
     from vaultmem.services.history.diff import summarise_operation
     from vaultmem.services.history.trace import trace_note

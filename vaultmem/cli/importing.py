@@ -49,10 +49,10 @@ def import_(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take in what other programs remember, as candidates; talks become sessions.
+    """Take in what other programs remember, as candidates.
 
-    What is known already is left as it is, so the same export again adds nothing. All of it is one
-    commit.
+    Talks become sessions. What is known already is left as it is, so the same export again adds
+    nothing. All of it is one commit.
     """
     from vaultmem.services.importing.run import find_kind, import_kind
 

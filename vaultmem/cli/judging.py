@@ -67,9 +67,9 @@ def assert_(
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Exit with 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
+    """Test what a pack says; made for `git bisect run`.
 
-    Made for `git bisect run vaultmem assert QUERY --says TEXT`.
+    The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
     """
     from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import judge_vault
@@ -116,9 +116,9 @@ def bisect(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the first commit at which the pack is not as expected; nothing is checked out.
+    """Find the first commit at which a pack is not as expected.
 
-    Example: vaultmem bisect --good 2026-10-01 --bad HEAD -- tokens --says RS256
+    Nothing is checked out.
     """
     from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import bisect_history
@@ -166,7 +166,10 @@ def receipts(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the packs that have a receipt, newest first: who asked what, and what it cost."""
+    """List the packs that agents were given, newest first.
+
+    Each tells who asked what, and what it cost.
+    """
     from vaultmem.services.finding.receipts import list_receipts
 
     found = list(islice(list_receipts(open_here(vault), agent, session), limit))
@@ -190,10 +193,10 @@ def replay(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the very pack that a receipt stands for, rendered again from git.
+    """Print again the very pack that a receipt stands for.
 
-    Where git has lost a note that was shown, the rest is printed, what is gone is named, and the
-    exit code is 4.
+    It is rendered from git. Where git has lost a note that was shown, the rest is printed, what is
+    gone is named, and the exit code is 4.
     """
     from vaultmem.services.finding.receipts import replay_receipt
 

@@ -44,7 +44,7 @@ def state_(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Move a note to another state of its life, and commit that.
+    """Move a note to another state, and commit that.
 
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
     active by `promote`. Pinned notes and quarantined ones only a person moves.
@@ -61,7 +61,7 @@ def quarantine(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take a note that cannot be trusted out of every recall and pack, and commit that.
+    """Take a note that cannot be trusted out of every answer.
 
     `recall --include-quarantined` still shows it, behind a warning.
     """
@@ -82,9 +82,10 @@ def supersede(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Replace a note by another: the old one is deprecated, and each names the other.
+    """Replace a note by another; each then names the other.
 
-    With --part it stays for what it says besides, and packs show the new one before it.
+    The old one is deprecated. With --part it stays for what it says besides, and packs show the new
+    one before it.
     """
     from vaultmem.services.lifecycle.supersede import supersede_note
 

@@ -45,7 +45,7 @@ def links(
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List what a note links to; what leads nowhere is marked."""
+    """List what a note links to; mark what leads nowhere."""
     from vaultmem.services.finding.links import list_broken, list_links
     from vaultmem.services.reading.read_notes import resolve_whole
 
@@ -124,7 +124,7 @@ def mv(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Rename or move a note, and keep every link to it and from it right.
+    """Rename or move a note; every link to it and from it holds.
 
     Interrupted, nothing is changed.
     """

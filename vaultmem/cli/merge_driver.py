@@ -38,7 +38,10 @@ def merge_driver(
     theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="Theirs: %B.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note's path: %P.")],
 ) -> None:
-    """Merge three versions of a note into OURS; what could not stay is told on stderr."""
+    """Merge three versions of a note into OURS, for git.
+
+    What could not stay is told on standard error.
+    """
     from vaultmem.core.merging.note import is_note, merge_texts
     from vaultmem.storage.atomic import write_atomically
 

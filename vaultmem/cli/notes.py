@@ -112,7 +112,7 @@ def remember_(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write down a memory; it is on disk and searchable when this returns.
+    """Write down a memory; the next question finds it.
 
     A note that says the same takes it in; notes that are near are linked and named.
     """
@@ -147,7 +147,7 @@ def get(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a note, or one section of it (PATH#Heading)."""
+    """Print a note, or one section of it (NOTE#Heading)."""
     from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.services.reading.read_notes import get_note
@@ -188,7 +188,10 @@ def list_(
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the notes, in every state unless --state says otherwise."""
+    """List the notes, or those of a kind, state, tag or folder.
+
+    Notes in every state are listed, unless --state says otherwise.
+    """
     from vaultmem.services.finding.ask import look
     from vaultmem.services.reading.read_notes import list_notes
 
@@ -210,7 +213,10 @@ def list_(
 
 
 def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -> None:
-    """Open a note of the folder in $VISUAL or $EDITOR, and check it again afterwards."""
+    """Open a note in your editor, and check it afterwards.
+
+    The editor is $VISUAL or $EDITOR.
+    """
     from vaultmem.errors import RefusedError
     from vaultmem.services.reading.look import find_branch
     from vaultmem.services.reading.read_notes import read_as_written, resolve_address

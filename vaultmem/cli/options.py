@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,7 @@ VaultOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="The vault: its folder, else its name in the list (`vaultmem vaults`); else "
-        "$VAULTMEM_VAULT, else the one around the current folder.",
+        help="The vault's folder or name; else the one around this folder.",
         show_default=False,
     ),
 ]
@@ -31,8 +30,7 @@ VaultsOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="The vault: its folder, else its name in the list (`vaultmem vaults`); given more "
-        "than once, all of these; else $VAULTMEM_VAULT, else the one around the current folder.",
+        help="A vault's folder or name (repeatable); else the one around here.",
         show_default=False,
     ),
 ]
@@ -44,8 +42,7 @@ AgentOption = Annotated[
     typer.Option(
         "--agent",
         metavar="ID",
-        help="Who is writing; else $VAULTMEM_AGENT, else the agent that runs this command, else "
-        "a person at a terminal.",
+        help="Who is writing; else the agent that runs this, or you.",
         show_default=False,
     ),
 ]
@@ -54,7 +51,7 @@ SessionOption = Annotated[
     typer.Option(
         "--session",
         metavar="ID",
-        help="The session of the agent that is writing; else $VAULTMEM_SESSION_ID, else its own.",
+        help="The session of that agent; else its own.",
         show_default=False,
     ),
 ]
@@ -63,7 +60,7 @@ RefOption = Annotated[
     typer.Option(
         "--ref",
         metavar="REF",
-        help="The branch to work on; else $VAULTMEM_REF, else what is checked out.",
+        help="The branch to work on; else what is checked out.",
         show_default=False,
     ),
 ]
@@ -93,6 +90,18 @@ def split_names(names: str) -> tuple[str, ...]:
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+#: What is said of the options that nearly every command has; `vaultmem help environment` has more.
+_SHARED: tuple[Any, ...] = (
+    VaultOption,
+    VaultsOption,
+    AgentOption,
+    SessionOption,
+    RefOption,
+    JsonOption,
+)
+SHARED_HELP = {each.__metadata__[0].help for each in _SHARED} | {"Show this message and exit."}
+
 KindOption = Annotated[
     list[str], typer.Option("--kind", metavar="KIND", help="Only notes of this kind (repeatable).")
 ]
@@ -108,7 +117,9 @@ ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="Only notes of this context (folder).")
 ]
 
-TitleOption = Annotated[str, typer.Option("--title", help="Its title; else its first line.")]
+TitleOption = Annotated[
+    str, typer.Option("--title", metavar="TEXT", help="Its title; else its first line.")
+]
 TopicOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="What it is about: its folder.")
 ]

@@ -50,7 +50,7 @@ def prime(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take in reference material: a note for each heading, found when relevant.
+    """Take in reference material, a note for each heading.
 
     Run again, it changes, adds and removes just what changed in the source. A note that somebody
     edited here stays as it is; --overwrite takes the source's version.
@@ -127,7 +127,10 @@ def unprime(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a source's notes; only with --yes. Git still has what was committed."""
+    """Remove a source's notes; git still has what was committed.
+
+    They are removed only with --yes.
+    """
     from vaultmem.services.priming.sources import unprime_source
 
     opened = open_view(vault, ref, agent=agent)

@@ -45,7 +45,7 @@ def blame(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show for each line of a note who wrote it, when, and in which event and session."""
+    """Show who wrote each line of a note, when and in which session."""
     from vaultmem.services.history.blame import blame_note
 
     found = blame_note(open_synced(vault, ref=ref, reads=True), path, at)
@@ -68,7 +68,10 @@ def why(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show which facts and decisions mention a text, and who wrote them when, on what account."""
+    """Show which notes mention a text, and who wrote them when.
+
+    Facts and decisions come with what they rest on.
+    """
     from vaultmem.services.history.explain import explain_text
 
     asked = " ".join(text)
@@ -94,7 +97,10 @@ def restore(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a note as it once was, as a new change; what it is now is committed first."""
+    """Write a note as it once was, as a new change.
+
+    What it is now is committed first.
+    """
     from vaultmem.services.history.restore import restore_note
 
     done = restore_note(open_synced(vault, agent, session, ref), path, at)
@@ -117,7 +123,10 @@ def undo(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take back what one commit did to its notes, as a new commit; nothing if one changed since."""
+    """Take back what one commit did, as a new commit.
+
+    Nothing is taken back where a note of it was changed since.
+    """
     from vaultmem.services.history.undo import undo_commit
 
     done = undo_commit(open_synced(vault, agent, session), commit)

@@ -13,6 +13,8 @@ from typing import Any
 from typer import BadParameter, Typer
 from typer.core import TyperCommand, TyperGroup
 
+from vaultmem.cli.help_page import HelpPage
+
 _CONVERTERS: dict[object, Callable[[Any], Any]] = {
     str: str,
     bool: bool,
@@ -23,7 +25,7 @@ _CONVERTERS: dict[object, Callable[[Any], Any]] = {
 }
 
 
-class PlainCommand(TyperCommand):
+class PlainCommand(HelpPage, TyperCommand):
     """A command whose plain parameters are converted without pydantic."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,7 +55,7 @@ def add_commands(app: Typer, *commands: Callable[..., None]) -> None:
         app.command(name, cls=PlainCommand)(command)
 
 
-class PlainGroup(TyperGroup):
+class PlainGroup(HelpPage, TyperGroup):
     """A group whose plain parameters are converted without pydantic."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -79,11 +79,12 @@ def review(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Decide what waits: contradictions, duplicates, candidates, quarantined and stale notes.
+    """Decide what waits: contradictions, duplicates, candidates.
 
-    On a terminal each is shown with its evidence, and one key decides it. Elsewhere they are
-    listed; --accept, --other and --reject decide. Each decision is one commit. Of a large vault,
-    what came from elsewhere is shown first, and --all compares the rest.
+    Quarantined and stale notes wait as well. On a terminal each is shown with its evidence, and one
+    key decides it. Elsewhere they are listed; --accept, --other and --reject decide. Each decision
+    is one commit. Of a large vault, what came from elsewhere is shown first, and --all compares the
+    rest.
     """
     opened = open_synced(vault, agent, session)
     named = [("accept", accept), ("other", other), ("reject", reject)]

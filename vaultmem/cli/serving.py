@@ -74,10 +74,11 @@ def serve(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Watch as `watch` does, and show the vault to browsers, programs and agents (the extra `web`).
+    """Show the vault in a browser, and watch it meanwhile.
 
-    To this machine alone, without --host: a browser comes in by a link with a one-time code,
-    programs and agents (MCP at /mcp) name a token.
+    Programs and agents are answered too. It needs the extra `web`. Only this machine is served,
+    without --host: a browser comes in by a link with a one-time code, programs and agents (MCP at
+    /mcp) name a token.
     """
     opened = open_here(vault, agent, ref=ref, for_owner=True)
     if status:

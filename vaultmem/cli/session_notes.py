@@ -41,7 +41,7 @@ def note(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add a line to a session's details, or to its open questions."""
+    """Add a line to a session's details, or an open question."""
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
     opened = open_here(vault, agent, session, ref)
@@ -70,7 +70,7 @@ def decide(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a decision as a note of its own, linked from the session."""
+    """Write a decision as a note, which the session names."""
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.sessions.decide import decide as write_decision
 
@@ -102,7 +102,10 @@ def touch(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Note which files the session touched, and what it left in them."""
+    """Note which files the session touched.
+
+    What it left in them is noted too.
+    """
     from vaultmem.services.sessions.touched_files import touch_files
 
     opened = open_here(vault, agent, session, ref)
@@ -118,7 +121,10 @@ def turn(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add what was said to the session's transcript, which stays on this machine."""
+    """Add what was said to the session's transcript.
+
+    The transcript stays on this machine.
+    """
     from datetime import datetime
 
     from vaultmem.core.sessions.turns import Turn
@@ -142,7 +148,7 @@ def summarize(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add a paragraph to the session's summary: where things stand."""
+    """Add a paragraph to the summary: where things stand."""
     from vaultmem.services.sessions.edit_session import summarize as add_summary
 
     opened = open_here(vault, agent, session, ref)

@@ -56,7 +56,10 @@ def show(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show a session: how it stands, what it decided, asked and touched."""
+    """Show how a session stands, and what it decided.
+
+    What it asked and touched is shown too.
+    """
     from vaultmem.services.sessions.elsewhere import name_machine
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
@@ -85,7 +88,10 @@ def list_(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List sessions, the last started first; those whose process is gone are recovered first."""
+    """List the sessions, the last started first.
+
+    Those whose process is gone are recovered first.
+    """
     from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
 
@@ -145,7 +151,7 @@ def chain(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the sessions before a session, and those that follow it."""
+    """Show the sessions before a session, and those after it."""
     from vaultmem.services.sessions.search import follow_chain
 
     opened = open_synced(vault, agent, session, ref, reads=True)
@@ -186,7 +192,10 @@ def restore(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print what the next context window needs of a session, within a token budget."""
+    """Print what the next context window needs of a session.
+
+    It fits into a token budget.
+    """
     from vaultmem.services.sessions.restore import restore_session
 
     opened = open_synced(vault, agent, session, ref, reads=True)
@@ -206,7 +215,7 @@ def which(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say which session is meant here, what names it, and why not another."""
+    """Say which session is meant here, and why not another."""
     from vaultmem.services.sessions.identify import identify_session
 
     opened = open_here(vault, agent, session, ref)

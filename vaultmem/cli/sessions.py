@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "session"
 
-app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
-
 GoalOption = Annotated[str, typer.Option("--goal", metavar="TEXT", help="What it is to reach.")]
 PidOption = Annotated[
     int,
@@ -47,6 +45,7 @@ RelatedOption = Annotated[
 
 def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
+    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
     add_commands(app, start, resume, fork, mark_restore, close)
     session_notes.register(app)
     session_views.register(app)
@@ -74,7 +73,10 @@ def start(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Begin a session; one whose restore is pending is continued, and its restore printed."""
+    """Begin a session.
+
+    One whose restore is pending is continued, and its restore printed.
+    """
     from vaultmem.services.sessions.begin import NewSession, start_session
 
     opened = open_synced(vault, agent, session, ref)
@@ -92,7 +94,10 @@ def resume(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take a session up again in a new context window, and print its restore."""
+    """Go on with a session in a new context window.
+
+    Its restore is printed.
+    """
     from vaultmem.services.sessions.begin import resume_session
 
     opened = open_synced(vault, agent, session, ref)
@@ -113,7 +118,10 @@ def fork(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Begin a session that goes its own way from another one, and print that one's restore."""
+    """Begin a session that goes its own way from another one.
+
+    That one's restore is printed.
+    """
     from vaultmem.services.sessions.begin import NewSession, fork_session
 
     opened = open_synced(vault, agent, ref=ref)
@@ -129,7 +137,10 @@ def mark_restore(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Ask for a restore at the next start: the session's context is about to be lost."""
+    """Ask for a restore at the next start.
+
+    It is for a session whose context is about to be lost.
+    """
     from vaultmem.services.sessions.windows import mark_restore as mark
 
     opened = open_here(vault, agent, session, ref)

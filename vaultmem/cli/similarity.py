@@ -31,7 +31,10 @@ def similar(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the notes that say the same as a text or a note, or nearly, and what differs."""
+    """List the notes that say the same as a text, or nearly.
+
+    In place of a text, the path of a note can be given. What differs is shown.
+    """
     from vaultmem.services.likeness.known import describe_similar
     from vaultmem.services.likeness.similar import find_similar, read_asked
 
@@ -53,10 +56,11 @@ def dedup(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the notes that say the same as another; --apply merges them, in one commit.
+    """List the notes that say the same as another, or merge them.
 
-    The note that is merged stays where it is, deprecated, and names the one that counts, so that
-    links to it lead on. Pinned notes and those of a person are kept.
+    --apply merges them, in one commit. The note that is merged stays where it is, deprecated, and
+    names the one that counts, so that links to it lead on. Pinned notes and those of a person are
+    kept.
     """
     from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
 

@@ -37,6 +37,10 @@ def _run() -> None:
 
         print(f"vaultmem {__version__}")
         return
+    if arguments in ([], ["--help"], ["-h"], ["help"]) and "_VAULTMEM_COMPLETE" not in os.environ:
+        from vaultmem.cli.commands import describe_commands
+
+        sys.exit(_print(0, describe_commands().encode(), b""))
     code = _answer_warm(arguments)
     if code is None:
         _run_here(arguments)

@@ -52,7 +52,7 @@ def sync(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Commit what there is, take in what other machines have pushed, and push.
+    """Commit, take in what other machines pushed, and push.
 
     Nothing is ever forced or asked for. A remote that cannot be reached is no error: what waits
     goes with the next sync. Exit code 5: the remote, or what came, was refused; 8: both sides

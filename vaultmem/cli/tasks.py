@@ -52,7 +52,9 @@ def register(parent: typer.Typer) -> None:
 def add(
     title: Annotated[list[str], typer.Argument(metavar="TITLE", help="What is to be done.")],
     next_step: NextOption = "",
-    text: Annotated[str, typer.Option("--text", help="More about it, in markdown.")] = "",
+    text: Annotated[
+        str, typer.Option("--text", metavar="TEXT", help="More about it, in markdown.")
+    ] = "",
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
@@ -121,7 +123,10 @@ def show(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show a task: how it stands, what is next, and which sessions worked on it."""
+    """Show how a task stands, and what is next.
+
+    Which sessions worked on it is shown too.
+    """
     from vaultmem.services.tasks.edit_tasks import find_task
 
     task = find_task(open_synced(vault, ref=ref, reads=True), name)
@@ -150,7 +155,10 @@ def history(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Render all that is known of a task within a token budget: sessions, files, commits."""
+    """Print all that is known of a task, within a token budget.
+
+    That is its sessions, files and commits.
+    """
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
@@ -188,7 +196,10 @@ def handoff(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Render a task for whoever goes on with it; with --note, leave them a word in handoffs/."""
+    """Print all that is known of a task, for whoever goes on.
+
+    With --note, a word is left for them in handoffs/.
+    """
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over, view_task
 
@@ -217,7 +228,10 @@ def family(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Render the sessions that follow one another as one view, and say what it rests on."""
+    """Print sessions that follow one another as one account.
+
+    It says what it rests on.
+    """
     from vaultmem.services.tasks.view import view_family
 
     opened = open_synced(vault, ref=ref, reads=True)

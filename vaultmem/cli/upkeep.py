@@ -47,7 +47,7 @@ def curate(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Propose what to merge, demote, archive, deprecate, check or mend, with reasons.
+    """Propose what to merge, archive, check or mend, with reasons.
 
     Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
     `curate FILE --apply`. Notes that were changed since the report was made are refused.
@@ -76,9 +76,10 @@ def dream(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Promote what was recalled often: active, named in MEMORY.md, told of in DREAMS.md.
+    """Promote what was recalled often, and write it in DREAMS.md.
 
-    It gives no trust: policies and skills instruct nobody before you promote them.
+    The notes become active, and are named in MEMORY.md. It gives no trust: policies and skills
+    instruct nobody before you promote them.
     """
     from vaultmem.services.upkeep.dream import dream as promote_strongest
 
@@ -97,10 +98,11 @@ def compact(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Shorten what nobody asks for: to a summary, to keywords, then into the archive.
+    """Shorten what nobody asks for; the full text stays in git.
 
-    A recall starts a note's time anew. Pinned notes, policies, skills and what a person wrote or
-    edited stay. `restore NOTE --at COMMIT` brings a full text back; the commits say which.
+    First to a summary, then to keywords, then the note is archived. A recall starts a note's time
+    anew. Pinned notes, policies, skills and what a person wrote or edited stay. `restore NOTE --at
+    COMMIT` brings a full text back; the commits say which.
     """
     from vaultmem.services.upkeep.compact import compact as shorten
     from vaultmem.services.upkeep.compact import plan_compaction

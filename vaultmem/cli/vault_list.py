@@ -22,7 +22,7 @@ def register(parent: typer.Typer) -> None:
     app = typer.Typer(cls=PlainGroup, invoke_without_command=True, rich_markup_mode=None)
     app.callback()(list_all)
     add_commands(app, add, remove)
-    parent.add_typer(app, name="vaults", help="List your vaults, each by a name, and how they are.")
+    parent.add_typer(app, name="vaults", help="List your vaults, and how they are.")
 
 
 def list_all(context: typer.Context, as_json: JsonOption = False) -> None:

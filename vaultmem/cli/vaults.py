@@ -27,7 +27,7 @@ def init(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a vault here or in DIR; files that exist are never changed.
+    """Make a vault of a folder; nothing that is there is changed.
 
     A folder outside git becomes a repository with a first commit. In an existing repository
     nothing is committed.
@@ -59,9 +59,9 @@ def init(
 
 
 def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
-    """Bring the index up to what is on disk, and name every note that could not be read fully.
+    """Bring the index up to date, and name notes with problems.
 
-    Other commands do this by themselves.
+    Other commands do the first by themselves.
     """
     from vaultmem.services.reading.sync import sync_vault
 
@@ -111,9 +111,10 @@ def trust(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say that this vault is yours: its active policies, skills and preferences count.
+    """Say that this vault is yours: its policies count.
 
-    A vault that somebody else made is evidence only, until you say this.
+    So do its active skills and preferences. A vault that somebody else made is evidence only,
+    until you say this.
     """
     from vaultmem.services.finding.trust import sign_trusted, take_trust, trust_vault
     from vaultmem.services.vaults.beside import find_companions

@@ -123,10 +123,11 @@ def watch(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Index, commit and render what anybody saves, and answer other commands at once.
+    """Index and commit what anybody saves, as long as it runs.
 
-    A note whose state a person changes from candidate to active is promoted, a session note whose
-    status is set is closed, and a file `.checkpoint` with a note in it makes a checkpoint.
+    Other commands are answered at once meanwhile. A note whose state a person changes from
+    candidate to active is promoted, a session note whose status is set is closed, and a file
+    `.checkpoint` with a note in it makes a checkpoint.
     """
     opened = open_here(vault, for_owner=True)
     if unit:

@@ -1,0 +1,158 @@
+"""Which commands there are, what each is for, and which module has it.
+
+`vaultmem --help` is made of this alone, without importing the commands or the library for them;
+a test keeps each sentence equal to the first one of the command's own help.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # What `typing` has; importing that takes as long as the table.
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: A heading, and below it a command, its module of this package and its sentence in each line.
+_TABLE = """
+Everyday
+  init          vaults        Make a vault of a folder; nothing that is there is changed.
+  connect       agents        Let a client such as Claude Code use the vault.
+  remember      notes         Write down a memory; the next question finds it.
+  recall        finding       Find the notes that answer a question, best first.
+  pack          finding       Print what an agent needs to know, within a token budget.
+  get           notes         Print a note, or one section of it (NOTE#Heading).
+  list          notes         List the notes, or those of a kind, state, tag or folder.
+  review        review        Decide what waits: contradictions, duplicates, candidates.
+  promote       committing    Make candidate notes active, and commit them.
+  checkpoint    committing    Commit everything that changed, and say why.
+  log           history       Show what happened in the vault, newest first.
+  status        health        Show what the vault holds, and what is not committed.
+
+Notes
+  edit          notes         Open a note in your editor, and check it afterwards.
+  mv            links         Rename or move a note; every link to it and from it holds.
+  tag           changing      Add tags to a note, or remove them.
+  pin           changing      Show a note in every pack, and protect it from machines.
+  unpin         changing      Stop showing a note in every pack.
+  pinned        economics     List what is pinned and what it costs in each pack.
+  links         links         List what a note links to; mark what leads nowhere.
+  backlinks     links         List the notes that link to a note.
+  orphans       links         List the notes that no other note links to.
+  forget        changing      Remove notes; git still has what was committed.
+
+Finding
+  why           provenance    Show which notes mention a text, and who wrote them when.
+  similar       similarity    List the notes that say the same as a text, or nearly.
+  prime         priming       Take in reference material, a note for each heading.
+  primed        priming       List the sources of reference material.
+  unprime       priming       Remove a source's notes; git still has what was committed.
+  embed         embedding     Prepare recall by meaning: make the vectors that are missing.
+  eval          evaluating    Measure how well recall and packs answer your questions.
+
+History
+  show          history       Show who made a commit, why, and what it changed.
+  diff          history       Show what changed in the notes between two commits.
+  history       history       Show what each commit did to a note, newest first.
+  blame         provenance    Show who wrote each line of a note, when and in which session.
+  restore       provenance    Write a note as it once was, as a new change.
+  undo          provenance    Take back what one commit did, as a new commit.
+  bisect        judging       Find the first commit at which a pack is not as expected.
+  assert        judging       Test what a pack says; made for `git bisect run`.
+
+What agents saw
+  recent        economics     Show what was shown last: what, to whom, for which question.
+  receipts      judging       List the packs that agents were given, newest first.
+  replay        judging       Print again the very pack that a receipt stands for.
+  stats         economics     Show what recalls and packs cost in tokens, and saved.
+
+Upkeep
+  state         lifecycle     Move a note to another state, and commit that.
+  quarantine    lifecycle     Take a note that cannot be trusted out of every answer.
+  supersede     lifecycle     Replace a note by another; each then names the other.
+  dedup         similarity    List the notes that say the same as another, or merge them.
+  curate        upkeep        Propose what to merge, archive, check or mend, with reasons.
+  dream         upkeep        Promote what was recalled often, and write it in DREAMS.md.
+  compact       upkeep        Shorten what nobody asks for; the full text stays in git.
+
+Machines and branches
+  sync          syncing       Commit, take in what other machines pushed, and push.
+  branch        branches      Make a branch, remove one, or move one to another commit.
+  branches      branches      List the branches, each with its newest commit.
+  switch        branches      Check out a branch.
+  merge         branches      Merge a branch into the one that is checked out.
+  conflicts     conflicts     List what both sides of a merge said and nobody has decided.
+  resolve       conflicts     Decide a conflict of a note, in one commit.
+
+Sessions and tasks
+  session       sessions      Keep sessions: what an agent did, and where it stands.
+  family        tasks         Print sessions that follow one another as one account.
+  task          tasks         Keep tasks: what is to be done, and what is next.
+  handoff       tasks         Print all that is known of a task, for whoever goes on.
+
+Agents and other programs
+  skill         agents        Teach an agent when to recall, remember and promote.
+  mcp           agents        Serve the vault to an agent by the Model Context Protocol.
+  import        importing     Take in what other programs remember, as candidates.
+
+Watching and the page
+  watch         watching      Index and commit what anybody saves, as long as it runs.
+  serve         serving       Show the vault in a browser, and watch it meanwhile.
+  export        exporting     Write the vault's pages as files that need no server.
+
+The vault itself
+  doctor        health        Check the vault, its repository and this machine.
+  vaults        vault_list    List your vaults, and how they are.
+  trust         vaults        Say that this vault is yours: its policies count.
+  index         vaults        Bring the index up to date, and name notes with problems.
+  context       health        Bring CONTEXT.md and other generated files up to date.
+
+Run by other programs
+  hook          agents        Answer an agent's event; agents run this by themselves.
+  merge-driver  merge_driver  Merge three versions of a note into OURS, for git.
+"""
+
+_HEAD = """\
+Keep an agent's long-term memory as a folder of markdown in git.
+
+Usage: vaultmem [OPTIONS] COMMAND [ARGS]...
+"""
+
+_TAIL = """\
+Options, before the command or behind it
+  --vault DIR    The vault's folder or name; else the one around this folder.
+  --agent ID     Who is writing; else the agent that runs this, or you.
+  --session ID   The session of that agent; else its own.
+  --ref REF      The branch to work on; else what is checked out.
+
+Options without a command
+  --version      Print the version.
+  -h, --help     Print this.
+  --install-completion, --show-completion
+                 Let your shell complete commands and what they take.
+
+Learn more
+  vaultmem COMMAND --help
+"""
+
+
+def read_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield each command's name, module and sentence."""
+    for line in _TABLE.splitlines():
+        if line.startswith(" "):
+            name, home, sentence = line.split(None, 2)
+            yield name, home, sentence
+
+
+def find_home(name: str) -> str:
+    """Return the module of a command; empty, if there is none of that name."""
+    return next((home for each, home, _ in read_rows() if each == name), "")
+
+
+def describe_commands() -> str:
+    """Return what `vaultmem --help` prints: 80 columns at most, whatever the terminal has."""
+    lines = [_HEAD]
+    for line in _TABLE.strip().splitlines():
+        if line.startswith(" "):
+            name, _, sentence = line.split(None, 2)
+            line = f"  {name:<12}  {sentence}"
+        lines.append(line)
+    return "\n".join([*lines, "", _TAIL])
