@@ -15,9 +15,10 @@ from vaultmem.storage.user_folders import find_user_folder
 from vaultmem.storage.watch_socket import has_terminal
 from vaultmem.vault import Vault, VaultSettings, find_user_folders, open_vault
 
-#: What this thread goes by while it works for another process, and whether that has a terminal;
-#: None for this one's own.
-_given: ContextVar[tuple[Mapping[str, str], bool] | None] = ContextVar("environment", default=None)
+#: What this thread goes by while it works for another process, whether that has a terminal, and
+#: its folder ("" for this one's); None for this one's own.
+_given: ContextVar[tuple[Mapping[str, str], bool, str] | None]
+_given = ContextVar("environment", default=None)
 
 
 def current_environment() -> Mapping[str, str]:
@@ -32,10 +33,18 @@ def is_at_terminal() -> bool:
     return has_terminal() if given is None else given[1]
 
 
+def current_folder() -> str:
+    """Return the folder that whoever gives the command stands in."""
+    given = _given.get()
+    return (given and given[2]) or os.getcwd()
+
+
 @contextmanager
-def on_behalf(environment: Mapping[str, str], at_terminal: bool = False) -> Iterator[None]:
+def on_behalf(
+    environment: Mapping[str, str], at_terminal: bool = False, folder: str = ""
+) -> Iterator[None]:
     """Go by another process's environment for the time of a `with`, in this thread alone."""
-    token = _given.set((environment, at_terminal))
+    token = _given.set((environment, at_terminal, folder))
     try:
         yield
     finally:
@@ -61,14 +70,19 @@ def open_named_vault(
     given = choose_own(current_environment()) if for_owner else None
     settings = read_settings(agent, session, ref, given)
     settings["config"] = config
-    named = path or current_environment().get("VAULTMEM_VAULT")
-    return open_vault(_find_named(named) if isinstance(named, str) else named, **settings)
+    return open_vault(find_named_vault(path), **settings)
 
 
-def _find_named(named: str) -> str:
-    """Return the folder of a vault that is named by it, or by its name in the user's list."""
+def find_named_vault(path: str | Path | None = None) -> str | Path | None:
+    """Return the folder of a vault: named by it, by its name in the list, or by the environment.
+
+    None where nothing names one: then it is the one around the current folder.
+    """
     from vaultmem.storage.vault_list import find_named
 
+    named = path or current_environment().get("VAULTMEM_VAULT")
+    if not isinstance(named, str):
+        return named
     return find_named(named, find_user_folder("config", current_environment()))
 
 

@@ -105,12 +105,15 @@ def test_answers_are_those_of_a_process_of_its_own(
     watched_root: Path, run_cli: RunCli, lines: int
 ) -> None:
     chance = random.Random(11)
-    made = [make_line(chance) for _ in range(lines)]
+    made = [(make_line(chance), chance.choice(["", "notes", "inbox"])) for _ in range(lines)]
+    made.append((["get", "../inbox/a b.md"], "notes"))
+    made.append((["list", "--path", "g*"], "notes"))
 
-    def ask(line: list[str]) -> tuple[Result, Result]:
+    def ask(made: tuple[list[str], str]) -> tuple[Result, Result]:
+        line, folder = made
         env = {"VAULTMEM_RECEIPTS": ""}
-        warm = run_cli(*line, cwd=watched_root, env=env)
-        return warm, run_cli(*line, cwd=watched_root, env={**env, **COLD})
+        warm = run_cli(*line, cwd=watched_root / folder, env=env)
+        return warm, run_cli(*line, cwd=watched_root / folder, env={**env, **COLD})
 
     with ThreadPoolExecutor(2) as pool:
         for line, (warm, cold) in zip(made, pool.map(ask, made), strict=True):
@@ -143,7 +146,7 @@ def test_only_good_questions_get_an_answer(watched_root: Path) -> None:
         make_question(watched_root, []),
         make_question(watched_root, good[:5]),
         make_question(watched_root, ["walk", *good[1:]]),
-        make_question(watched_root, [*good[:3], "elsewhere", *good[4:]]),
+        make_question(watched_root, [*good[:4], "elsewhere", *good[5:]]),
         make_question(watched_root, [*good[:-3], "7", *good[-2:]]),
         make_question(watched_root, [*good[:-3], "x", *good[-2:]]),
     ]

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def checkpoint(
-    note: Annotated[list[str], typer.Argument(metavar="NOTE", help="What it stands for.")],
+    note: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it stands for.")],
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",

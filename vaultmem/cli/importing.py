@@ -43,7 +43,7 @@ def import_(
         ),
     ],
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or zips of an export.")
+        list[str], typer.Argument(metavar="FILE...", help="Files, folders, or zips of an export.")
     ],
     dry_run: DryRunOption = False,
     vault: VaultOption = "",

@@ -36,7 +36,7 @@ def merge_driver(
     base: Annotated[str, typer.Argument(metavar="BASE", help="The common ancestor: %O.")],
     ours: Annotated[str, typer.Argument(metavar="OURS", help="Ours, and the result: %A.")],
     theirs: Annotated[str, typer.Argument(metavar="THEIRS", help="Theirs: %B.")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The note's path: %P.")],
+    path: Annotated[str, typer.Argument(metavar="NAME", help="The note's path: %P.")],
 ) -> None:
     """Merge three versions of a note into OURS, for git.
 

@@ -11,12 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
-from vaultmem.config import CONFIG_NAME
+from vaultmem.config import CONFIG_NAME, find_root
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.storage.git.head import is_plain_clone
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vaultmem.config import Config
     from vaultmem.services.vaults.pool import VaultPool
     from vaultmem.vault import UserFolders, Vault
@@ -107,6 +109,18 @@ def _choose_one(vault: str) -> str:
             "name one (recall, pack and list take several)"
         )
     return named[0] if named else ""
+
+
+def find_named_root(vault: str | list[str]) -> Path:
+    """Return the folder of the vault that a command works on, without opening it.
+
+    Raises:
+        NoVaultError: there is none.
+    """
+    from vaultmem.environment import find_named_vault
+
+    named = [*_named, *([vault] if isinstance(vault, str) else vault)]
+    return find_root(find_named_vault(next(filter(None, named), None)))
 
 
 def has_named() -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from typer import BadParameter, Typer
 from typer.core import TyperCommand, TyperGroup
 
+from vaultmem.cli.addresses import read_as_shell
 from vaultmem.cli.help_page import HelpPage
 
 _CONVERTERS: dict[object, Callable[[Any], Any]] = {
@@ -33,6 +34,11 @@ class PlainCommand(HelpPage, TyperCommand):
         _simplify(self.get_params(ctx))
         _refuse_twice(ctx, self, args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with paths as the shell of whoever gives it means them."""
+        ctx.params = read_as_shell(self.params, ctx.params)
+        return super().invoke(ctx)
 
 
 def _refuse_twice(ctx: Any, command: Any, args: list[str]) -> None:

@@ -131,7 +131,7 @@ def _answer_warm(arguments: list[str]) -> int | None:
 
 
 def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
-    """Return a question to a watcher: the program's name, settings, terminals and arguments.
+    """Return a question to a watcher: the program's name, terminals, folder, settings, arguments.
 
     `given` is what came on standard input, for a command that reads that.
 
@@ -145,7 +145,8 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
 
     sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
     terminals = f"{has_terminal():d}{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
-    return [*told, _program(), terminals, *same_settings(), str(len(sent)), *sent, *arguments]
+    said = (_program(), terminals, os.getcwd())
+    return [*told, *said, *same_settings(), str(len(sent)), *sent, *arguments]
 
 
 def _take_vault(arguments: list[str]) -> tuple[list[str], str]:

@@ -48,7 +48,7 @@ def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
 
 
 def add(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The vault's folder.")],
+    path: Annotated[str, typer.Argument(metavar="DIR", help="The vault's folder.")],
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Its name; else that of its folder.")
     ] = "",

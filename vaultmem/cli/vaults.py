@@ -83,7 +83,7 @@ def trust(
         str,
         typer.Option(
             "--from",
-            metavar="PATH",
+            metavar="DIR",
             help="Vouch only for what you vouched for there: the same repository, moved, or "
             "another work tree of it.",
         ),

@@ -54,6 +54,7 @@ class _Command(NamedTuple):
     program: str
     at_terminal: bool
     terminals: tuple[bool, bool]
+    folder: str
     environment: dict[str, str]
     arguments: list[str]
     given: bytes
@@ -179,7 +180,9 @@ class WarmServer:
             command = self._load()
             self._open()
             with (
-                on_behalf(_complete(wanted.environment, self._root), wanted.at_terminal),
+                on_behalf(
+                    _complete(wanted.environment, self._root), wanted.at_terminal, wanted.folder
+                ),
                 _input(wanted.given),
                 self._out.kept(wanted.terminals[0]) as out,
                 self._err.kept(wanted.terminals[1]) as err,
@@ -209,7 +212,7 @@ def _read_command(words: list[str]) -> _Command:
     """
     kind, *words = words
     given = os.fsencode(words.pop(0)) if kind == "tell" else b""
-    program, terminals, *rest = words
+    program, terminals, folder, *rest = words
     ours = same_settings()
     settings, count, rest = rest[: len(ours)], int(rest[len(ours)]), rest[len(ours) + 1 :]
     sent, arguments = rest[:count], rest[count:]
@@ -220,7 +223,8 @@ def _read_command(words: list[str]) -> _Command:
         raise ValueError("not a command that is answered here")
     environment = dict(each.split("=", 1) for each in sent)
     at_terminal, *streams = (each == "1" for each in terminals)
-    return _Command(program, at_terminal, (streams[0], streams[1]), environment, arguments, given)
+    shown = (streams[0], streams[1])
+    return _Command(program, at_terminal, shown, folder, environment, arguments, given)
 
 
 def _read_all(connection: socket.socket, end: float) -> bytes:

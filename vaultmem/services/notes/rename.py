@@ -47,7 +47,7 @@ def plan_rename(vault: Vault, address: str, new: str) -> Rename:
         ConflictError: a note of that name exists.
     """
     old = resolve_whole(vault, address)
-    target = _read_target(vault, old, new)
+    target = _read_target(vault, old, new, is_named="/" not in address)
     graph = LinkGraph(vault)
     if str(old) not in graph.documents:
         raise RefusedError(f"{old}: not a note that vaultmem reads; move it yourself")
@@ -146,8 +146,8 @@ def _means_other(
     return meant is not None and after.find(link, place[1]) != target
 
 
-def _read_target(vault: Vault, old: PurePosixPath, text: str) -> PurePosixPath:
-    """Return the path that a note is to have.
+def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) -> PurePosixPath:
+    """Return the path that a note is to have; by a name alone, `is_named` too, it stays in place.
 
     Raises:
         RefusedError: it is unsafe.
@@ -157,8 +157,9 @@ def _read_target(vault: Vault, old: PurePosixPath, text: str) -> PurePosixPath:
     is_folder = text.endswith("/") or (vault.view.is_work_tree and (vault.root / path).is_dir())
     if is_folder:
         path = path / old.name
-    elif path.suffix.lower() != ".md":
-        path = path.with_name(f"{path.name}.md")
+    else:
+        name = path.name if path.suffix.lower() == ".md" else f"{path.name}.md"
+        path = (old if is_named and "/" not in text else path).with_name(name)
     check_new_name(path)
     taken = names_in(vault, path.parent).keys() - {fold_name(old)}
     if fold_name(path) in taken:

@@ -1,0 +1,92 @@
+"""A path is what the shell means by it, in every command and from any folder of the vault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from in_process import run_here
+from support import git
+
+NOTES = {
+    "notes/auth/crew.md": "# Crew sign-in\n\nA tablet. See [[refunds]].\n\n## Why\n\nGloves.\n",
+    "notes/pay/refunds.md": "# Refunds\n\nHalf cents round up.\n",
+    "notes/pay/crew.md": "# Crew fares\n\nCrew pay half.\n",
+    "notes/pay/b/fees.md": "# Fees\n\nTwo euros.\n",
+    "crew.md": "# Crew\n\nEleven people.\n",
+}
+
+
+@pytest.fixture
+def pay(make_vault: Callable[..., Path]) -> Path:
+    """Give a folder of a vault."""
+    return make_vault(NOTES) / "notes/pay"
+
+
+def test_the_folder_counts_then_the_root_then_bare_names(pay: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(pay.parent)
+    meant = {
+        "crew.md": "notes/pay/crew.md",
+        "crew": "notes/pay/crew.md",
+        "../../crew.md": "crew.md",
+        "../auth/crew.md#Why": "notes/auth/crew.md",
+        "./b/fees": "notes/pay/b/fees.md",
+        "b/../refunds.md": "notes/pay/refunds.md",
+        "notes/auth/crew.md": "notes/auth/crew.md",
+        "fees": "notes/pay/b/fees.md",
+        f"{pay}/refunds.md": "notes/pay/refunds.md",
+        f"{tmp_path}/link/pay/refunds.md": "notes/pay/refunds.md",
+    }
+    for given, path in meant.items():
+        assert run_here("get", given, "--json", cwd=pay).json["path"] == path, given
+    for given in ("../../../crew.md", "/etc/passwd", f"{pay}/../../../x.md"):
+        done = run_here("get", given, cwd=pay)
+        assert (done.code, done.err.count("\n")) == (5, 1)
+        assert "is not in the vault" in done.err
+    root = pay.parent.parent
+    outside = run_here("--vault", root, "get", f"{root.name}/crew.md", "--json", cwd=root.parent)
+    assert outside.json["path"] == "crew.md"
+
+
+def test_every_command_reads_paths_so(pay: Path) -> None:
+    shown = {
+        "links ../auth/crew": "[[refunds]]",
+        "backlinks refunds": "notes/auth/crew.md",
+        "history ../auth/crew.md": "new note",
+        "blame ../../crew": "Eleven",
+        "log --all --path .": "Maren",
+        "diff --brief --path ../auth HEAD": "Nothing differs",
+        "similar ../auth/crew.md": "No note",
+        "recall cents --path ../pay": "Half cents",
+        "list --path ../a*": "notes/auth",
+        "list --path *es.md": "b/fees.md",
+        "list --path ref*": "notes/pay/refunds.md",
+        "list --path notes/a*": "notes/auth",
+        "assert cents --finds ./refunds.md": "as expected",
+        "mv --dry-run refunds.md rules.md": "notes/pay/refunds.md -> notes/pay/rules.md",
+        "mv --dry-run refunds rules": "notes/pay/refunds.md -> notes/pay/rules.md",
+        "mv --dry-run refunds.md ../b/": "notes/pay/refunds.md -> notes/b/refunds.md",
+        "mv --dry-run refunds.md b": "notes/pay/refunds.md -> notes/pay/b/refunds.md",
+        "mv --dry-run ../auth/crew.md log.md": "notes/auth/crew.md -> notes/pay/log.md",
+        "mv --dry-run fees costs": "notes/pay/b/fees.md -> notes/pay/b/costs.md",
+        "mv --dry-run fees ../../costs": "notes/pay/b/fees.md -> costs.md",
+        "tag ./refunds money": "notes/pay/refunds.md",
+        "pin ../auth/crew.md": "notes/auth/crew.md",
+        "state refunds.md stale": "notes/pay/refunds.md",
+        "supersede crew.md ../auth/crew.md": "notes/auth/crew.md",
+        "quarantine b/fees.md --reason wrong": "notes/pay/b/fees.md",
+        "forget ../../crew.md": "forgot  crew.md",
+    }
+    for words, expected in shown.items():
+        done = run_here(*words.split(), cwd=pay)
+        assert (done.code, done.err) == (0, ""), words
+        assert expected in done.out, words
+
+
+def test_a_note_that_is_gone_is_the_folders_too(pay: Path) -> None:
+    (pay / "crew.md").unlink()
+    (pay.parent.parent / "crew.md").unlink()
+    assert "removed" in run_here("history", "crew.md", cwd=pay).out
+    assert "notes/pay/crew.md" in run_here("restore", "crew.md", "--at", "HEAD", cwd=pay).out
+    assert git(pay, "status", "--short", "--", ":/notes") == ""

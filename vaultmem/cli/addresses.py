@@ -1,0 +1,144 @@
+"""Read paths as the shell means them: from the caller's folder first, then from the vault's root.
+
+What a parameter takes is said by its metavar. Behind this a path begins at the vault's root, as it
+does for agents and for the page, which have no folder of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vaultmem.errors import RefusedError, VaultError
+
+#: Parameters that name a note or a folder of them, by their metavar without brackets and dots.
+NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN"})
+
+
+def name_values(param: Any) -> str:
+    """Return what the values of a parameter are: its metavar in its plain form."""
+    return str(getattr(param, "metavar", "") or "").strip("[].")
+
+
+def read_as_shell(params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a command, those that name notes relative to the vault's root.
+
+    Raises:
+        RefusedError: an absolute path, or one with dots, is not in the vault.
+    """
+    done = dict(given)
+    named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
+    place = _Place.find(given.get("vault") or "") if named else None
+    if place is None:
+        return done
+    for param in named:
+        value, kind = done[param.name], name_values(param)
+        if kind == "NEW":
+            done[param.name] = place.read_new(value, given.get("old", ""))
+        elif isinstance(value, str):
+            done[param.name] = place.read(value)
+        elif kind != "TEXT|PATH" or len(value) == 1:
+            read = place.read_pattern if kind == "PATTERN" else place.read
+            done[param.name] = [read(each) for each in value]
+    return done
+
+
+class _Place:
+    """Where the caller stands, and the vault that is meant."""
+
+    def __init__(self, root: Path, folder: str) -> None:
+        self._root = str(root)
+        self._folder = folder
+        inside = os.path.relpath(os.path.realpath(folder), self._root)
+        self._is_inside = inside.partition(os.sep)[0] != ".."
+        self._is_below = self._is_inside and inside != "."
+
+    @classmethod
+    def find(cls, vault: str | list[str]) -> _Place | None:
+        """Return the place of a command; None where there is no vault to be found."""
+        from vaultmem.cli.opening import find_named_root
+        from vaultmem.environment import current_folder
+
+        with contextlib.suppress(VaultError, OSError):
+            return cls(find_named_root(vault), current_folder())
+        return None
+
+    def read(self, text: str) -> str:
+        """Return an address with its path from the vault's root, where it names one from here."""
+        path, mark, heading = text.partition("#")
+        for name, rest in ((text, ""), (path, mark + heading)):
+            if (found := self._find(name)) is not None:
+                return found + rest
+        return self._require_inside(path) + mark + heading if self._is_explicit(text) else text
+
+    def read_new(self, text: str, old: str) -> str:
+        """Return the path that a note is to have; a bare name is left beside a bare name.
+
+        With `./` it says that a bare name is meant from the vault's root.
+        """
+        is_bare = "/" not in text and not os.path.isdir(os.path.join(self._folder, text))
+        if is_bare and "/" not in old and self._find(old) is None:
+            return text
+        inside = self._relate(text) if self._is_below or self._is_explicit(text) else text
+        if inside is None:
+            inside = self._require_inside(text)
+        return inside if "/" in inside else f"./{inside}"
+
+    def read_pattern(self, text: str) -> str:
+        """Return a folder or pattern from the root, where it fits something from here."""
+        if not glob.has_magic(text):
+            return self.read(text)
+        is_here = self._is_below and glob.glob(text, root_dir=self._folder, recursive=True)
+        return self._require_inside(text) if is_here or self._is_explicit(text) else text
+
+    def _find(self, name: str) -> str | None:
+        """Return the path from the root of what is at a path from here, None if nothing is."""
+        is_path = name and (self._is_below or "/" in name) and "\0" not in name
+        inside = self._relate(name) if is_path else None
+        if inside is None:
+            return None
+        for each in (inside, f"{inside}.md"):
+            if os.path.lexists(os.path.join(self._root, each)):
+                return each
+        if self._is_below and name.endswith(".md") and not os.path.lexists(f"{self._root}/{name}"):
+            return inside if self._is_committed(inside) else None
+        return None
+
+    def _is_committed(self, path: str) -> bool:
+        """Tell whether the last commit has a file that is not there any more."""
+        from vaultmem.storage.git.any_repository import list_entries, open_repository
+
+        with contextlib.suppress(VaultError, OSError):
+            if git := open_repository(Path(self._root)):
+                inside = os.path.relpath(os.path.join(self._root, path), git.work_tree)
+                return bool(list_entries(git, [inside]))
+        return False
+
+    def _relate(self, name: str) -> str | None:
+        """Return a path from here as one from the vault's root, None where it is not in the vault.
+
+        Folders above are looked up as the system does, so that links to folders count.
+        """
+        path = os.path.join(self._folder, name)
+        base = os.path.basename(path.rstrip("/"))
+        above = path if base in {"", ".", ".."} else os.path.dirname(path.rstrip("/"))
+        whole = os.path.realpath(above) if above == path else f"{os.path.realpath(above)}/{base}"
+        if whole == self._root:
+            return "."
+        if not whole.startswith(f"{self._root}/"):
+            return None
+        return whole[len(self._root) + 1 :] + ("/" if path.endswith("/") else "")
+
+    def _require_inside(self, text: str) -> str:
+        inside = self._relate(text)
+        if inside is None:
+            raise RefusedError(f'"{text}" is not in the vault {self._root}; name a note of it')
+        return inside
+
+    def _is_explicit(self, text: str) -> bool:
+        """Tell whether a path says where it begins: there alone it may lead."""
+        return os.path.isabs(text) or (self._is_inside and text.partition("/")[0] in {".", ".."})
