@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -34,6 +33,8 @@ class _Commands(PlainGroup):
             args = [*args[1:], "--help"]
         name = args[0]
         if not (name.startswith("-") or find_home(name)):
+            from difflib import get_close_matches
+
             near = get_close_matches(name, self.list_commands(ctx), 2, 0.7)
             meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
             ctx.fail(f"there is no command `{name}`.{meant}")

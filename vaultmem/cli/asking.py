@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from vaultmem.cli.opening import has_named, open_other, open_synced, take_named
 from vaultmem.cli.output import warn
-from vaultmem.environment import current_environment
-from vaultmem.vault import find_user_folders
 
 if TYPE_CHECKING:
     from vaultmem.vault import UserFolders, Vault
@@ -26,6 +24,9 @@ def split_vault(vault: str, address: str) -> tuple[str, str]:
 
 
 def _find_folders() -> UserFolders:
+    from vaultmem.environment import current_environment
+    from vaultmem.vault import find_user_folders
+
     return find_user_folders(current_environment())
 
 

@@ -11,10 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
-from vaultmem.config import CONFIG_NAME, find_root
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
-from vaultmem.storage.git.head import is_plain_clone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,13 +78,17 @@ def open_here(
         _opened.append(opened)
     elif _warm[0].root == opened.root:
         opened.share_storage(_warm[0])
-    if is_plain_clone(opened.root) and (opened.root / CONFIG_NAME).is_file():
-        _set_driver(opened)
+    _set_driver(opened)
     return opened
 
 
 def _set_driver(vault: Vault) -> None:
     """Let git merge notes in a clone as it does where the vault was made, and say so."""
+    from vaultmem.config import CONFIG_NAME
+    from vaultmem.storage.git.head import is_plain_clone
+
+    if not (is_plain_clone(vault.root) and (vault.root / CONFIG_NAME).is_file()):
+        return
     from vaultmem.storage.git.setup import install_driver
 
     with contextlib.suppress(VaultError, OSError), vault.lock(0.0):  # The next command tries again.
@@ -117,6 +119,7 @@ def find_named_root(vault: str | list[str]) -> Path:
     Raises:
         NoVaultError: there is none.
     """
+    from vaultmem.config import find_root
     from vaultmem.environment import find_named_vault
 
     named = [*_named, *([vault] if isinstance(vault, str) else vault)]

@@ -94,7 +94,12 @@ def _run_hook(arguments: list[str]) -> None:
 
 
 def is_warm(arguments: list[str]) -> bool:
-    """Tell whether a watcher answers what the arguments ask for."""
+    """Tell whether a watcher answers what the arguments ask for.
+
+    Help is as wide as the caller's terminal, which is not known there.
+    """
+    if not {"--help", "-h"}.isdisjoint(arguments):
+        return False
     return find_command(arguments) in WARM_COMMANDS or tuple(arguments[:2]) == _WARM_HOOK
 
 
