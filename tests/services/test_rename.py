@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.finding.query import parse_query
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.links import list_backlinks, list_broken
+from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.services.notes.rename import plan_rename, rename_note
 from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
+from vaultmem.services.writing.edit_notes import change_tags, write_note
 from vaultmem.storage import work_tree
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.intent import Intent, write_intent
@@ -289,3 +292,29 @@ def test_a_move_that_fails_and_one_that_was_killed_stop_no_later_one(
     rename_note(vault, "old", "notes/c/new")
     assert not is_interrupted(vault)
     assert list_broken(vault) == []
+
+
+def test_a_canvas_is_found_follows_and_moves_itself(make_vault: Make, opened: Open) -> None:
+    card = b'{"nodes":[{"text":"A lantern, by [[quay]]."},\n{"file":"notes/quay.md"}]}'
+    notes = {"notes/quay.md": "# Quay\n", "ideas/B.canvas": card, "x.md": "[[B.canvas]]\n"}
+    root = make_vault({**notes, "y.canvas": "{"})
+    vault = opened(root, agent="claude")
+    sync_vault(vault)
+    assert [hit.record.path for hit in recall(vault, parse_query("lantern"))] == ["ideas/B.canvas"]
+    assert [path for path, _ in vault.manifest.problems()] == ["y.canvas"]
+    sources = [found.source for found in list_backlinks(vault, "notes/quay.md")]
+    assert sources == ["ideas/B.canvas", "ideas/B.canvas"]
+
+    rename_note(vault, "notes/quay.md", "pier")
+    rename_note(vault, "ideas/B.canvas", "Plans")
+
+    moved = card.decode().replace("notes/quay", "pier").replace("[[quay]]", "[[pier]]")
+    assert read(vault, "Plans.canvas") == moved
+    assert read(vault, "x.md") == "[[Plans.canvas]]\n"
+    with pytest.raises(RefusedError, match="a canvas"):
+        change_tags(vault, PurePosixPath("Plans.canvas"), ("x",), ())
+    with pytest.raises(RefusedError, match="not the name of a note"):
+        write_note(vault, PurePosixPath("new.canvas"), "text")
+    save_checkpoint(vault, "all")
+    sync_vault(vault)
+    assert not list_broken(vault)

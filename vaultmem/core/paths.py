@@ -25,6 +25,9 @@ TRANSCRIPTS = "transcripts"
 #: The folder of skeletons for notes, where nobody says otherwise.
 TEMPLATES = "templates"
 
+#: How the names of notes end; a canvas is one that is only read.
+NOTE_ENDINGS = (".md", ".canvas")
+
 #: Folders at the vault's root whose files are never notes, with `is_template_folder`.
 NOT_NOTES = frozenset({TEMPLATES, TRANSCRIPTS, "media"})
 
@@ -98,13 +101,13 @@ def check_new_name(path: PurePosixPath) -> None:
 
 
 def is_note_path(path: PurePosixPath) -> bool:
-    """Tell whether a file at `path` is a note: markdown, visible, not generated."""
+    """Tell whether a file at `path` is a note: markdown or a canvas, visible, not generated."""
     return bool(path.stem) and is_note_name(str(path))
 
 
 def is_note_name(path: str) -> bool:
     """Tell whether a vault-relative path is a note's, as `is_note_path` does; for many paths."""
-    if path[-3:].lower() != ".md" or not is_text(path):
+    if not path.lower().endswith(NOTE_ENDINGS) or not is_text(path):
         return False
     parts = path.split("/")
     return parts[0] not in NOT_NOTES and path not in GENERATED and not any(map(is_hidden, parts))

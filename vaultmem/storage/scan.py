@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.paths import GENERATED, NOT_NOTES, is_hidden, is_text
+from vaultmem.core.paths import GENERATED, NOT_NOTES, NOTE_ENDINGS, is_hidden, is_text
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.storage.asides import LEFTOVER, is_leftover
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -75,7 +75,7 @@ def _scan_folder(
             if entry.is_dir(follow_symlinks=False):
                 _enter_folder(os.path.join(folder, name), path, scan, pending)
                 continue
-            is_note = has_notes and (is_note or name[-3:].lower() == ".md")
+            is_note = has_notes and (is_note or name.lower().endswith(NOTE_ENDINGS))
             if not entry.is_file(follow_symlinks=False):
                 _refuse_entry(entry, path, is_note, scan)
                 continue

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from vaultmem.core.links.canvas import find_canvas_links
 from vaultmem.core.links.link import Link, LinkKind, decode_destination, find_links
 from vaultmem.core.links.names import Names, spell
+from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.errors import RefusedError
 
@@ -30,7 +33,7 @@ def plan_edits(
         RefusedError: a link cannot be written for its file.
     """
     edits = []
-    for link in find_links(text, read_frontmatter(text)):
+    for link in _find_all(place[0], text):
         if link.start < 0 or not link.path:
             continue
         meant = before.find(link, place[0])
@@ -49,8 +52,17 @@ def plan_edits(
     return edits
 
 
-def apply_edits(text: str, edits: Sequence[LinkEdit]) -> str:
-    """Return the text with these edits made, which are in the order of the links.
+def _find_all(path: str, text: str) -> Iterable[Link]:
+    """Return the links of a note; `text` of a canvas is its JSON."""
+    if is_canvas(path):
+        return find_canvas_links(text)
+    return find_links(text, read_frontmatter(text))
+
+
+def apply_edits(text: str, edits: Sequence[LinkEdit], path: str = "") -> str:
+    """Return the text of the note at `path` with these edits made, which are in the order of links.
+
+    That of a canvas is its JSON.
 
     Raises:
         RefusedError: something else than these paths would change.
@@ -62,20 +74,22 @@ def apply_edits(text: str, edits: Sequence[LinkEdit]) -> str:
     for edit in edits:
         start = edit.link.start
         quoted = edit.link.property and text[max(start - 4, 0) : start].rstrip(" [!").endswith("'")
-        parts += [text[place:start], edit.new.replace("'", "''") if quoted else edit.new]
+        new = edit.new.replace("'", "''") if quoted else edit.new
+        new = json.dumps(new, ensure_ascii=False)[1:-1] if is_canvas(path) else new
+        parts += [text[place:start], new]
         place = edit.link.end
     changed = "".join([*parts, text[place:]])
-    _check(text, changed, edits)
+    _check(path, text, changed, edits)
     return changed
 
 
-def _check(before: str, after: str, edits: Sequence[LinkEdit]) -> None:
+def _check(path: str, before: str, after: str, edits: Sequence[LinkEdit]) -> None:
     """Read the result again: its links must be those of before, with the new paths."""
     new = {edit.link: edit.new for edit in edits}
     wanted = []
-    for link in find_links(before, read_frontmatter(before)):
-        path = new.get(link, link.path)
+    for link in _find_all(path, before):
+        target = new.get(link, link.path)
         is_encoded = link in new and link.kind is LinkKind.MARKDOWN
-        wanted.append(decode_destination(path) if is_encoded else path)
-    if [link.path for link in find_links(after, read_frontmatter(after))] != wanted:
+        wanted.append(decode_destination(target) if is_encoded else target)
+    if [link.path for link in _find_all(path, after)] != wanted:
         raise RefusedError("a link cannot be changed without touching other text; change it there")

@@ -19,7 +19,9 @@ class Decoded(NamedTuple):
 
 
 def describe_encoding(encoding: str) -> str:
-    """Say what follows for a note whose bytes are no UTF-8."""
+    """Say what follows for a note whose bytes are no UTF-8, or that is a canvas."""
+    if encoding == "JSON Canvas":
+        return "a canvas, shown as text; only Obsidian changes its cards"
     known = encoding in {UTF_16, WINDOWS}
     how = f"`iconv -f {encoding} -t UTF-8` or an editor" if known else "an editor"
     return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {how}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
+from vaultmem.core.notes.canvas import CANVAS, decode_note
 from vaultmem.core.notes.conflict import (
     Otherwise,
     find_callouts,
@@ -16,7 +17,7 @@ from vaultmem.core.notes.conflict import (
     find_spans,
     tell_conflict,
 )
-from vaultmem.core.notes.encoding import decode_text, describe_encoding
+from vaultmem.core.notes.encoding import describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
 from vaultmem.core.notes.full_text import check_full_text
 from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
@@ -122,7 +123,8 @@ class Note(NamedTuple):
     @property
     def conflict(self) -> str:
         """That others say otherwise, in callouts; "" if nobody does."""
-        return tell_conflict(find_callouts(self.text, self.matter.body))
+        is_canvas = self.encoding == CANVAS  # No merge writes into one.
+        return "" if is_canvas else tell_conflict(find_callouts(self.text, self.matter.body))
 
     @property
     def otherwise(self) -> dict[int, tuple[Otherwise, ...]]:
@@ -175,9 +177,12 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     """Read a note's bytes.
 
     Raises:
-        UnreadableNoteError: the bytes are no text.
+        UnreadableNoteError: the bytes are no text, or those of no canvas where it is to be one.
     """
-    text, encoding = decode_text(data)
+    try:
+        text, encoding = decode_note(str(path), data)
+    except ValueError as error:
+        raise UnreadableNoteError(str(error)) from None
     if "\0" in text:
         raise UnreadableNoteError("it contains NUL bytes, so it is not text")
     matter = read_frontmatter(text)
@@ -258,5 +263,5 @@ def _all_tags(declared: tuple[str, ...], prose: str, body: int) -> tuple[str, ..
 def _all_warnings(
     said: tuple[str, ...], encoding: str, matter: Frontmatter, reader: PropertyReader
 ) -> tuple[str, ...]:
-    told = describe_encoding(encoding) if encoding else ""
+    told = describe_encoding(encoding) if encoding not in {"", CANVAS} else ""
     return (*filter(None, (*said, told)), *matter.warnings, *reader.warnings)

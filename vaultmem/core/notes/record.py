@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from vaultmem.core.notes.canvas import CANVAS, is_canvas
 from vaultmem.core.notes.encoding import find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.notes.values import read_timestamp
@@ -83,7 +84,9 @@ class NoteRecord(NamedTuple):
 
     @property
     def encoding(self) -> str:
-        """What the note's bytes are where they are no UTF-8, else empty."""
+        """What the note's bytes are where they are no UTF-8, or a canvas's, else empty."""
+        if is_canvas(self.path):
+            return CANVAS
         return find_encoding(self.warnings) if self.warnings else ""
 
     @property
@@ -104,7 +107,8 @@ class NoteRecord(NamedTuple):
             return QUARANTINED
         if self.problem:
             return f"in doubt: {self.problem}"
-        encoding = f"not UTF-8, read as {self.encoding}" if self.encoding else ""
+        is_foreign = self.encoding not in {"", CANVAS}
+        encoding = f"not UTF-8, read as {self.encoding}" if is_foreign else ""
         return "; ".join(filter(None, (self.conflict, encoding)))
 
 

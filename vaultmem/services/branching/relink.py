@@ -66,7 +66,7 @@ def relink(
             try:
                 edits = plan_edits(text, (path, path), before, after, (old, new))
                 if edits:
-                    texts[path] = (mode, apply_edits(text, edits))
+                    texts[path] = (mode, apply_edits(text, edits, path))
                     changed[path] = (mode, texts[path][1].encode("utf-8"))
             except RefusedError:
                 continue  # The link stays as it was written, and leads nowhere, as it did there.

@@ -5,6 +5,7 @@ Whoever said it first, not who moved it here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp
 from vaultmem.core.delta.lines import match_lines, split_bytes
+from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.encoding import decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
@@ -137,8 +139,10 @@ def blame_bytes(
 def find_lines(note: Note, section: Section) -> tuple[int, int]:
     """Return the first and last line of a section, its heading included, 1-based.
 
-    Empty lines around it are not its own.
+    Empty lines around it are not its own. Of a canvas, all are: its text is not that of its lines.
     """
+    if note.encoding == CANVAS:
+        return 1, sys.maxsize
     first = section.line
     if not section.heading:
         text = note.text[section.start : section.end]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp, FileChange, pair_renames
 from vaultmem.core.delta.note_changes import NoteChange, compare_notes, diff_text, summarise_change
+from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import is_note_path, parse_note_path
@@ -92,7 +93,7 @@ def _compare_texts(change: FileChange, old: bytes, new: bytes) -> NoteChange:
         UnreadableNoteError: one is no text.
     """
     path = PurePosixPath(change.path)
-    if is_note_path(path):
+    if is_note_path(path) and not is_canvas(change.path):
         before = _parse(change.previous or change.path, old) if change.old_blob else None
         after = _parse(change.path, new) if change.blob else None
         return compare_notes(before, after, change.previous)

@@ -15,6 +15,8 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.links.link import Link
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import LinkEdit, apply_edits, plan_edits
+from vaultmem.core.notes.canvas import CANVAS
+from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.finding.links import LinkGraph
@@ -96,7 +98,7 @@ def _find_edits(
         path = graph.paths[document]
         place = (path, moved[1] if path == moved[0] else path)
         if any(_means_other(before, after, link, place, moved) for link in links):
-            text = read_note(vault, PurePosixPath(path)).text
+            text = _read_text(vault, read_note(vault, PurePosixPath(path)))
             if planned := plan_edits(text, place, before, after, moved):
                 edits[path] = planned
     return dict(sorted(edits.items()))
@@ -114,18 +116,34 @@ def _say_changes(change: Change, rename: Rename) -> None:
         mode = read_file_and_mode(change.seen.root, old)[1] & 0o777
     data = read_bytes(change.seen, old)
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
-        refuse_foreign(note)
-        data = apply_edits(note.text, edits).encode()
+        text = _read_text(change.seen, note)
+        data = apply_edits(text, edits, rename.old).encode()
     change.put(new, data, mode)
     change.remove(old, note.blob)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):
         linking = change.read(path)
-        refuse_foreign(linking)
+        text = _read_text(change.seen, linking)
         planned = rename.edits[str(path)]
-        written = [linking.text[edit.link.start : edit.link.end] for edit in planned]
+        written = [text[edit.link.start : edit.link.end] for edit in planned]
         if written != [edit.old for edit in planned]:  # Saved since it was looked at.
-            planned = _plan_again(change.seen, path, linking.text, rename)
-        change.replace(path, apply_edits(linking.text, planned).encode(), linking.blob)
+            planned = _plan_again(change.seen, path, text, rename)
+        change.replace(path, apply_edits(text, planned, str(path)).encode(), linking.blob)
+
+
+def _read_text(vault: Vault, note: Note) -> str:
+    """Return the text in which a note's links are to change: of a canvas its JSON.
+
+    Raises:
+        RefusedError: it is not UTF-8.
+        ConflictError: somebody saved it since it was read.
+    """
+    if note.encoding != CANVAS:
+        refuse_foreign(note)
+        return note.text
+    data = read_bytes(vault, note.path)
+    if blob_id(data) != note.blob:
+        raise ConflictError(f"{note.path}: somebody changed it meanwhile; read it again")
+    return data.decode()
 
 
 def _plan_again(vault: Vault, path: PurePosixPath, text: str, rename: Rename) -> list[LinkEdit]:
@@ -158,7 +176,7 @@ def _read_target(vault: Vault, old: PurePosixPath, text: str, is_named: bool) ->
     if is_folder:
         path = path / old.name
     else:
-        name = path.name if path.suffix.lower() == ".md" else f"{path.name}.md"
+        name = path.name if path.suffix.lower() == old.suffix.lower() else path.name + old.suffix
         path = (old if is_named and "/" not in text else path).with_name(name)
     check_new_name(path)
     taken = names_in(vault, path.parent).keys() - {fold_name(old)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.git.brought import Brought, date_brought, find_brought
@@ -50,7 +51,7 @@ def _list_arrivals(vault: Vault, since: str, brought: Sequence[Brought]) -> dict
     The index must have what is on disk, and know no more commits than those up to `since`. What
     this vaultmem committed is known by its bytes, and so is what a rebase only moved.
     """
-    notes = [each for each in brought if each.blob and each.path.endswith(".md")]
+    notes = [each for each in brought if each.blob and is_note_name(each.path)]
     fresh = [each for each in notes if not vault.manifest.is_committed(each.path, each.blob)]
     files = vault.manifest.files(list({each.path for each in fresh}))
     now = {each.path for each in fresh if (file := files.get(each.path)) and file.blob == each.blob}

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.hidden import drop_unseen, has_unseen, hide_unseen
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.errors import NoteNotFoundError, VaultError
@@ -31,7 +31,7 @@ def read_text(vault: Vault, path: str, blob: str) -> str | None:
     except (NoteNotFoundError, UnsafeFileError):
         pass  # It has changed.
     with contextlib.suppress(VaultError if vault.view.is_work_tree else NoteNotFoundError):
-        return _blob_text(vault.history.objects, blob)
+        return _blob_text(vault.history.objects, blob, path)
     return None
 
 
@@ -82,14 +82,14 @@ def _see(text: str) -> str:
 def _file_text(root: Path, path: str, blob: str) -> str:
     data = read_known(root, path, blob)
     if data is not None:
-        return decode_text(data).text
+        return decode_note(path, data).text
     data = read_file(root, PurePosixPath(path))
     if blob_id(data) != blob:
         raise NoteNotFoundError(f"{path}: changed since the last sync")
-    return decode_text(data).text
+    return decode_note(path, data).text
 
 
 @lru_cache(maxsize=512)
-def _blob_text(objects: ObjectReader, blob: str) -> str:
+def _blob_text(objects: ObjectReader, blob: str, path: str) -> str:
     _, data = objects.read(blob)
-    return decode_text(data).text
+    return decode_note(path, data).text

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
+from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.full_text import format_full_text
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
@@ -136,7 +137,7 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
     if record.encoding:
-        return "not UTF-8"
+        return "a canvas" if record.encoding == CANVAS else "not UTF-8"
     if use.by_person:
         return "written or edited by a person"
     if not vault.manifest.is_committed(record.path, record.blob):

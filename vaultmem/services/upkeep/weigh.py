@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
+from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.secrets.scan import find_secrets
@@ -133,7 +134,8 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
-        return "not UTF-8, so it is never rewritten"
+        why = "a canvas" if record.encoding == CANVAS else "not UTF-8"
+        return f"{why}, so it is never rewritten"
     if not bullet:
         return "its first sentence is too long for MEMORY.md; give it a title"
     if find_secrets(bullet):

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import parse_kind, parse_state
+from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
@@ -95,7 +96,7 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
         RefusedError: an unsafe name, larger than 1 MiB, or it looks like a credential.
     """
     check_new_name(path)
-    if not is_note_path(path):
+    if not is_note_path(path) or is_canvas(str(path)):
         raise RefusedError(f"{path}: not the name of a note; notes end in .md")
     check_text(path, text)
     data = text.encode("utf-8")

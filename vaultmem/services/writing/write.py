@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.lifecycle import State
+from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.encoding import open_to_edit
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import RefusedError, naming_faults
@@ -117,6 +118,8 @@ def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
 def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
     """Return a note's bytes, and what they become; of foreign ones, what is not changed stays."""
     try:
+        if note.encoding == CANVAS:
+            refuse_foreign(note)
         if not note.encoding:
             return note.text.encode("utf-8"), edit(note).encode("utf-8")
         data = change.read_bytes(note)

@@ -17,6 +17,7 @@ from vaultmem.core.links.link import (
     read_wikilink,
     split_destination,
 )
+from vaultmem.core.paths import NOTE_ENDINGS
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.web.markdown.clean import REL
 from vaultmem.web.markdown.page import Page, name_anchor
@@ -36,7 +37,7 @@ class Target(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Whether it is a page of text."""
-        return self.path.lower().endswith(".md")
+        return self.path.lower().endswith(NOTE_ENDINGS)
 
     @property
     def is_image(self) -> bool:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkMap
 from vaultmem.vault import Vault
@@ -93,7 +94,7 @@ def gather_graph(path: str, vault: Vault) -> Graph:
 def _list_linked(links: LinkMap, path: str) -> list[str]:
     """Return the notes that a note links to, then those that link to it."""
     both = (*links.targets.get(path, ()), *links.sources.get(path, ()))
-    return [each for each in dict.fromkeys(both) if each.endswith(".md")]
+    return [each for each in dict.fromkeys(both) if is_note_name(each)]
 
 
 def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:

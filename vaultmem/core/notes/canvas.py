@@ -1,0 +1,111 @@
+"""A canvas as a note: what its cards say, and which files are on it.
+
+Source: JSON Canvas 1.0 (jsoncanvas.org/spec/1.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from vaultmem.core.notes.encoding import Decoded, decode_text
+
+#: What stands for the encoding of a note that is a canvas: it is read, and never rewritten as text.
+CANVAS = "JSON Canvas"
+
+_ENDING = ".canvas"
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
+_LINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]|!?\[([^\]]*)\]\([^)]*\)")
+_UNLINKABLE = re.compile(r"[#^\[\]|]")
+_FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+_MAX_HEADING = 60
+
+
+class CanvasString(NamedTuple):
+    """A string of a card: its key (`text` or `file`), and where it stands between its quotes."""
+
+    key: str
+    start: int
+    end: int
+
+
+def is_canvas(path: str) -> bool:
+    """Tell whether a path is a canvas's."""
+    return path[-len(_ENDING) :].lower() == _ENDING
+
+
+def decode_note(path: str, data: bytes) -> Decoded:
+    """Return a note's text: that of a canvas is a heading for each card, and links to its files.
+
+    Raises:
+        ValueError: a canvas is no JSON, or not that of a canvas.
+    """
+    if not is_canvas(path):
+        return decode_text(data)
+    nodes = _read_nodes(data)
+    files = [_link(node) for node in nodes if node.get("file") and isinstance(node["file"], str)]
+    cards = [_write_card(node["text"]) for node in nodes if isinstance(node.get("text"), str)]
+    others = [node[key] for key in ("label", "url") for node in nodes if key in node]
+    named = [each for each in others if isinstance(each, str) and each.strip()]
+    blocks = [f"# {PurePosixPath(path).stem}", "\n".join(files), "\n".join(named), *cards]
+    return Decoded("\n\n".join(filter(None, blocks)) + "\n", CANVAS)
+
+
+def find_strings(text: str) -> Iterator[CanvasString]:
+    """Yield what names a file or says something in the cards of a canvas, in its JSON."""
+    above: list[str] = []
+    keys: list[str] = []
+    is_key = False
+    for match in _MARK.finditer(text):
+        mark = match[0]
+        if mark in "{[":
+            above.append(mark)
+            keys.append("")
+            is_key = mark == "{"
+        elif mark in "}]":
+            above.pop()
+            keys.pop()
+            is_key = False
+        elif mark in ":,":
+            is_key = mark == "," and above[-1:] == ["{"]
+        elif is_key:
+            keys[-1] = json.loads(mark)
+        elif above == ["{", "[", "{"] and keys[0] == "nodes" and keys[2] in {"text", "file"}:
+            yield CanvasString(keys[2], match.start() + 1, match.end() - 1)
+
+
+def _read_nodes(data: bytes) -> list[dict[str, Any]]:
+    if not data.strip():  # As Obsidian makes a new one.
+        return []
+    try:
+        read = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON, so its cards are not read") from None
+    nodes = read.get("nodes", []) if isinstance(read, dict) else None
+    if not isinstance(nodes, list):
+        raise ValueError("it is not the JSON of a canvas")
+    return [node for node in nodes if isinstance(node, dict)]
+
+
+def _link(node: dict[str, Any]) -> str:
+    file, subpath = node["file"], node.get("subpath")
+    place = subpath if isinstance(subpath, str) else ""
+    if _UNLINKABLE.search(file):
+        return f"[{PurePosixPath(file).name}]({quote(file)}{place})"
+    return f"[[{file.removesuffix('.md')}{place}]]"
+
+
+def _write_card(text: str) -> str:
+    """Return a card as a section of its own: under its heading, else under its first words."""
+    text = text.strip()
+    if len(_FENCE.findall(text)) % 2:  # What is open here is not to swallow the next card.
+        text += "\n" + _FENCE.findall(text)[-1]
+    if not text or text.startswith("#"):
+        return text
+    words = _LINK.sub(lambda link: link[1] or link[2], text.split("\n", 1)[0]).strip("#>*_- ")
+    short = words if len(words) <= _MAX_HEADING else words[:_MAX_HEADING].rpartition(" ")[0] + " …"
+    return f"## {short or 'Card'}\n\n{text}"
