@@ -139,8 +139,8 @@ def test_the_lines_of_the_page_work(home: Path, tmp_path: Path) -> None:
     assert "## Instructions" in pack
     assert git(tmp_path / "ship", "status", "--porcelain") == ""
     assert git(tmp_path / "ship", "log", "--format=%an|%s").splitlines() == [
-        "claude|session-close",
-        "Maren Person|promote",
+        "claude|session-close: The harbour master explained the gangway.",
+        "Maren Person|promote: nobody-opens-the-gangway-before-six",
         "claude|checkpoint: what the harbour master said",
         "claude|init: new vault",
     ]

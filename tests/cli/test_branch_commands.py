@@ -137,12 +137,10 @@ def test_promote_from_a_branch_names_what_it_did(root: Path) -> None:
 
     promoted, taken, last = done.out.splitlines()
     assert promoted == "promoted  notes/c.md  (active to active)"
-    assert taken.endswith("  take: notes/c.md from side")
-    assert last.endswith("  promote")
+    assert taken.endswith("  take: c from side")
+    assert last.endswith("  promote: c")
     assert told["promoted"] == [{"path": "notes/a.md", "from": "active", "to": "active"}]
-    assert [each["subject"] for each in told["commits"]] == [
-        *("take: notes/a.md from side", "promote")
-    ]
+    assert [each["subject"] for each in told["commits"]] == [*("take: a from side", "promote: a")]
     assert f"from side at {there}" in git(root, "log", "-1", "--format=%b")
     log = json.loads(run_here("log", "--event", "take", "--json", cwd=root).out)["commits"]
     assert [each["author"] for each in log] == ["Bob", "Bob"]

@@ -311,7 +311,7 @@ def test_checkpoint_promote_and_log_agree_with_git(run_cli: Run, root: Path) -> 
     assert promoted["trusted"] == ["notes/rule.md"]
     assert saved["commit"] == git(root, "rev-parse", "HEAD")
     assert saved["paths"] == [done.json["path"]]
-    assert [event["subject"] for event in events][:2] == ["checkpoint: the end", "promote"]
+    assert [event["subject"] for event in events][:2] == ["checkpoint: the end", "promote: rule"]
     assert events[0]["commit"] == saved["commit"]
     clean = run_cli("checkpoint", "again", cwd=root)
     assert clean.code == 0

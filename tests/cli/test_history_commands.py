@@ -62,7 +62,7 @@ def test_log_filters_and_keeps_its_format(run_cli: Run, root: Path) -> None:
 
     head = git(root, "log", "-1", "--format=%h %cd %an", "--date=format:%Y-%m-%d %H:%M")
     short, day, minute, *name = head.split()
-    assert text == f"{short[:7]}  {day} {minute}  {' '.join(name):<16}  promote\n"
+    assert text == f"{short[:7]}  {day} {minute}  {' '.join(name):<16}  promote: ebb-is-at-noon\n"
     [only] = found["commits"]
     assert only["commit"] == git(root, "rev-parse", "HEAD~1")
     assert (only["event"], only["agent"], only["session"]) == ("checkpoint", "claude", "s-1")
@@ -176,7 +176,7 @@ def test_history_tells_each_change_of_a_note(run_cli: Run, root: Path) -> None:
     assert [v["commit"] and v["commit"]["subject"] for v in told["versions"]] == [
         None,
         "moved",
-        "promote",
+        "promote: ebb-is-at-noon",
     ]
     assert told["versions"][1]["from"] == NOTE
     assert run_cli("history", "never", cwd=root).code == 4
@@ -189,7 +189,7 @@ def test_restore_brings_back_and_says_what_it_saved(run_cli: Run, root: Path) ->
 
     assert first.code == 0
     saved, restored = first.out.splitlines()
-    assert saved == f"{git(root, 'rev-parse', 'HEAD')[:7]}  edit: 1 note"
+    assert saved == f"{git(root, 'rev-parse', 'HEAD')[:7]}  edit: ebb-is-at-noon"
     assert restored.startswith(f"restored  {NOTE}  (as in ")
     assert "state: candidate" in (root / NOTE).read_text()
     assert "The tide table." in git(root, "show", f"HEAD:{NOTE}")

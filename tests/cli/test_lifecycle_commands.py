@@ -61,7 +61,7 @@ def test_a_wrong_confirmation_is_taken_back_and_its_words_stay_in_the_history(
     assert done.out.splitlines()[:2] == [f"took back  {OLD}: codex", f"  said: {said}"]
     assert "codex" not in (root / OLD).read_text()
     log = git(root, "log", "--format=%an|%s|%b", f"{head}..").splitlines()
-    assert log[0].endswith(f"|forget: confirmation of {OLD}|codex said: {said}")
+    assert log[0].endswith(f"|forget: old, said once less|codex said: {said}")
     assert "it was the refresh" in log
     assert said in git(root, "show", f"HEAD~:{OLD}")
     assert (again.code, again.err.count("nobody said that again")) == (5, 1)
@@ -149,7 +149,7 @@ def test_a_forgotten_note_tells_why_and_a_purge_only_tells_how(make_vault: Make)
     purge = run_here("forget", "--purge", OLD, cwd=root)
 
     assert dry.out.endswith("Nothing was removed; add --yes to forget 2 notes.\n")
-    assert [made["subject"] for made in gone["commits"]] == [f"forget: {OLD}"]
+    assert [made["subject"] for made in gone["commits"]] == ["forget: old"]
     assert blamed.code == 4
     assert ": wrong; `vaultmem restore notes/auth/old.md --at " in blamed.err
     assert purge.out.startswith(f"Git has 2 commits with {OLD}.\n")

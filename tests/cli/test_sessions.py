@@ -81,7 +81,8 @@ def test_a_session_from_start_to_end(desk: Desk) -> None:
         assert re.search(f"^{line}$", shown, re.MULTILINE), line
     closed = desk.run("close", "--status", "error", "--learn", "The dock is wet.").out
     assert re.fullmatch(
-        r"closed   s-1  \(error\)\nlearned  MEMORY.md\n[0-9a-f]{7}  session-close\n", closed
+        r"closed   s-1  \(error\)\nlearned  MEMORY.md\n[0-9a-f]{7}  session-close: Ferries[^\n]*\n",
+        closed,
     )
     assert re.fullmatch(r"s-1  error  claude  20.{14}  Ferries\n", desk.run("list").out)
 

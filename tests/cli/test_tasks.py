@@ -79,7 +79,7 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
         "p-2 (codex, open,",
         "> pier.py",
         "Count the planks",
-        "session-close (claude)",
+        "session-close: Find out what is broken (1 decision, 1 open question) (claude)",
     ):
         assert words in found["rendered"], words
     assert found["summary"].startswith("Mend the pier is blocked. Next: Wait for planks.")

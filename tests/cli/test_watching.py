@@ -73,7 +73,7 @@ def test_the_end_takes_in_what_is_pending(make_vault: Make, how: signal.Signals)
     assert (process.returncode, err) == (0, "")
     assert {json.loads(line)["what"] for line in out.splitlines()} >= {"indexed", "committed"}
     assert found(root, "quagga") == ["notes/last.md"]
-    assert git(root, "log", "-1", "--format=%s") == "promote"
+    assert git(root, "log", "-1", "--format=%s") == "promote: rule"
     assert not os.path.exists(find_socket(root))
 
 

@@ -144,7 +144,7 @@ def test_a_note_of_another_branch_is_promoted_here(make_vault: Make) -> None:
         path = (await call(client, "remember", text="Buoys are green.", ref="draft"))["path"]
         done = await call(client, "promote", paths=[path], **{"from": "draft"})
         subjects = [each["subject"] for each in done["commits"]]
-        assert subjects == [f"take: {path} from draft", "promote"]
+        assert subjects == [f"take: {Path(path).stem} from draft", f"promote: {Path(path).stem}"]
         assert "Buoys" in (root / path).read_text()
 
     play(root, scene)

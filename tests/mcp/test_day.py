@@ -91,14 +91,12 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
         assert words in session
 
     # Git: each event under the agent's name, in the session, and nothing left over.
-    log = git(root, "log", "-4", "--format=%an: %s|%(trailers:key=Session-Id,valueonly)").split(
-        "\n"
-    )
-    assert [line for line in log if line] == [
-        "claude: session-close|day-1",
-        "claude: promote|day-1",
-        "claude: checkpoint: crane|day-1",
-        "claude: session-close|day-0",
+    trailers = "%(trailers:key=Session-Id,key=Vault-Event,valueonly,separator=|)"
+    assert git(root, "log", "-4", f"--format=%an: {trailers}").splitlines() == [
+        "claude: day-1|session-close",
+        "claude: day-1|promote",
+        "claude: day-1|checkpoint",
+        "claude: day-0|session-close",
     ]
     assert git(root, "status", "--porcelain") == ""
     assert TOKEN not in git(root, "log", "-p", "--all")

@@ -105,8 +105,8 @@ def test_a_new_state_and_a_removal_are_on_record_with_their_reasons(make_vault: 
         assert "No event" in text  # A bare name of a note that is gone means no path.
         events = await call(client, "history", action="log", path="notes/plain.md", limit=2)
         assert [each["subject"] for each in events["rows"]] == [
-            "forget: notes/plain.md",
-            "state: notes/plain.md to stale",
+            "forget: plain",
+            "state: plain to stale",
         ]
 
     play(root, scene)

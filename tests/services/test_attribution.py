@@ -80,7 +80,7 @@ def test_a_forgotten_note_that_no_commit_had_can_be_had_back_from_git(
     forget_notes(vault, select_notes(vault, [note.path]).notes)
 
     assert "the tide turns at noon" in git(root, "show", f"HEAD:{note.path}")
-    assert _log(root, 1) == [f"bot|write: {note.path}||write"]
+    assert _log(root, 1) == [f"bot|write: {Path(note.path).stem}||write"]
 
 
 def _edit_by_hand(file: Path, added: str = "Four of them.") -> None:
@@ -289,8 +289,8 @@ def test_an_agents_own_note_that_is_replaced_at_once_is_its_own_write(
     supersede_note(vault, "notes/old.md", path)
 
     assert _log(root, 2) == [
-        f"claude|write: {path}||write",
-        f"claude|supersede: notes/old.md by {path}||supersede",
+        "claude|write: bell||write",
+        "claude|supersede: old by bell||supersede",
     ]
 
 
@@ -302,7 +302,7 @@ def _log(root: Path, count: int) -> list[str]:
     return shown.splitlines()
 
 
-def test_what_another_session_left_is_recovered_under_its_agents_name(
+def test_what_another_session_left_is_committed_under_its_agents_name(
     make_vault: Make, opened: Open
 ) -> None:
     root = make_vault({"notes/n.md": "old\n"})
@@ -317,10 +317,10 @@ def test_what_another_session_left_is_recovered_under_its_agents_name(
     report = save_checkpoint(bot, "mine")
 
     assert _log(root, 5) == [
-        "Maren Person|edit: 1 note||edit",
-        "alice|write: notes/inbox/two.md||write",
-        "alice|recover: session s-1|s-1|recover",
-        "bot|recover: session s-8|s-8|recover",
+        "Maren Person|edit: n||edit",
+        "alice|write: two||write",
+        "alice|write: one|s-1|write",
+        "bot|write: three|s-8|write",
         "bot|checkpoint: mine|s-9|checkpoint",
     ]
     assert report.paths == ("notes/inbox/five.md", "notes/inbox/four.md")
@@ -343,13 +343,13 @@ def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opene
     report = save_checkpoint(bot, "mine")
 
     assert [subject for _, subject in report.commits] == [
-        "recover: session s-2",
+        "write: s-2 and session s-2",
         "checkpoint: mine",
     ]
     goes_on = "of alice's session s-1, which goes on"
     assert report.skipped == dict.fromkeys(("notes/inbox/s-1.md", "sessions/s-1.md"), goes_on)
     close_session(opened(root, agent="alice", session="s-1"), "s-1")
-    assert _log(root, 1) == ["alice|session-close|s-1|session-close"]
+    assert _log(root, 1) == ["alice|session-close: s-1|s-1|session-close"]
     assert git(root, "status", "--porcelain") == ""
     start_session(opened(root, agent="bot"), NewSession(id="s-9", pid=os.getpid()), pick_up=False)
     save_checkpoint(opened(root), "all there is")
@@ -366,8 +366,8 @@ def test_a_checkpoint_without_a_session_claims_none_of_several(
     report = save_checkpoint(opened(root, agent="bot"), "mine")
 
     assert _log(root, 3) == [
-        "bot|recover: session s-1|s-1|recover",
-        "bot|recover: session s-2|s-2|recover",
+        "bot|write: ns-1|s-1|write",
+        "bot|write: ns-2|s-2|write",
         "bot|checkpoint: mine||checkpoint",
     ]
     assert report.paths == ("notes/inbox/n.md",)
@@ -384,19 +384,19 @@ def test_a_tag_leaves_another_sessions_words_to_that_session(
     save_checkpoint(later, "tagged")
 
     assert _log(root, 2) == [
-        "bot|recover: session s-1|s-1|recover",
+        f"bot|write: {Path(note.path).stem}|s-1|write",
         "bot|checkpoint: tagged|s-2|checkpoint",
     ]
 
 
-def test_a_persons_own_writes_are_edits_and_never_recovered(make_vault: Make, opened: Open) -> None:
+def test_a_persons_own_writes_are_edits(make_vault: Make, opened: Open) -> None:
     root = make_vault({})
     remember(opened(root), Memory("by command", title="a"))
     write_notes(root, {"notes/b.md": "by hand\n"})
 
     save_checkpoint(opened(root, agent="bot", session="s-1"), "x")
 
-    assert _log(root, 2) == ["Maren Person|edit: 2 notes||edit", "bot|checkpoint: x|s-1|checkpoint"]
+    assert _log(root, 2) == ["Maren Person|edit: b and a||edit", "bot|checkpoint: x|s-1|checkpoint"]
 
 
 def test_with_edit_commits_off_hand_edits_join_the_event_and_other_sessions_do_not(
@@ -411,7 +411,7 @@ def test_with_edit_commits_off_hand_edits_join_the_event_and_other_sessions_do_n
     report = save_checkpoint(bot, "x")
 
     assert _log(root, 2) == [
-        "alice|recover: session s-1|s-1|recover",
+        "alice|write: a|s-1|write",
         "bot|checkpoint: x||checkpoint",
     ]
     assert report.paths == ("notes/b.md", "notes/inbox/c.md")

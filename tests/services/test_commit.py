@@ -97,10 +97,10 @@ def test_a_persons_edit_precedes_in_a_commit_under_their_own_name(
 
     report = save_checkpoint(vault, "both")
 
-    assert [subject for _, subject in report.commits] == ["edit: 1 note", "checkpoint: both"]
+    assert [subject for _, subject in report.commits] == ["edit: a", "checkpoint: both"]
     assert git(root, "log", "-2", "--format=%an <%ae>|%s").splitlines() == [
         "claude <agent@localhost>|checkpoint: both",
-        "Maren Person <maren@example.org>|edit: 1 note",
+        "Maren Person <maren@example.org>|edit: a",
     ]
     assert _files(root, "HEAD~1") == ["M\tnotes/a.md"]
     assert _files(root, "HEAD") == [f"A\t{done.path}"]
@@ -144,7 +144,7 @@ def test_promote_commits_only_the_promoted_note(make_vault: Make, opened: Open) 
     done = promote_notes(vault, ["c"])
 
     assert done.notes == (("notes/c.md", "candidate"),)
-    assert git(root, "show", "-s", "--format=%s|%an") == "promote|claude"
+    assert git(root, "show", "-s", "--format=%s|%an") == "promote: c|claude"
     assert git(root, "show", "-s", "--format=%b").startswith("notes/c.md: candidate to active")
     assert _files(root, "HEAD") == ["M\tnotes/c.md"]
     assert _trailers(root, "HEAD")["Vault-Event"] == "promote"
@@ -164,8 +164,8 @@ def test_a_person_edit_of_the_promoted_note_is_committed_as_theirs_first(
 
     assert git(root, "show", "HEAD~1:notes/c.md").endswith("better fact")
     assert git(root, "log", "-2", "--format=%an|%s").splitlines() == [
-        "claude|promote",
-        "Maren Person|edit: 1 note",
+        "claude|promote: c",
+        "Maren Person|edit: c",
     ]
     assert git(root, "show", "--format=", "--numstat", "HEAD") == "1\t1\tnotes/c.md"
 

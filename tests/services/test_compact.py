@@ -156,9 +156,9 @@ def test_a_note_decays_step_by_step_and_each_step_is_a_commit(vault: Vault, cloc
     assert "600" in note.body
     subjects = git(vault.root, "log", "-3", "--format=%s").splitlines()
     assert subjects == [
-        "compact: 1 note archived",
-        "compact: 1 note to keywords",
-        "compact: 1 note to a summary",
+        "compact: refunds-stood-still archived",
+        "compact: refunds-stood-still to keywords",
+        "compact: refunds-stood-still to a summary",
     ]
     assert run(vault) == {}
     body = git(vault.root, "log", "-1", "--format=%b", heads[1])

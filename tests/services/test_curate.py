@@ -238,7 +238,8 @@ def test_apply_makes_exactly_the_changes_of_the_report_in_one_commit(
     assert "+state: stale" in added
     assert "+state_reason: not asked for in 200 days" in added
     message = git(vault.root, "log", "-1", "--format=%s%n%b")
-    assert message.startswith("curate: 1 archived, 1 stale\n")
+    assert message.startswith("curate: the-bell-rings-at-seven-in")
+    assert message.partition("\n")[0].endswith(" and 1 more (1 archived, 1 stale)")
     assert f"{bell}: demote stale, not asked for in 200 days" in message
     assert git(vault.root, "status", "--porcelain") == ""
     assert get_note(vault, kept).note.state is State.ACTIVE

@@ -59,7 +59,7 @@ def test_the_older_of_two_alike_goes_on_and_links_to_the_other_lead_to_it(
 
     assert [(m.drop, m.keep) for m in merges] == [("notes/expiry.md", "notes/tokens.md")]
     assert git(root, "rev-list", f"{head}..") == report.commit
-    assert git(root, "log", "-1", "--format=%s") == "dedup: 1 note into 1 note"
+    assert git(root, "log", "-1", "--format=%s") == "dedup: expiry into tokens"
     dropped, kept = note_at(root, "notes/expiry.md"), note_at(root, "notes/tokens.md")
     assert (dropped.state, dropped.body.strip()) == ("deprecated", AGAIN)
     assert (kept.state, kept.body.strip(), kept.aliases) == ("active", FACT, ("expiry",))

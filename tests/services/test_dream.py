@@ -100,7 +100,7 @@ def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clo
     assert diary.endswith(f"\n- 2026-01-08: [[notes/inbox/bell]] {score}\n")
     assert git(vault.root, "rev-list", "--count", f"{head}..HEAD") == "1"
     message = git(vault.root, "log", "-1", "--format=%s%n%b")
-    assert message.startswith("promote: 1 note, by dream\n")
+    assert message.startswith("promote: bell, by dream\n")
     assert f"{bell}: candidate to active, score {score}, 3 recalls, 3 questions, 3 days" in message
     assert "Vault-Event: promote" in message
     assert git(vault.root, "log", "-1", "--format=%ct") == str(int(clock.at))
@@ -171,7 +171,7 @@ def test_a_dream_of_a_person_is_told_from_the_person(
     dream(person)
 
     who = git(vault.root, "log", "-2", "--format=%an: %s").splitlines()
-    assert who == ["vaultmem: promote: 1 note, by dream", "Maren Person: edit: 1 note"]
+    assert who == ["vaultmem: promote: bell, by dream", "Maren Person: edit: MEMORY"]
     blame = git(vault.root, "blame", "MEMORY.md").splitlines()
     (mine,) = [line for line in blame if "Mine, not committed." in line]
     (bullet,) = [line for line in blame if "[[bell]]" in line]

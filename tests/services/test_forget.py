@@ -106,7 +106,7 @@ def test_what_a_person_edited_is_committed_before_the_note_goes(
 
     forget_notes(vault, select_notes(vault, ["notes/n.md"]).notes)
 
-    assert git(root, "log", "-1", "--format=%an %s") == "Maren Person edit: 1 note"
+    assert git(root, "log", "-1", "--format=%an %s") == "Maren Person edit: n"
     assert git(root, "show", "HEAD:notes/n.md") == "two, never committed by hand"
 
 
@@ -202,7 +202,7 @@ def test_a_reason_is_committed_at_once_and_blame_tells_it(make_vault: Make, open
     done = forget_notes(vault, select_notes(vault, ["gone"]).notes, "the customer  asked")
 
     assert git(root, "log", "-1", "--format=%H %an: %s") == (
-        f"{done.report.commit} claude: forget: notes/gone.md"
+        f"{done.report.commit} claude: forget: gone"
     )
     assert git(root, "log", "-1", "--format=%b").splitlines()[0] == (
         "removed notes/gone.md: the customer asked"

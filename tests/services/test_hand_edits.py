@@ -31,6 +31,7 @@ from vaultmem.vault import Vault
 Open = Callable[..., Vault]
 Make = Callable[..., Path]
 
+EVENT = "%(trailers:key=Vault-Event,valueonly,separator=)"
 RULE = "---\nkind: policy_rule\nstate: {state}\n---\n# Rule\n\nRing the bell at noon.\n"
 SESSION = "---\nagent: claude\nstatus: open\n---\n# S\n\n## Summary\n\nGot it done.\n"
 NOTES = {
@@ -54,8 +55,8 @@ def tick(root: Path, path: str = "notes/rule.md") -> None:
 
 
 def told(root: Path, path: str) -> list[str]:
-    """Return author and subject of the commits of a note after its first, oldest first."""
-    return git(root, "log", "--reverse", "--format=%an: %s", "--", path).splitlines()[1:]
+    """Return author and event of the commits of a note after its first, oldest first."""
+    return git(root, "log", "--reverse", f"--format=%an: {EVENT}", "--", path).splitlines()[1:]
 
 
 def commit_by(vault: Vault, event: str) -> None:
@@ -104,7 +105,7 @@ def test_a_tick_in_the_moment_of_another_commit_is_a_promotion(
     assert told(root, "notes/rule.md") == ["Maren Person: promote"]
     body = git(root, "log", "-1", "--format=%b", "--", "notes/rule.md")
     assert body.startswith("notes/rule.md: candidate to active\n\nIntent: refine\nVault-Event: pro")
-    assert git(root, "log", "--format=%s", "--", "notes/mine.md") == "edit: 1 note"
+    assert git(root, "log", "--format=%s", "--", "notes/mine.md") == "edit: mine"
     sync_vault(vault)
     assert not [*take_transitions(vault, {})]
 
@@ -148,11 +149,11 @@ def test_a_session_that_ended_in_the_moment_of_another_commit_is_closed(
     commit_by(vault, event)
 
     closed = git(root, "log", "--format=%H", "--author=claude", "--grep=^session s-9")
-    shown = git(root, "show", "--name-only", "--format=%an: %s", closed).splitlines()
+    shown = git(root, "show", "--name-only", f"--format=%an: {EVENT}", closed).splitlines()
     assert shown[0] == "claude: session-close"
     assert {"sessions/s-9.md", done.path} <= {*shown}
     assert told(root, "sessions/s-7.md") == ["claude: session-close"]
-    assert "edit:" not in git(root, "log", "--format=%s")
+    assert "edit" not in git(root, "log", f"--format={EVENT}")
     assert ActiveSessions(vault.state_folder).find("s-9") is None
     sync_vault(vault)
     assert not [*take_transitions(vault, {})]
@@ -167,7 +168,7 @@ def test_a_checkpoint_by_command_says_what_files_said(make_vault: Make, opened: 
     said = run_here("checkpoint", "noon", "--agent", "codex", cwd=root).out
 
     subjects = [line.partition("  ")[2] for line in said.splitlines()]
-    assert subjects[:4] == ["edit: 1 note", "promote", "session-close", "checkpoint: noon"]
+    assert subjects[:4] == ["edit: mine", "promote: rule", "session-close: S", "checkpoint: noon"]
     for event, who in (("promote", "Maren Person"), ("session-close", "claude")):
         shown = run_here("log", "--event", event, cwd=root).out.splitlines()
         assert len([line for line in shown if who in line]) == 1, shown
@@ -188,10 +189,8 @@ def test_a_checkpoint_tells_an_agents_candidate_from_the_tick(
     (step,) = explain_text(vault, "twice")[0].steps
     assert step.commit is not None
     assert (step.commit.agent, step.commit.event) == ("claude", "write")
-    assert git(root, "log", "--format=%an: %s", "--", path).splitlines() == [
-        "Maren Person: promote",
-        f"claude: write: {path}",
-    ]
+    log = git(root, "log", f"--format=%an: {EVENT}", "--", path).splitlines()
+    assert log == ["Maren Person: promote", "claude: write"]
 
 
 def test_a_tick_while_an_event_had_to_wait_is_a_promotion(make_vault: Make, opened: Open) -> None:
@@ -232,4 +231,4 @@ def test_a_vaults_first_commit_ends_no_session(home: Path, tmp_path: Path) -> No
 
     create_vault(root)
 
-    assert "session-close" not in git(root, "log", "--format=%s")
+    assert "session-close" not in git(root, "log", f"--format={EVENT}")

@@ -664,7 +664,7 @@ class TestRestore:
 
         [(saved, subject)] = done.commits
         assert git(root, "show", f"{saved}:notes/a.md") == "my words"
-        assert subject == "edit: 1 note"
+        assert subject == "edit: a"
         assert git(root, "log", "-1", "--format=%an") == "Maren Person"
         assert (root / "notes/a.md").read_text() == "one\n"
         assert (root / "notes/other.md").read_text() == "mine too\n"
@@ -782,7 +782,7 @@ class TestExplain:
         ground = grounds[done.path]
         assert [(s.who, s.commit.subject if s.commit else "", s.lines) for s in ground.steps] == [
             ("claude", "checkpoint: noted", 1),
-            ("Maren Person", "edit: 1 note", 1),
+            ("Maren Person", "edit: use-gangway-b", 1),
             ("Maren Person", "", 1),
         ]
         assert [(link.name, link.path) for link in ground.supersedes] == [
@@ -956,7 +956,7 @@ def test_with_a_ref_every_answer_is_about_that_branch_and_a_restore_is_a_commit_
 
     for name in ("a", "b"):
         done = restore_note(vault, name, "main")
-        assert done.commits[0][1] == f"restore: notes/{name}.md"
+        assert done.commits[0][1] == f"restore: {name}"
     assert restore_note(vault, "a", "main").commits == ()
 
     assert git(root, "show", "side:notes/a.md") == "gangway one"

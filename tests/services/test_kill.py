@@ -287,8 +287,8 @@ def test_row_26_a_kill_before_the_branch_moves_loses_no_authors_part(
     save_checkpoint(vault, "after")
     vault.close()
     assert git(root, "log", f"{head}..", "--reverse", "--format=%an|%s").splitlines() == [
-        f"{PERSON[0]}|edit: 1 note",
-        "alice|recover: session s-1",
+        f"{PERSON[0]}|edit: hand",
+        "alice|write: alice",
         "bot|checkpoint: after",
     ]
     added = git(root, "log", f"{head}..", "--reverse", "--format=", "--name-only").split()

@@ -64,7 +64,7 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
         wait_until(lambda: "[[bell]]" in (root / "MEMORY.md").read_text(), 30)
     assert [each.what for each in told if "by dream" in each.text] == ["committed"]
     subjects = git(root, "log", "--format=%s").splitlines()
-    assert subjects.count("promote: 1 note, by dream") == 1
+    assert subjects.count("promote: bell, by dream") == 1
     assert not [each for each in told if each.what == "problem"]
 
 
@@ -84,7 +84,7 @@ def test_a_watcher_compacts_once_a_night_behind_the_dream(make_vault: Make, open
         assert not list(resting.keep_small())
         clock.pass_days(1)
     assert [each for each in done if not each.startswith("promote: ")] == [
-        "compact: 1 note to a summary"
+        "compact: halls to a summary"
     ]
     assert len(done) == 2
     assert vault.state.get("compacted") < vault.state.get("dreamt")

@@ -137,7 +137,7 @@ def test_of_two_that_contradict_each_other_either_replaces_the_other(
     first = tell(agent, old)
     clock.pass_days(1)
     paths = [*first, *tell(agent, new)]
-    assert choose(person, action, choice).startswith(f"supersede: {paths[gone]} by ")
+    assert choose(person, action, choice).startswith(f"supersede: {Path(paths[gone]).stem[:20]}")
     assert [read_state(person, path) == "deprecated" for path in paths] == [gone == 0, gone == 1]
 
 
@@ -177,13 +177,15 @@ def test_of_two_that_are_near_the_one_that_says_more_goes_on(
     (long,) = tell(agent, FERRY._replace(text=f"{FERRY.text} Bicycles ride for free."))
     clock.pass_days(1)
     (short,) = tell(agent, AGAIN)
-    assert choose(person, Action.NEAR_DUPLICATE, Choice.ACCEPT).startswith(f"supersede: {short} by")
+    assert choose(person, Action.NEAR_DUPLICATE, Choice.ACCEPT).startswith(
+        f"supersede: {Path(short).stem[:20]}"
+    )
     assert [read_state(person, path) for path in (long, short)] == ["active", "deprecated"]
 
 
 def test_copies_are_merged(agent: Vault, person: Vault) -> None:
     paths = tell(agent, CALM._replace(title="A"), CALM._replace(title="A"))
-    assert choose(person, Action.MERGE_DUPLICATES, Choice.ACCEPT) == "dedup: 1 note into 1 note"
+    assert choose(person, Action.MERGE_DUPLICATES, Choice.ACCEPT) == "dedup: a into a-2"
     assert sorted(read_state(person, path) for path in paths) == ["active", "deprecated"]
 
 

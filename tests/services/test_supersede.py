@@ -48,9 +48,7 @@ def test_both_notes_name_each_other_and_only_the_new_one_is_recalled(
     assert [hit.record.path for hit in recall(vault, parse_query("tokens"))] == ["notes/new.md"]
     assert [link.target for link in list_links(vault, "notes/old.md")] == ["notes/new.md"]
     assert git(root, "rev-list", f"{head}..") == done.report.commit
-    assert git(root, "log", "-1", "--format=%an: %s") == (
-        "claude: supersede: notes/old.md by notes/new.md"
-    )
+    assert git(root, "log", "-1", "--format=%an: %s") == "claude: supersede: old by new"
     assert git(root, "show", "HEAD~1:notes/old.md") + "\n" == NOTES["notes/old.md"]
 
 

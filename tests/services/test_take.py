@@ -82,15 +82,15 @@ def test_one_memory_comes_over_under_its_writers_name_and_is_then_promoted(
     assert done.notes == ((GANGWAY, "candidate"),)
     assert done.trusted == (GANGWAY,)
     assert [subject for _, subject in done.report.commits] == [
-        f"take: {GANGWAY} from bots",
-        "promote",
+        f"take: {Path(GANGWAY).stem} from bots",
+        "promote: gangway",
     ]
     assert [c for c, _ in done.report.commits] == git(
         root, "rev-list", "--reverse", f"{before}..HEAD"
     ).split()
     assert events(root, before) == [
-        f"claude <agent@localhost>|take: {GANGWAY} from bots",
-        f"{PERSON[0]} <{PERSON[1]}>|promote",
+        f"claude <agent@localhost>|take: {Path(GANGWAY).stem} from bots",
+        f"{PERSON[0]} <{PERSON[1]}>|promote: gangway",
     ]
     assert git(root, "diff", "--name-only", before, "HEAD") == GANGWAY
     taken = git(root, "rev-parse", "HEAD~1")
@@ -121,9 +121,9 @@ def test_a_note_that_both_branches_changed_is_merged_and_the_branch_merges_later
 
     assert (root / "notes/a.md").read_text() == both
     assert events(root, before) == [
-        "Bob <bob@example.org>|take: notes/a.md from bots",
-        f"claude <agent@localhost>|take: {GANGWAY} from bots",
-        f"{PERSON[0]} <{PERSON[1]}>|promote",
+        "Bob <bob@example.org>|take: a from bots",
+        f"claude <agent@localhost>|take: {Path(GANGWAY).stem} from bots",
+        f"{PERSON[0]} <{PERSON[1]}>|promote: a and gangway",
     ]
     commit_on(root, "bots", {GANGWAY: git(root, "show", f"bots:{GANGWAY}") + "\n\nAnd wet.\n"})
     merge_branch(vault, "bots")
@@ -153,12 +153,12 @@ def test_what_nobody_committed_here_goes_first_as_its_writers(root: Path, opened
     done = promote_from(opened(root, agent="bot"), "bots", ["a"])
 
     assert events(root, before) == [
-        f"{PERSON[0]} <{PERSON[1]}>|edit: 1 note",
-        "Bob <bob@example.org>|take: notes/a.md from bots",
-        "bot <agent@localhost>|promote",
+        f"{PERSON[0]} <{PERSON[1]}>|edit: a",
+        "Bob <bob@example.org>|take: a from bots",
+        "bot <agent@localhost>|promote: a",
     ]
     assert [subject for _, subject in done.report.commits] == [
-        *("edit: 1 note", "take: notes/a.md from bots", "promote")
+        *("edit: a", "take: a from bots", "promote: a")
     ]
     text = (root / "notes/a.md").read_text()
     assert ("daily" in text, "  - theirs\n" in text) == (True, True)
@@ -318,7 +318,7 @@ def test_a_save_or_commit_at_the_same_moment_is_kept_and_merged_with(
     text = (root / "notes/a.md").read_text()
     assert ("daily" in text, "  - theirs\n" in text) == (True, True)
     subjects = git(root, "log", "-4", "--format=%s").splitlines()
-    assert subjects == [*("promote", "take: notes/a.md from bots", "edit: 1 note", "by the person")]
+    assert subjects == [*("promote: a", "take: a from bots", "edit: a", "by the person")]
     assert is_clean(root)
 
 

@@ -54,7 +54,7 @@ def test_a_step_changes_the_state_says_why_and_is_one_commit(
     assert [(m.path, m.before, m.after) for m in done.moves] == [("notes/n.md", "active", "stale")]
     assert git(root, "rev-list", f"{before}..") == done.report.commit
     assert git(root, "log", "-1", "--format=%an: %s%n%b").splitlines()[:3] == [
-        "claude: state: notes/n.md to stale",
+        "claude: state: n to stale",
         "notes/n.md: active to stale: not seen since May",
         "",
     ]
@@ -90,7 +90,7 @@ def test_of_several_notes_all_go_in_one_commit_or_none(make_vault: Make, opened:
 
     done = change_state(vault, ["notes/a.md", "notes/b.md"], State.DEPRECATED)
     assert git(root, "show", "--format=%s", "--name-only", done.report.commit).split("\n") == [
-        "state: 2 notes to deprecated",
+        "state: a and b to deprecated",
         "",
         "notes/a.md",
         "notes/b.md",
@@ -106,8 +106,8 @@ def test_what_a_person_wrote_is_committed_under_their_name_first(
     change_state(opened(root, agent="claude"), ["notes/n.md"], State.STALE)
 
     assert git(root, "log", "-2", "--format=%an: %s").splitlines() == [
-        "claude: state: notes/n.md to stale",
-        "Maren Person: edit: 1 note",
+        "claude: state: n to stale",
+        "Maren Person: edit: n",
     ]
 
 

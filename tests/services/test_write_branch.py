@@ -60,29 +60,29 @@ def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, ope
     steps: list[tuple[Callable[[], Any], str, str]] = [
         (
             lambda: remember(vault, Memory("Gangways are steep.", title="Gangway")),
-            "write: notes/inbox/gangway.md",
+            "write: gangway",
             "A\tnotes/inbox/gangway.md",
         ),
         (
             lambda: remember(vault, Memory("Another one.", title="Gangway")),
-            "write: notes/inbox/gangway-2.md",
+            "write: gangway-2",
             "A\tnotes/inbox/gangway-2.md",
         ),
         (
             lambda: set_note_property(vault, PATH, "confidence", 0.9),
-            "write: notes/a.md",
+            "write: a",
             "M\tnotes/a.md",
         ),
-        (lambda: set_note_property(vault, PATH, "confidence", None), "write: notes/a.md", ""),
-        (lambda: change_tags(vault, PATH, ("new",), ()), "write: notes/a.md", "M\tnotes/a.md"),
+        (lambda: set_note_property(vault, PATH, "confidence", None), "write: a", ""),
+        (lambda: change_tags(vault, PATH, ("new",), ()), "write: a", "M\tnotes/a.md"),
         (
             lambda: set_note_property(vault, PurePosixPath("notes/run.md"), "title", "Run"),
-            "write: notes/run.md",
+            "write: run",
             "M\tnotes/run.md",
         ),
         (
             lambda: forget_notes(vault, select_notes(look_at(vault), ["notes/b.md"]).notes),
-            "forget: notes/b.md",
+            "forget: b",
             "D\tnotes/b.md",
         ),
     ]
@@ -135,7 +135,7 @@ def test_promoting_on_a_branch_makes_it_active_there_alone(root: Path, opened: O
     assert done.trusted == ("notes/p.md",)
     assert b"state: active" in read_at(root, "side:notes/p.md")
     assert last(root, "side", "%s|%(trailers:key=Vault-Event,valueonly,separator=)") == (
-        "promote|promote"
+        "promote: p|promote"
     )
     assert "notes/p.md: candidate to active" in last(root, "side", "%b")
     tip = git(root, "rev-parse", "side")

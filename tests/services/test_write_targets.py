@@ -199,7 +199,7 @@ def test_what_waits_for_an_event_is_written_and_only_a_branch_commits_it(target:
     def plan(change: Change) -> None:
         change.put(NEW, b"# New\n")
         replace_text(change, change.read(A), add("[[new]]\n"))
-        change.leave(event(target.vault, "write: {paths}"))
+        change.leave(event(target.vault, ""))
 
     write(target.vault, plan)
 
@@ -208,7 +208,7 @@ def test_what_waits_for_an_event_is_written_and_only_a_branch_commits_it(target:
         "notes/a.md": "# A\n\nOne.\n[[new]]\n",
         "notes/new.md": "# New\n",
     }
-    written = ["claude|write: notes/a.md, notes/new.md"]
+    written = ["claude|state: a and new"]
     assert target.log() == ([] if target.is_folder else written)
 
 

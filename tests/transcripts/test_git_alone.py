@@ -47,11 +47,11 @@ def test_git_log_reads_each_event_and_its_trailers(root: Path) -> None:
 
     assert rows == [
         "Maren Person|checkpoint: corrected|checkpoint|||checkpoint",
-        "Maren Person|edit: 1 note|edit|||observe",
+        "Maren Person|edit: tides|edit|||observe",
         "claude|checkpoint: tagged|checkpoint|claude|s-1|checkpoint",
-        "Maren Person|promote|promote|||refine",
+        "Maren Person|promote: gangway|promote|||refine",
         "claude|checkpoint: what the crew said|checkpoint|claude|s-1|checkpoint",
-        "Maren Person|edit: 1 note|edit|||observe",
+        "Maren Person|edit: tides|edit|||observe",
     ]
 
 

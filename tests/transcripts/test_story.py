@@ -22,6 +22,7 @@ from support import git, write_notes
 from vaultmem.core.token_count import count_tokens
 
 SEED = 20_261_121
+FORK = "The same for the scanner (2 decisions, 1 open question)"
 DAYS = {"monday": "UTC", "tuesday": "XXX-24"}
 
 _WHAT = ["The session cookie", "A refund's row", "The night report", "The scanner", "A sailing"]
@@ -208,7 +209,7 @@ def test_a_compacted_session_gets_its_restore_and_a_second_window(story: Story) 
 
 def test_the_start_after_a_kill_recovers_and_picks_up_the_killed_session(story: Story) -> None:
     assert "recovered  s-fork  (canceled)" in story.second_start
-    assert "recover: session s-fork" in story.second_start
+    assert f"recover: {FORK}" in story.second_start
     assert "# Session s-fork" in story.second_start
     killed = (story.vault / "sessions/s-fork.md").read_text()
     assert "status: canceled" in killed
@@ -226,15 +227,17 @@ def test_git_log_shows_each_sessions_own_commits(story: Story) -> None:
     story.agent.run("session", "close", "s-tue", "--status", "ok", "--summary", "Done.")
     keys = ("Vault-Event", "Agent-Id", "Session-Id")
     trailers = "|".join(f"%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
+    close = "|session-close|claude"
 
     rows = git(story.vault, "log", "--reverse", f"--format=%an|%s|{trailers}").splitlines()
 
+    monday, tuesday = "Opaque session tokens", "Finish the scanner"
     assert rows[1:] == [
-        "claude|write: sessions/s-mon.md|write|claude|s-mon",
-        "Maren Person|edit: 1 note|edit||",
-        "claude|session-close|session-close|claude|s-mon",
-        "claude|recover: session s-fork|recover|claude|s-fork",
-        "claude|session-close|session-close|claude|s-tue",
+        "claude|write: session s-mon|write|claude|s-mon",
+        "Maren Person|edit: session s-mon|edit||",
+        f"claude|session-close: {monday} (2 decisions, 2 open questions){close}|s-mon",
+        f"claude|recover: {FORK}|recover|claude|s-fork",
+        f"claude|session-close: {tuesday} (1 decision, 1 open question){close}|s-tue",
     ]
     for subject, session in ((4, "s-fork"), (5, "s-tue")):
         commit = git(story.vault, "rev-list", "--reverse", "HEAD").split()[subject]

@@ -150,7 +150,7 @@ def test_a_version_is_brought_back_as_one_commit_that_can_be_undone(told: Served
     assert done.headers["location"] == f"/note/{NOTE}"
     assert "four days" in (told.root / NOTE).read_text()
     assert int(git(told.root, "rev-list", "--count", "HEAD")) == before + 1
-    assert git(told.root, "log", "-1", "--format=%s") == f"restore: {NOTE}"
+    assert git(told.root, "log", "-1", "--format=%s") == "restore: pay"
     page = browser.get(f"/note/{NOTE}").text
     assert f"{NOTE} is as it was in {wanted[:7]}." in page
     assert f'value="{git(told.root, "rev-parse", "HEAD")}"' in page

@@ -48,7 +48,7 @@ def test_what_two_sides_said_is_decided_with_one_key(owned: Served) -> None:
     done = _post(browser, "/conflicts", **form, choice="theirs")
     assert done.status_code == 303
     assert file.read_text() == "The quay is <i>high</i>.\n"
-    assert git(owned.root, "log", "-1", "--format=%s") == "resolve: notes/conflicting.md"
+    assert git(owned.root, "log", "-1", "--format=%s") == "resolve: conflicting"
     _post(browser, "/undo", commit=git(owned.root, "rev-parse", "HEAD"))
     assert "[!conflict]" in file.read_text()
 

@@ -77,7 +77,8 @@ def test_a_session_from_start_to_end_without_a_checkout(root: Path) -> None:
     assert {"MEMORY.md", "notes/inbox/red-buoys.md", "sessions/s-1.md"} < set(files)
     last = git(root, "log", "-1", "--format=%an|%s|%b", "side")
     assert last.startswith(
-        "claude|session-close|session s-1\nagent claude\nstatus ok\nAll are red."
+        "claude|session-close: Paint the buoys (1 decision, 1 open question)|"
+        "session s-1\nagent claude\nstatus ok\nAll are red."
     )
     assert {"Agent-Id: claude", "Session-Id: s-1", "Vault-Event: session-close"} < set(
         last.splitlines()
@@ -149,7 +150,7 @@ def test_a_session_whose_process_is_gone_is_recovered_on_its_branch(
     assert (done.session, done.status, done.problem) == ("s-1", "canceled", "")
     assert look_around(root) == before
     last = git(root, "log", "-1", "--format=%an|%s", "side")
-    assert last == "claude|recover: session s-1"
+    assert last == "claude|recover: s-1"
     assert get_session(opened(root, ref="side"), "s-1").facts.pending
     assert recover_sessions(vault) == []
     resumed = run_here("session", "resume", "s-1", "--ref", "side", cwd=root, env=CLAUDE)
@@ -173,7 +174,7 @@ def test_an_agent_keeps_its_session_on_the_branch_that_each_call_names(root: Pat
         done = await call(client, "session", action="close", ref="side")
         assert (done["status"], done["ref"]) == ("ok", "side")
         subjects = [each["subject"] for each in done["commits"]]
-        assert subjects == ["session-close"]
+        assert subjects == ["session-close: Buoys"]
 
     play(root, scene)
     assert look_around(root) == before

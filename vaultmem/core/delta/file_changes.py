@@ -1,12 +1,10 @@
-"""Files that differ between two states of a vault, and the message of the commit that says so."""
+"""Files that differ between two states of a vault."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
-
-from vaultmem.core.safe_text import escape_bytes
 
 #: Git's modes of regular files; others are links and repositories inside this one.
 _REGULAR = ("100644", "100755")
@@ -79,25 +77,3 @@ def pair_renames(changes: Iterable[FileChange]) -> list[FileChange]:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-_MAX_LINES = 200
-
-
-def format_message(subject: str, body: Sequence[str], trailers: Mapping[str, str]) -> str:
-    """Return a message that `git interpret-trailers` reads; empty trailers are left out.
-
-    Each line stays one line, so that no text can pass for a trailer.
-    """
-    shown = [_one_line(line, 500) for line in body[:_MAX_LINES]]
-    if len(body) > len(shown):
-        shown.append(f"... and {len(body) - len(shown)} more")
-    lines = [f"{key}: {_one_line(value, 200)}" for key, value in trailers.items() if value]
-    parts = [_one_line(subject, 200), "\n".join(shown), "\n".join(lines)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _one_line(text: str, limit: int) -> str:
-    shown = escape_bytes(text)
-    plain = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
-    return plain[:limit]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.delta.lines import split_lines
 from vaultmem.core.merging.settle import Choice, settle_callouts
 from vaultmem.core.notes.conflict import REMOVED, Placed, take_out_callouts
@@ -156,7 +157,8 @@ def _resolve(
         else:
             change.replace(path, text.encode("utf-8"), note.blob)
         body = tuple(f"{how}: {each.verb} by {each.author}" for each in chosen)
-        change.commit(Event("resolve", f"resolve: {path}", vault.author, body), Whose.ANYBODY)
+        event = Event("resolve", name_files("resolve", [str(path)]), vault.author, body)
+        change.commit(event, Whose.ANYBODY)
         return str(path), len(chosen), text is None
 
     with vault.lock():

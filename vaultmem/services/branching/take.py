@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.delta.commit_message import name_files, read_subject
 from vaultmem.core.lifecycle import State
 from vaultmem.core.merging.merged import Merged
 from vaultmem.core.merging.note import merge_texts
@@ -121,7 +122,7 @@ def _promote(
             vault.journal.clear({each.path: blob_id(each.promoted) for each in taken})
             sync_vault(vault)
     notes = [parse_note(PurePosixPath(each.path), each.promoted) for each in taken]
-    subjects = [draft.message.partition("\n")[0] for draft in drafts]
+    subjects = [read_subject(draft.message) for draft in drafts]
     made = (*earlier, *zip(commits, subjects, strict=True))
     last = commits[-1] if commits else ""
     report = CommitReport(made, last, tuple(moves))
@@ -244,6 +245,7 @@ def _draft_take(vault: Vault, target: Target, taken: _Taken, mode: str, at: int)
     """Return the commit of what somebody wrote on the other branch, under their name."""
     author = Author(taken.last.agent, taken.last.session, taken.last.tool_call)
     body = (f"{taken.path} from {target.name} at {target.commit}", *taken.lost)
-    event = Event("take", f"take: {taken.path} from {target.name}", author, body, "refine")
+    subject = name_files("take", [taken.path], f" from {target.name}")
+    event = Event("take", subject, author, body, "refine")
     draft = draft_event(vault, event, {taken.path: (mode, taken.data)}, at)
     return draft._replace(author=Identity(taken.last.author, taken.last.email))

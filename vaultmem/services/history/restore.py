@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold_name, is_note_path
 from vaultmem.errors import ConflictError, PendingError, RefusedError
@@ -75,7 +76,7 @@ def restore_note(vault: Vault, address: str, at: str, *, commits: bool = False) 
         else:
             _refuse_twin(path, names_in(change.seen, path.parent))
             change.put(path, data)
-        event = Event("write", f"restore: {path}", vault.author, intent="refine")
+        event = Event("write", name_files("restore", [name]), vault.author, intent="refine")
         (change.commit if commits else change.leave)(event)
         return Restored(name, entry.blob, old, commit, saved)
 

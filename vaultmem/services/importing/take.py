@@ -110,7 +110,7 @@ def take_memory(vault: Vault, kind: str, item: MemoryItem, known: Imported, dry_
     followed = next(filter(None, (_find_untouched(vault, *each) for each in there.items())), None)
 
     def plan(change: Change) -> Taken:
-        change.leave(Event("write", "write: {paths}", vault.author, intent="observe"))
+        change.leave(Event("write", "", vault.author, intent="observe"))
         if followed is not None:
             replace_text(change, followed, lambda note: _follow(vault, note, memory))
             return Taken(title, Outcome.CHANGED, str(followed.path))

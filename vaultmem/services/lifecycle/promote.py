@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, State, check_promotion
 from vaultmem.core.notes.edit_properties import set_property
@@ -111,7 +112,7 @@ def make_event(
     """Return the event of promoting notes (path, state before); `origin` stands behind each."""
     lines = tuple(f"{path}: {state} to active{origin}" for path, state in before)
     only = tuple(str(path) for path, _ in before)
-    return Event("promote", "promote", vault.author, body=lines, intent="refine", only=only)
+    return Event("promote", name_files("promote", only), vault.author, lines, "refine", only=only)
 
 
 def record_trust(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_pair
 from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
@@ -66,11 +67,12 @@ def supersede_note(
         changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine), holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
-        what = f"{old_path}"
+        between = " by "
         if part:
             changes = {new_path: _take_over(link_to(str(old_path)), "", holds, "supersedes_part")}
-            body, what = (f"both stay, {new_path} names the other", *why), f"a part of {old_path}"
-        event = Event("supersede", f"supersede: {what} by {new_path}", vault.author, body, "refine")
+            body, between = (f"both stay, {new_path} names the other", *why), ", in part, by "
+        subject = name_pair("supersede", str(old_path), between, str(new_path))
+        event = Event("supersede", subject, vault.author, body, "refine")
         unsaid = list_unsaid(was, KnownText(by.visible_body, by.title))
         report = write_event(vault, changes, event)
         return Supersession(str(old_path), str(new_path), was.state, report, tuple(unsaid))

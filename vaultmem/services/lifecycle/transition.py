@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.clients.agents import UNNAMED
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import Mover, State, check_transition
 from vaultmem.core.notes.edit_properties import quarantine_unread, remove_property, set_property
 from vaultmem.core.notes.note import Note
@@ -118,12 +119,10 @@ def check_reason(reason: str) -> str:
 
 
 def _make_event(vault: Vault, moves: Sequence[Move], reason: str) -> Event:
-    first = moves[0]
-    what = f"{first.path} to {first.after}"
-    subject = what if len(moves) == 1 else f"{len(moves)} notes to {first.after}"
+    subject = name_files("state", [move.path for move in moves], f" to {moves[0].after}")
     why = f": {reason}" if reason else ""
     body = tuple(f"{move.path}: {move.before} to {move.after}{why}" for move in moves)
-    return Event("state", f"state: {subject}", vault.author, body, "refine")
+    return Event("state", subject, vault.author, body, "refine")
 
 
 #: Who git names where no agent gave the command.

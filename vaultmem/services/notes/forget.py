@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.record import NoteRecord, has_tag
@@ -155,10 +156,9 @@ def forget_notes(vault: Vault, records: Sequence[NoteRecord], reason: str = "") 
 
 
 def _make_event(vault: Vault, paths: tuple[str, ...], reason: str, name: str) -> Event:
-    what = paths[0] if len(paths) == 1 else f"{len(paths)} notes"
     why = f": {reason}" if reason else ""
     body = tuple(f"removed {path}{why}" for path in paths)
-    return Event(name, f"forget: {what}", vault.author, body, "refine", only=paths)
+    return Event(name, name_files("forget", paths), vault.author, body, "refine", only=paths)
 
 
 def _last_change(record: NoteRecord) -> float:

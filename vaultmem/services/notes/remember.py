@@ -98,7 +98,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
     new = _as_new(memory, state)
 
     def plan(change: Change) -> Remembered:
-        event = Event("write", "write: {paths}", vault.author, intent="observe")
+        event = Event("write", "", vault.author, intent="observe")
         change.leave(event)
         known = find_known(change.seen, new)
         if held := refuse_held(change.seen, new.asked, known.held):

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.delta.commit_message import name_pair
 from vaultmem.core.links.link import Link
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import LinkEdit, apply_edits, plan_edits
@@ -76,7 +77,7 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
         rename = plan_rename(change.seen, address, new)
         if rename.old != rename.new:
             _say_changes(change, rename)
-        what = f"write: {address} is now {new}"
+        what = name_pair("mv", rename.old, " to ", rename.new)
         change.leave(Event("write", what, vault.author, intent="refine"))
         return rename
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.notes.confirm import Confirmation, drop_confirmation, find_confirmation
 from vaultmem.errors import RefusedError
 from vaultmem.services.reading.read_notes import resolve_address
@@ -41,7 +42,7 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         replace_text(change, note, lambda note: drop_confirmation(note, last))
         told = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} said it again"
         body = (told, *([reason] if reason else []))
-        subject = f"forget: confirmation of {path}"
+        subject = name_files("forget", [str(path)], ", said once less")
         only = (str(path),)
         change.commit(
             Event("forget", subject, vault.author, body, "refine", only=only), Whose.ANYBODY

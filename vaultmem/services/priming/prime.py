@@ -105,7 +105,7 @@ def prime_source(
             sync_vault(vault)
         made = plan(change.seen)
         write_texts(change, made.texts)
-        event = Event("write", f"write: prime {source}", vault.author, intent="observe")
+        event = Event("write", f"prime: {source}", vault.author, intent="observe")
         change.leave(event, Whose.ANYBODY)
         return made
 

@@ -74,7 +74,7 @@ def unprime_source(
             sync_vault(vault)
         chosen = _choose(change.seen, source, everything)
         write_texts(change, dict.fromkeys(chosen.removed))
-        event = Event("write", f"write: unprime {source}", vault.author, intent="refine")
+        event = Event("write", f"unprime: {source}", vault.author, intent="refine")
         change.leave(event, Whose.ANYBODY)
         return chosen
 

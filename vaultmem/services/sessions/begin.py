@@ -250,7 +250,7 @@ def _create(
 
     def plan(change: Change) -> None:
         change.put(path, text.encode("utf-8"))
-        change.leave(Event("write", f"write: {path}", writer.author, intent="observe"))
+        change.leave(Event("write", "", writer.author, intent="observe"))
 
     write(writer, plan)
 

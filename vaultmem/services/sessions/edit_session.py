@@ -95,7 +95,7 @@ def edit_as_event(
         return written[0].decode("utf-8")
 
     writer = act_in(vault, by or path.stem, agent)
-    plain = Event("write", f"write: {path}", writer.author, intent="refine")
+    plain = Event("write", "", writer.author, intent="refine")
 
     def name(data: bytes) -> Event:
         return name_event(parse_session(parse_note(path, data))) if name_event else plain

@@ -64,7 +64,7 @@ def learn(vault: Vault, session: Session, text: str) -> Learned:
         return changed
 
     def plan(draft: Change) -> None:
-        draft.leave(Event("write", f"write: {MEMORY}", writer.author, intent="refine"))
+        draft.leave(Event("write", "", writer.author, intent="refine"))
         try:
             note = draft.read(MEMORY)
         except NoteNotFoundError:

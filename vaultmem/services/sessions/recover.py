@@ -22,7 +22,7 @@ from vaultmem.services.sessions.edit_session import edit_as_event
 from vaultmem.services.sessions.read import find_home, find_unsettled
 from vaultmem.services.sessions.windows import read_tally, write_windows
 from vaultmem.services.writing.commit import CommitReport, commit_event
-from vaultmem.services.writing.divide import Event
+from vaultmem.services.writing.divide import Event, name_session
 from vaultmem.services.writing.pending import Pending, find_pending
 from vaultmem.storage.journal import Author
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
@@ -51,7 +51,7 @@ class Recovered(NamedTuple):
 def recover_sessions(vault: Vault) -> list[Recovered]:
     """Mark sessions whose process is gone as canceled, with what they left, and commit that.
 
-    Each gets a commit of its own, `recover: session <id>`; a close that was interrupted is
+    Each gets a commit of its own, `recover: GOAL`; a close that was interrupted is
     completed. A session's restore is pending from then on.
 
     A session of a branch that is not checked out is recovered there. The vault must be in sync.
@@ -133,7 +133,7 @@ def _commit_recovery(
 def _make_event(session: Session, author: Author, told: str) -> Event:
     facts = session.facts
     body = tuple(filter(None, (f"session {facts.id}", f"status {facts.status}", told)))
-    return Event("recover", f"recover: session {facts.id}", author, body, "observe")
+    return Event("recover", name_session("recover", session), author, body, "observe")
 
 
 def _find_left(vault: Vault, session: Session, pending: Callable[[], Pending]) -> tuple[str, ...]:

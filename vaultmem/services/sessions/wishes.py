@@ -46,7 +46,7 @@ def _put(writer: Vault, wishes: list[Standing], source: str) -> tuple[Proposed, 
     from vaultmem.services.notes.propose import propose_standing
 
     def plan(change: Change) -> tuple[Proposed, ...]:
-        change.leave(Event("write", "write: {paths}", writer.author, intent="observe"))
+        change.leave(Event("write", "", writer.author, intent="observe"))
         return propose_standing(change, wishes, source)
 
     return write(writer, plan).value

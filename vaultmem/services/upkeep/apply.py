@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import parse_note_path
@@ -98,7 +99,8 @@ def _make_event(vault: Vault, proposals: Sequence[Proposal]) -> Event:
         f"{each.path}: {each.action.replace('_', ' ')}, {check_reason(each.reason)}"
         for each in proposals
     )
-    return Event("curate", f"curate: {counted}", vault.author, body, "refine")
+    subject = name_files("curate", [each.path for each in proposals], f" ({counted})")
+    return Event("curate", subject, vault.author, body, "refine")
 
 
 def _is_done(note: Note, proposal: Proposal) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.full_text import format_full_text
@@ -201,12 +202,12 @@ def _replace(step: Compaction) -> Edit:
 def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> Event:
     head = vault.head()
     before = head.commit[:12] if head else ""
-    count = f"{len(steps)} note{'s' if len(steps) != 1 else ''}"
-    done = {
-        DecayStep.SUMMARY: f"{count} to a summary",
-        DecayStep.KEYWORDS: f"{count} to keywords",
-        DecayStep.ARCHIVED: f"{count} archived",
+    become = {
+        DecayStep.SUMMARY: "to a summary",
+        DecayStep.KEYWORDS: "to keywords",
+        DecayStep.ARCHIVED: "archived",
     }
+    subject = name_files("compact", [each.path for each in steps], f" {become[step]}")
     body = [
         f"{each.path}: {each.before} to {each.step}, {each.tokens} to {each.tokens_left} tokens, "
         f"not asked for in {each.idle_days} days"
@@ -214,4 +215,4 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
     ]
     if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:
         body.insert(0, f"What they were: vaultmem restore NOTE --at {before}")
-    return Event("compact", f"compact: {done[step]}", vault.author, tuple(body), "refine")
+    return Event("compact", subject, vault.author, tuple(body), "refine")

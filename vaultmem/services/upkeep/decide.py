@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files, name_pair
 from vaultmem.core.lifecycle import OWNER_KINDS, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.confirm import Saying, confirm_note
@@ -88,7 +89,9 @@ def _accept(
     if action is Action.CANDIDATE:
         return promote_notes(vault, [path]).report
     if action is Action.REVALIDATE:
-        return _change(vault, {path: _confirm(vault)}, f"{path} still holds", reason)
+        return _change(
+            vault, {path: _confirm(vault)}, name_files("review", [path], " still holds"), reason
+        )
     return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
 
 
@@ -116,11 +119,12 @@ def _reject(
         _refuse_agent(vault, note)
     path = proposal.path
     if proposal.into:
-        return _change(vault, _set_apart(*notes), f"{path} and {proposal.into} differ", reason)
+        subject = name_pair("review", path, " differs from ", proposal.into)
+        return _change(vault, _set_apart(*notes), subject, reason)
     if action is Action.REVIEW_QUARANTINED:
         stays = {path: _set_reviewed(vault)}
-        return _change(vault, stays, f"{path} stays in quarantine", reason)
-    return _change(vault, {path: _confirm(vault)}, f"{path} is kept", reason)
+        return _change(vault, stays, name_files("review", [path], " stays in quarantine"), reason)
+    return _change(vault, {path: _confirm(vault)}, name_files("review", [path], " is kept"), reason)
 
 
 def _refuse_agent(vault: Vault, note: Note) -> None:
@@ -134,9 +138,9 @@ def _refuse_agent(vault: Vault, note: Note) -> None:
         vault.require_person(f"{note.path}: only a person turns down what is proposed for it")
 
 
-def _change(vault: Vault, edits: Mapping[str, Edit], what: str, reason: str) -> CommitReport:
+def _change(vault: Vault, edits: Mapping[str, Edit], subject: str, reason: str) -> CommitReport:
     why = check_reason(reason)
-    event = Event("review", f"review: {what}", vault.author, (why,) if why else (), "refine")
+    event = Event("review", subject, vault.author, (why,) if why else (), "refine")
     return write_event(vault, {PurePosixPath(path): edit for path, edit in edits.items()}, event)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files, name_pair
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.confirm import Saying, confirm_note
 from vaultmem.core.notes.note import Note, parse_note
@@ -70,7 +71,9 @@ def apply_merges(vault: Vault, merges: Sequence[Merge]) -> CommitReport:
         changes = change_merged(vault, merges, name_mover(vault))
         kept = {merge.keep for merge in merges}
         body = tuple(f"{merge.drop} into {merge.keep}" for merge in merges)
-        subject = f"dedup: {_count(merges)} into {_count(kept)}"
+        subject = name_files("dedup", [each.drop for each in merges], f" into {_count(kept)}")
+        if len(merges) == 1:
+            subject = name_pair("dedup", merges[0].drop, " into ", merges[0].keep)
         return write_event(vault, changes, Event("dedup", subject, vault.author, body, "refine"))
 
 

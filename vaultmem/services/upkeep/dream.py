@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, State
 from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.edit_properties import remove_property, set_property
@@ -137,9 +138,10 @@ def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
 
 def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
     body = tuple(f"{each.path}: {_describe_promotion(each)}" for each in promoted)
-    count = f"{len(promoted)} note{'s' if len(promoted) != 1 else ''}"
-    only = (*(each.path for each in promoted), str(MEMORY), str(DREAMS))
-    return Event("promote", f"promote: {count}, by dream", vault.author, body, "refine", only=only)
+    paths = [each.path for each in promoted]
+    subject = name_files("promote", paths, ", by dream")
+    only = (*paths, str(MEMORY), str(DREAMS))
+    return Event("promote", subject, vault.author, body, "refine", only=only)
 
 
 def _describe_promotion(each: Candidate) -> str:

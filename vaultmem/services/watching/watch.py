@@ -22,7 +22,6 @@ from vaultmem.services.watching.rest import Rest
 from vaultmem.services.watching.sync_hints import sync_all, sync_changed
 from vaultmem.services.watching.transitions import Examined, take_transitions
 from vaultmem.services.writing.commit import CommitReport
-from vaultmem.services.writing.divide import CLOSE
 from vaultmem.storage.lock import find_holders
 from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
@@ -249,8 +248,8 @@ class WatchLoop:
     def _tell_commits(self, report: CommitReport) -> None:
         for commit, subject in report.commits:
             self._tell(Happened("committed", f"{commit[:7]}  {subject}"))
-            if subject == CLOSE:
-                self._resting.syncs.hurry()
+        if report.has_closed:
+            self._resting.syncs.hurry()
 
     def _try(self, step: Callable[[], None]) -> bool:
         try:

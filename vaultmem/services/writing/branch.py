@@ -11,12 +11,11 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.delta.commit_message import read_subject
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.writing.change import Change, Step, Written
 from vaultmem.services.writing.commit import CommitReport, draft_event
-from vaultmem.services.writing.divide import Event
-from vaultmem.services.writing.leaks import refuse_named
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.commit_draft import REGULAR, File, RefMovedError, TreeEntry
 from vaultmem.storage.git.trees import FOLDER, list_places
@@ -57,10 +56,10 @@ def _commit(vault: Vault, branch: str, seen: Vault, change: Change) -> CommitRep
     if not files or change.event is None:
         return CommitReport(paths=paths)
     _check(files)
-    event = _name_paths(change.event, files)
+    event = change.event
     draft = draft_event(vault, event, files, int(vault.now()))
     commit = vault.history.write_branch_commits(f"refs/heads/{branch}", [draft], parent)[0]
-    return CommitReport(((commit, event.subject),), commit, paths)
+    return CommitReport(((commit, read_subject(draft.message)),), commit, paths)
 
 
 def _as_files(vault: Vault, branch: str, parent: str, steps: Mapping[str, Step]) -> dict[str, File]:
@@ -93,10 +92,3 @@ def _check(files: Mapping[str, File]) -> None:
     for path, file in files.items():
         if file is not None and len(file[1]) > MAX_FILE_BYTES:
             raise RefusedError(f"{path}: a note holds {MAX_FILE_BYTES:,} bytes at most")
-
-
-def _name_paths(event: Event, files: Mapping[str, File]) -> Event:
-    subject = event.subject.replace("{paths}", ", ".join(sorted(files)[:3]))
-    named = event._replace(subject=subject)
-    refuse_named(event.author, subject, event.body)
-    return named

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vaultmem.core.blob import blob_id
-from vaultmem.core.delta.file_changes import format_message
+from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
 from vaultmem.errors import DamagedError, PendingError, naming_faults
 from vaultmem.services.writing.divide import (
@@ -55,13 +55,14 @@ Made = tuple[str, str]
 class CommitReport(NamedTuple):
     """Commits made, oldest first, as (id, subject); the event's own is `commit` ("" if none).
 
-    `skipped` are files that were left out, with the reason.
+    `skipped` are files that were left out, with the reason; `has_closed` says that a session ended.
     """
 
     commits: tuple[Made, ...] = ()
     commit: str = ""
     paths: tuple[str, ...] = ()
     skipped: Mapping[str, str] = MappingProxyType({})
+    has_closed: bool = False
 
 
 def commit_event(vault: Vault, event: Event, even_if_clean: bool = False) -> CommitReport:
@@ -100,7 +101,12 @@ def commit_said(vault: Vault) -> CommitReport:
     with naming_faults(UNCOMMITTED), vault.lock():
         waited = _commit_waiting(vault)
         plan, made = _commit_plan(vault, lambda pending: divide_said(vault, pending))
-        return CommitReport((*waited, *made), made[-1][0] if made else "", skipped=plan.skipped)
+        return CommitReport(
+            (*waited, *made),
+            made[-1][0] if made else "",
+            skipped=plan.skipped,
+            has_closed=plan.has_closed,
+        )
 
 
 def commit_all(vault: Vault) -> list[Made]:
@@ -167,9 +173,10 @@ def _commit_one(vault: Vault, event: Event, even_if_clean: bool = False) -> Comm
         return divide_event(vault, event, pending)
 
     plan, made = _commit_plan(vault, divide)
+    report = CommitReport(tuple(made), skipped=plan.skipped, has_closed=plan.has_closed)
     if not plan.has_own:
-        return CommitReport(tuple(made), skipped=plan.skipped)
-    return CommitReport(tuple(made), made[-1][0], tuple(plan.parts[-1].files), plan.skipped)
+        return report
+    return report._replace(commit=made[-1][0], paths=tuple(plan.parts[-1].files))
 
 
 def _commit_plan(vault: Vault, divide: Callable[[Pending], Plan]) -> tuple[Plan, list[Made]]:
@@ -216,7 +223,9 @@ def _write(vault: Vault, parent: str, parts: Sequence[Part]) -> list[Made]:
         if vault.state.get("head") == parent:
             vault.state.put("head", commits[-1])
             vault.state.put("head_time", str(at))
-    return [(commit, part.event.subject) for commit, part in zip(commits, parts, strict=True)]
+    return [
+        (commit, read_subject(draft.message)) for commit, draft in zip(commits, drafts, strict=True)
+    ]
 
 
 def draft_event(
@@ -241,7 +250,13 @@ def _write_message(event: Event, files: Mapping[str, File]) -> str:
         "Vault-Event": event.name,
     }
     body = event.body or tuple(map(_describe_change, files.items()))
-    return format_message(event.subject, body, trailers)
+    return format_message(event.subject or _name_by_files(event, files), body, trailers)
+
+
+def _name_by_files(event: Event, files: Mapping[str, File]) -> str:
+    """Return the subject of an event that is named after what it wrote, else what it removed."""
+    written = [path for path, file in files.items() if file is not None]
+    return name_files(event.name if written else f"{event.name}: removed", written or files)
 
 
 def _describe_change(change: tuple[str, File]) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.delta.commit_message import COLUMNS, cut
+from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session_note import parse_session
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.hand_edits import find_said
@@ -19,12 +22,14 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.sessions.session import Session
 
-#: The event, and the subject, of a session's end.
+#: The event of a session's end.
 CLOSE = "session-close"
 
 
 class Event(NamedTuple):
-    """One of the events that become a commit; `subject` is its first line.
+    """One of the events that become a commit.
+
+    `subject` is its first line, "" for one that names the files.
 
     `only` limits the event's own commit to these paths; empty means all that its author wrote.
     Hand edits of others go first.
@@ -53,6 +58,11 @@ class Plan(NamedTuple):
     has_own: bool = False
     skipped: Mapping[str, str] = MappingProxyType({})
 
+    @property
+    def has_closed(self) -> bool:
+        """Tell whether a session ends."""
+        return any(part.event.name == CLOSE for part in self.parts)
+
 
 def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     """Put what is not the event's own before it: what others wrote, and what was said by hand.
@@ -77,7 +87,7 @@ def divide_event(vault: Vault, event: Event, pending: Pending) -> Plan:
     _refuse_leaks(leaks)
     has_own = bool(own) or not event.only
     last = [*said.parts, Part(event, pending.of(own))] if has_own else said.parts
-    return Plan(_divide_before(pending, others, last, event.author), has_own, skipped)
+    return Plan(_divide_before(pending, others, last), has_own, skipped)
 
 
 def divide_said(vault: Vault, pending: Pending) -> Plan:
@@ -87,7 +97,7 @@ def divide_said(vault: Vault, pending: Pending) -> Plan:
         return Plan([], skipped=said.held)
     edits = {path for path in pending.files if _is_hand_edit(vault, pending, path)} - said.paths
     held = _name_held(find_leaks_since(vault, pending.of(edits), pending.parent))
-    parts = _divide_before(pending, edits - held.keys(), said.parts, Author(""))
+    parts = _divide_before(pending, edits - held.keys(), said.parts)
     return Plan(parts, skipped={**pending.skipped, **said.held, **held})
 
 
@@ -151,7 +161,7 @@ def divide_others(vault: Vault, pending: Pending, paths: Set[str]) -> list[Part]
     """Divide these files by who wrote them, and what they say by hand."""
     wanted = paths & pending.files.keys()
     said = _divide_said(vault, pending, wanted)
-    return _divide_before(pending, wanted - said.paths, said.parts, vault.author)
+    return _divide_before(pending, wanted - said.paths, said.parts)
 
 
 class _Said(NamedTuple):
@@ -193,13 +203,31 @@ def make_close(session: Session, author: Author, summary: str = "") -> Event:
     """Return the event of a session that has ended; it tells the first line of a summary."""
     told = (summary or session.summary).strip().partition("\n")[0].strip()
     agent = f"agent {author.agent}" if author.agent else ""
-    lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}", told)
-    return Event(CLOSE, CLOSE, author, tuple(filter(None, lines)), "checkpoint")
+    lines = (f"session {session.facts.id}", agent, f"status {session.facts.status}")
+    body = (*filter(None, lines), *wrap(told, COLUMNS))
+    return Event(CLOSE, name_session(CLOSE, session, told), author, body, "checkpoint")
 
 
-def _make_promotion(paths: Iterable[str]) -> Event:
+def name_session(kind: str, session: Session, told: str = "") -> str:
+    """Return the subject of what happens to a session: its goal, else what is told of it.
+
+    What looks like a credential there is left out, for no commit would be made that says it.
+    """
+    facts = session.facts
+    title = "" if facts.title.strip().lower() == facts.id.lower() else facts.title
+    counts = ", ".join(
+        f"{count} {noun}{'s' * (count != 1)}"
+        for count, noun in ((facts.decisions, "decision"), (facts.questions, "open question"))
+        if count
+    )
+    tail = f" ({counts})" if counts else ""
+    what = " ".join(mask_secrets(facts.goal or title or told or facts.id).split())
+    return f"{kind}: {cut(what, COLUMNS - len(f'{kind}: {tail}'))}{tail}"
+
+
+def _make_promotion(paths: Sequence[str]) -> Event:
     lines = tuple(f"{path}: candidate to active" for path in paths)
-    return Event("promote", "promote", Author(""), lines, "refine")
+    return Event("promote", "", Author(""), lines, "refine")
 
 
 def _name_held(leaks: Mapping[str, list[str]]) -> dict[str, str]:
@@ -207,12 +235,10 @@ def _name_held(leaks: Mapping[str, list[str]]) -> dict[str, str]:
     return {path: f"looks like a credential ({places[0]})" for path, places in leaks.items()}
 
 
-def _divide_before(
-    pending: Pending, paths: Set[str], last: Sequence[Part], author: Author
-) -> list[Part]:
+def _divide_before(pending: Pending, paths: Set[str], last: Sequence[Part]) -> list[Part]:
     """Divide these files by who wrote them, and put it before the `last` parts.
 
-    `author` is who commits. What an agent wrote comes before what a person changed of it by hand.
+    What an agent wrote comes before what a person changed of it by hand.
     """
     whose = {path: part.event.author for part in last for path in part.files}
     drafts = {
@@ -222,31 +248,22 @@ def _divide_before(
     }
     files = {path: file for path, (_, file) in drafts.items()}
     return [
-        *_divide(files, {path: who for path, (who, _) in drafts.items()}, author),
-        *_divide(pending.of(paths), pending.authors, author),
+        *_divide(files, {path: who for path, (who, _) in drafts.items()}),
+        *_divide(pending.of(paths), pending.authors),
         *last,
     ]
 
 
-def _divide(
-    files: Mapping[str, File], authors: Mapping[str, Author | None], author: Author
-) -> list[Part]:
+def _divide(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> list[Part]:
     groups: dict[Author, dict[str, File]] = {}
     for path in sorted(files):
         written = authors[path] or Author("")
         groups.setdefault(written._replace(tool_call=""), {})[path] = files[path]
     ordered = sorted(groups.items(), key=lambda each: (each[0].agent, each[0].session))
-    return [Part(_name_event(written, some, author), some) for written, some in ordered]
-
-
-def _name_event(written: Author, files: Mapping[str, File], author: Author) -> Event:
-    """Return the event of what somebody wrote before the event of `author`."""
-    if not written.agent:
-        return Event("edit", f"edit: {_count_notes(files)}", written, intent="observe")
-    if written.session and not is_own(written, author):
-        return Event("recover", f"recover: session {written.session}", written, intent="observe")
-    what = next(iter(files)) if len(files) == 1 else _count_notes(files)
-    return Event("write", f"write: {what}", written, intent="observe")
+    return [
+        Part(Event("write" if who.agent else "edit", "", who, intent="observe"), some)
+        for who, some in ordered
+    ]
 
 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
@@ -255,9 +272,3 @@ def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
             f"not committed, this looks like a credential: {'; '.join(places)}. To get on: "
             f"{HOW_TO_ALLOW}"
         )
-
-
-def _count_notes(files: Mapping[str, File]) -> str:
-    notes = sum(path.lower().endswith(".md") for path in files)
-    count, name = (notes, "note") if notes else (len(files), "file")
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -25,7 +25,7 @@ def edit_note(vault: Vault, path: PurePosixPath, edit: Edit) -> str:
     Raises:
         ConflictError, RefusedError: as for `edit_as`.
     """
-    event = Event("write", f"write: {path}", vault.author, intent="refine")
+    event = Event("write", "", vault.author, intent="refine")
     return blob_id(edit_as(vault, path, edit, lambda _: event).value)
 
 
@@ -103,7 +103,7 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
 
     def plan(change: Change) -> None:
         change.put(path, data)
-        change.leave(Event("write", f"write: {path}", vault.author, intent="observe"))
+        change.leave(Event("write", "", vault.author, intent="observe"))
 
     write(vault, plan)
     return blob_id(data)
