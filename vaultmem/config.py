@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core import settings as rules
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.settings import find_contradiction, find_misfit
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -73,9 +73,27 @@ class Config(NamedTuple):
     sync_every: str = "never"
     with_vaults: tuple[str, ...] = ()
 
+    @property
+    def generated(self) -> tuple[str, ...]:
+        """What vaultmem itself writes into the vault by its settings, `contexts` and others."""
+        own = () if self.context_file in {"", "none"} else (self.context_file,)
+        if not (self.contexts or self.keep_in):
+            return own
+        from vaultmem.core.packs.context_file import list_paths
+
+        packs, kept = list_paths(self.contexts, self.keep_in)
+        return (*own, *packs, *(each for each in kept if _matches(each, self.ignore)))
+
     def ignores(self, path: str) -> bool:
-        """Tell whether a path of the vault is passed over."""
-        return bool(self.ignore) and _matches(path, self.ignore)
+        """Tell whether a path of the vault is passed over, without a look at folders above."""
+        return path in self.generated or (bool(self.ignore) and _matches(path, self.ignore))
+
+    def is_ignored(self, path: str) -> bool:
+        """Tell whether a path is passed over, or a folder above it is."""
+        if not (self.ignore or self.generated):
+            return False
+        parts = path.split("/")
+        return any(self.ignores("/".join(parts[: n + 1])) for n in range(len(parts)))
 
     def allows_secrets(self, path: str) -> bool:
         """Tell whether what looks like a credential is allowed in this note."""
@@ -138,7 +156,7 @@ def parse_config(text: str) -> Config:
         VaultError: as for `read_config`.
     """
     config = _parse_keys(text)
-    if problem := find_contradiction(config._asdict()):
+    if problem := rules.find_contradiction(config._asdict()):
         raise VaultError(f"{CONFIG_NAME}: {problem}")
     return config
 
@@ -159,7 +177,9 @@ def _parse_keys(text: str) -> Config:
                 "put each in double quotes"
             )
     given = {_FIELDS.get(k, k): value for k, value in values.items() if value is not None}
-    return _with_contexts(Config(**given))  # type: ignore[arg-type]
+    config = Config(**given)  # type: ignore[arg-type]
+    _check_contexts(config)
+    return config
 
 
 def override(config: Config, settings: Iterable[str]) -> Config:
@@ -178,32 +198,27 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
         field = _FIELDS.get(name, name)
         config = config._replace(**{field: given._asdict()[field]})
-    if problem := find_contradiction(config._asdict()):
+    if problem := rules.find_contradiction(config._asdict()):
         raise RefusedError(problem)
     return config
 
 
-def _with_contexts(config: Config) -> Config:
-    """Return settings whose generated packs are among what is passed over."""
-    own = config.context_file if config.context_file != "none" else ""
-    if not (config.contexts or config.keep_in or own):
-        return config
+def _check_contexts(config: Config) -> None:
+    """Make sure that these settings name files which vaultmem can write."""
+    if not (config.contexts or config.keep_in or config.context_file):
+        return
     from vaultmem.core.packs.context_file import check_context_file, check_keep_in, parse_contexts
 
     try:
         key = "contexts"
-        paths = [line.path for line in parse_contexts(config.contexts)]
+        parse_contexts(config.contexts)
         key = "context_file"
-        if own:
-            check_context_file(own)
-            paths.append(own)
+        if config.context_file not in {"", "none"}:
+            check_context_file(config.context_file)
         key = "keep_in"
         check_keep_in(config.keep_in)
     except RefusedError as error:
         raise VaultError(f'{CONFIG_NAME}: "{key}": {error}') from None
-    # Names are not patterns: `[` and the like have no meaning.
-    generated = tuple(re.sub(r"([*?[])", r"[\1]", path) for path in paths)
-    return config._replace(ignore=(*config.ignore, *generated))
 
 
 def _is_nested(prop: Property, lines: list[str]) -> bool:
@@ -268,33 +283,16 @@ def _read_value(prop: Property) -> object:
         if wanted is bool:
             return {"true": True, "false": False}[value.lower()]
         if wanted is int:
-            return _positive(int(value))
+            return rules.positive(int(value))
         if wanted is float:
-            return _share(float(value))
+            return rules.share(float(value))
     except (ValueError, KeyError):
-        raise VaultError(
-            f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {_describe(wanted)}'
-        ) from None
-    if taken := find_misfit(prop.name, value):
+        taken = rules.describe_type(wanted)
+        refusal = f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}'
+        raise VaultError(refusal) from None
+    if taken := rules.find_misfit(prop.name, value):
         raise VaultError(f'{CONFIG_NAME}: "{prop.name}" cannot be "{value}"; it takes {taken}')
     return value
-
-
-def _positive(number: int) -> int:
-    if number <= 0:
-        raise ValueError
-    return number
-
-
-def _share(number: float) -> float:
-    if not 0 <= number <= 1:
-        raise ValueError
-    return number
-
-
-def _describe(wanted: type) -> str:
-    names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}
-    return names.get(wanted, "text" if wanted is str else "a list of texts")
 
 
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:

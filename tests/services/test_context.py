@@ -459,5 +459,5 @@ def test_settings_of_generated_packs_are_read() -> None:
         ContextLine("a/b.md", 800, "how: x [1]"),
         ContextLine("c.md", None, ""),
     )
-    assert config.ignore == ("z", "a/b.md", "c.md")
+    assert (config.ignore, config.generated) == (("z",), ("a/b.md", "c.md"))
     assert config.keep_in == ("~/x.md", "y")

@@ -110,7 +110,9 @@ def is_note_name(path: str) -> bool:
     if not path.lower().endswith(NOTE_ENDINGS) or not is_text(path):
         return False
     parts = path.split("/")
-    return parts[0] not in NOT_NOTES and path not in GENERATED and not any(map(is_hidden, parts))
+    if parts[0] in NOT_NOTES or path in GENERATED or any(map(is_hidden, parts)):
+        return False
+    return len(parts) == 1 or not is_template_folder(parts[0])
 
 
 def is_template_folder(name: str) -> bool:

@@ -60,3 +60,31 @@ def read_interval(text: str) -> float:
     if text == "never":
         return 0.0
     return int(text[:-1]) * {"m": 60.0, "h": 3_600.0}[text[-1]]
+
+
+def positive(number: int) -> int:
+    """Return a number that is above 0.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if number <= 0:
+        raise ValueError
+    return number
+
+
+def share(number: float) -> float:
+    """Return a number that is a share of a whole.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not 0 <= number <= 1:
+        raise ValueError
+    return number
+
+
+def describe_type(wanted: type) -> str:
+    """Return what a setting of this type takes, in words."""
+    names = {bool: "true or false", int: "a whole number above 0", float: "0 to 1"}
+    return names.get(wanted, "text" if wanted is str else "a list of texts")

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.paths import GENERATED, NOT_NOTES, NOTE_ENDINGS, is_hidden, is_text
+from vaultmem.core.paths import (
+    GENERATED,
+    NOT_NOTES,
+    NOTE_ENDINGS,
+    is_hidden,
+    is_template_folder,
+    is_text,
+)
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.storage.asides import LEFTOVER, is_leftover
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -38,14 +45,19 @@ class Scan(NamedTuple):
         return hashlib.sha256(found).hexdigest()
 
 
-def scan_vault(root: Path, ignored: Callable[[str], bool] | None = None) -> Scan:
-    """Walk the vault without following any link; `ignored` tells paths to pass over."""
+#: What tells paths to pass over, and what says why a markdown file is no note ("": it is one);
+#: None where there is no such path.
+Rules = tuple[Callable[[str], bool] | None, Callable[[str], str] | None]
+
+
+def scan_vault(root: Path, rules: Rules = (None, None)) -> Scan:
+    """Walk the vault without following any link, under these rules."""
     scan = Scan({}, {}, {}, [])
     pending = [(os.fspath(root), "")]
     while pending:
         folder, prefix = pending.pop()
         try:
-            _scan_folder(folder, prefix, ignored, scan, pending)
+            _scan_folder(folder, prefix, rules, scan, pending)
         except OSError as error:
             problem = f"the folder cannot be read: {error.strerror}"
             scan.unsafe[escape_bytes(prefix.rstrip("/") or ".")] = problem
@@ -55,12 +67,14 @@ def scan_vault(root: Path, ignored: Callable[[str], bool] | None = None) -> Scan
 def _scan_folder(
     folder: str,
     prefix: str,
-    ignored: Callable[[str], bool] | None,
+    rules: Rules,
     scan: Scan,
     pending: list[tuple[str, str]],
 ) -> None:
     """Sort the entries of one folder; written flat, because it runs for each file each time."""
-    has_notes = prefix.split("/", 1)[0] not in NOT_NOTES
+    ignored, set_aside = rules
+    top = prefix.split("/", 1)[0]
+    has_notes = top not in NOT_NOTES and not is_template_folder(top)
     with _open_folder(folder) as entries:
         for entry in entries:
             name = entry.name
@@ -76,6 +90,8 @@ def _scan_folder(
                 _enter_folder(os.path.join(folder, name), path, scan, pending)
                 continue
             is_note = has_notes and (is_note or name.lower().endswith(NOTE_ENDINGS))
+            if is_note and set_aside is not None and set_aside(path):
+                is_note = False
             if not entry.is_file(follow_symlinks=False):
                 _refuse_entry(entry, path, is_note, scan)
                 continue
@@ -134,16 +150,18 @@ class PassedOver:
     """Paths that are no notes, by reason; a folder means all that is in it and ends in `/`.
 
     `hidden` are those hidden by their names but for git's own, `ignored` those that vaultmem.yaml
-    names, `set_aside` the folders at the root that hold no notes.
+    names, `set_aside` the folders at the root that hold no notes. `others` are markdown files that
+    are none by other rules, by the reason.
     """
 
     hidden: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
+    others: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_passed_over(root: Path, ignored: Callable[[str], bool] | None = None) -> PassedOver:
-    """Walk the vault without following any link; `ignored` tells paths to pass over."""
+def find_passed_over(root: Path, rules: Rules = (None, None)) -> PassedOver:
+    """Walk the vault without following any link, under the rules of `scan_vault`."""
     found = PassedOver()
     pending = [(os.fspath(root), "")]
     while pending:
@@ -152,14 +170,14 @@ def find_passed_over(root: Path, ignored: Callable[[str], bool] | None = None) -
             with os.scandir(folder) as entries:
                 for entry in entries:
                     name = entry.name
-                    plain = ignored is None and name[0] not in ".~#" and name.endswith(".md")
+                    plain = rules == (None, None) and name[0] not in ".~#" and name.endswith(".md")
                     if plain and not entry.is_dir(follow_symlinks=False):
                         continue  # By far the most are notes, and need no closer look.
-                    if _look_at_entry(entry, prefix + name, ignored, found):
+                    if _look_at_entry(entry, prefix + name, rules, found):
                         pending.append((entry.path, f"{prefix}{name}/"))
         except OSError:
             continue  # The scan tells of it.
-    for paths in (found.hidden, found.ignored, found.set_aside):
+    for paths in (found.hidden, found.ignored, found.set_aside, *found.others.values()):
         paths.sort()
     return found
 
@@ -177,10 +195,9 @@ def count_folders(root: Path, most: int) -> int:
     return count
 
 
-def _look_at_entry(
-    entry: os.DirEntry[str], path: str, ignored: Callable[[str], bool] | None, found: PassedOver
-) -> bool:
+def _look_at_entry(entry: os.DirEntry[str], path: str, rules: Rules, found: PassedOver) -> bool:
     """Sort one entry; tell whether it is a folder to look into."""
+    ignored, set_aside = rules
     name = entry.name
     shown = escape_bytes(path)
     is_folder = entry.is_dir(follow_symlinks=False)
@@ -192,8 +209,15 @@ def _look_at_entry(
         found.ignored.append(shown + mark)
     elif path in GENERATED:
         return False
-    elif is_folder and path in NOT_NOTES:
+    elif is_folder and (path in NOT_NOTES or ("/" not in path and is_template_folder(path))):
         found.set_aside.append(shown + mark)
+    elif (
+        set_aside
+        and name.lower().endswith(NOTE_ENDINGS)
+        and (why := set_aside(path))
+        and not is_folder
+    ):
+        found.others.setdefault(why, []).append(shown)
     else:
         return is_folder and not os.path.lexists(os.path.join(entry.path, ".git"))
     return False

@@ -115,7 +115,7 @@ class FolderWatcher:
     def _fingerprint(self) -> str:
         """Return a text that differs whenever what sends no events is something else."""
         if self._why_all:
-            return scan_vault(self._root, self._ignored).signature()
+            return scan_vault(self._root, (self._ignored, None)).signature()
         found = hashlib.sha256()
         for folder in sorted(self._unwatched()):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -174,3 +175,10 @@ def _parse_path(text: str) -> str:
         raise RefusedError(f'"{path}" is made already; name another file')
     check_new_name(path)
     return str(path)
+
+
+@lru_cache(maxsize=8)
+def list_paths(contexts: tuple[str, ...], keep_in: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the files that `contexts` names, and those of `keep_in`, as paths of the vault."""
+    kept = (PurePosixPath(each).as_posix() for each in keep_in)
+    return tuple(line.path for line in parse_contexts(contexts)), tuple(kept)

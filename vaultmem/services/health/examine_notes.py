@@ -140,17 +140,22 @@ def _is_second_version(path: str) -> bool:
 
 def check_passed_over(vault: Vault) -> Check:
     """Tell which folders and links are never looked into."""
-    config = vault.config
-    walked = find_passed_over(vault.root, config.ignores if config.ignore else None)
-    told = vault.manifest.unread()
+    walked = find_passed_over(vault.root, vault.scan_rules)
+    unsafe = vault.manifest.unread()
     groups = (
         ("hidden", [path for path in walked.hidden if path.endswith("/")]),
         ("ignored by vaultmem.yaml", walked.ignored),
-        ("repositories of their own", [p for p, why in told if why == _OWN_REPOSITORY]),
-        ("symbolic links", [path for path, why in told if why == _LINK]),
+        *walked.others.items(),
+        ("repositories of their own", [p for p, why in unsafe if why == _OWN_REPOSITORY]),
+        ("symbolic links", [path for path, why in unsafe if why == _LINK]),
     )
     counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
     paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
+    unread = (*vault.obsidian.problems, *(f"filter {each}" for each in vault.set_aside.refused))
+    if unread:
+        told = f"settings of Obsidian's that cannot be used: {len(unread)}; {counts or 'nothing'}"
+        remedy = "correct them in Obsidian; what they set aside is found until then"
+        return Check("not looked into", Verdict.WARNING, told, (*unread, *paths), remedy)
     return Check("not looked into", told=counts or "nothing", paths=paths)
 
 

@@ -189,10 +189,10 @@ def _group(authors: Iterable[tuple[str, Author | None]]) -> tuple[Uncommitted, .
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
     """Count by reason what is in the folder and no note that can be found."""
-    config = vault.config
-    walked = find_passed_over(vault.root, config.ignores if config.ignore else None)
+    walked = find_passed_over(vault.root, vault.scan_rules)
     counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
     counts["hidden by name"] = len(walked.hidden)
     counts["ignored by vaultmem.yaml"] = len(walked.ignored)
     counts["a folder of templates, transcripts or media"] = len(walked.set_aside)
+    counts.update({why: len(paths) for why, paths in walked.others.items()})
     return {reason: count for reason, count in counts.most_common() if count}

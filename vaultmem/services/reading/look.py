@@ -169,7 +169,8 @@ def _look_at_commit(
 ) -> Source:
     """Return a commit's view; what it holds and was never seen is read and indexed."""
     config = config_at(vault, target.commit)
-    ignored = hashlib.sha256("\n".join(config.ignore).encode()).hexdigest()[:16]
+    rules = "\n".join((*config.ignore, *config.generated, vault.note_rules))
+    ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
     if number is None:
@@ -221,16 +222,8 @@ def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
     return {
         path: entry.blob
         for path, entry in vault.history.tree(commit).items()
-        if is_note_name(path) and not _is_ignored(path, config)
+        if is_note_name(path) and not config.is_ignored(path) and not vault.set_aside.why(path)
     }
-
-
-def _is_ignored(path: str, config: Config) -> bool:
-    """Tell whether a path is passed over, or a folder above it is."""
-    if not config.ignore:
-        return False
-    parts = path.split("/")
-    return any(config.ignores("/".join(parts[: n + 1])) for n in range(len(parts)))
 
 
 def _index_unseen(

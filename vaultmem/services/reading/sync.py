@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.paths import is_note_name
 from vaultmem.errors import DamagedError, naming_faults
 from vaultmem.services.reading.indexing import (
     Batch,
@@ -67,8 +68,12 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     scan = _scan(vault)
     if clear_leftovers(vault, scan):
         looked, scan = time.time_ns(), _scan(vault)
-    if vault.state.get("scan") != scan.signature() or is_index_behind(vault):
+    rules = vault.note_rules
+    known = (vault.state.get("scan"), vault.state.get("note_rules"))
+    if known != (scan.signature(), rules) or is_index_behind(vault):
         with naming_faults("the index is not updated"), vault.lock_caches(), no_collection():
+            if vault.state.get("note_rules").partition("\n")[0] != rules.partition("\n")[0]:
+                vault.index.reset()  # Notes are dated otherwise, so all are read again.
             repair_index(vault)
             _apply(vault, scan, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
@@ -107,11 +112,18 @@ def _take_paths(vault: Vault, names: list[str]) -> None:
     looked = time.time_ns()
     stats = {name: stat_now(vault, name) for name in names}
     there = {name: stat for name, stat in stats.items() if stat is not None}
+    others = {
+        name: KnownFile("", stat, None, "")
+        for name, stat in there.items()
+        if not is_note_name(name) or vault.set_aside.why(name)
+    }
     known = vault.manifest.files(names)
     batch = Batch(vault)
     settled = {name: _settled(stat, looked) for name, stat in there.items()}
     with vault.state.transaction():
-        for jobs, chunk in read_notes(vault.root, _jobs(there, known)):
+        vault.manifest.put_files(others)
+        notes = {name: stat for name, stat in there.items() if name not in others}
+        for jobs, chunk in read_notes(vault.root, _jobs(notes, known)):
             _take(batch, vault, jobs, chunk, settled, known)
         vault.manifest.drop_files(stats.keys() - there.keys())
         finish_view(vault, known.values())
@@ -120,7 +132,7 @@ def _take_paths(vault: Vault, names: list[str]) -> None:
 
 
 def _scan(vault: Vault) -> Scan:
-    return scan_vault(vault.root, vault.config.ignores if vault.config.ignore else None)
+    return scan_vault(vault.root, vault.scan_rules)
 
 
 class _Difference(NamedTuple):
@@ -136,7 +148,7 @@ class _Difference(NamedTuple):
 
 
 def _compare(vault: Vault, scan: Scan) -> _Difference:
-    known = vault.manifest.stats()
+    known = _known_stats(vault, scan)
     notes = [path for path, stat in scan.notes.items() if known.get(path) != stat]
     others = [path for path, stat in scan.others.items() if known.get(path) != stat]
     unsafe = [
@@ -147,6 +159,17 @@ def _compare(vault: Vault, scan: Scan) -> _Difference:
     if len(known) + sum(path not in known for path in (*notes, *others, *unsafe)) != files:
         gone = [*(known.keys() - scan.notes.keys() - scan.others.keys() - scan.unsafe.keys())]
     return _Difference(notes, others, unsafe, gone)
+
+
+def _known_stats(vault: Vault, scan: Scan) -> dict[str, Stat]:
+    """Return what was seen of each file, but of those that other rules make a note, or none."""
+    known = vault.manifest.stats()
+    if vault.state.get("note_rules") != vault.note_rules:
+        for path, file in vault.manifest.files().items():
+            was_note = file.document is not None or bool(file.problem)
+            if was_note != (path in scan.notes or path in scan.unsafe):
+                known[path] = _NO_STAT
+    return known
 
 
 def _apply(
@@ -189,6 +212,7 @@ def _apply(
         remember_index(vault)
     racy = any(settled[path] != scan.notes[path] for path in found.notes)
     vault.state.put("scan", "" if racy else scan.signature())
+    vault.state.put("note_rules", vault.note_rules)
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
     report.removed = sum(file.document is not None for file in replaced)
@@ -238,10 +262,11 @@ def _jobs(stats: Mapping[str, Stat], known: Mapping[str, KnownFile]) -> list[Job
     return [
         Job(
             path,
-            known[path].blob if path in known and not known[path].problem else "",
+            file.blob if file and file.document is not None and not file.problem else "",
             stat[0],
         )
         for path, stat in stats.items()
+        for file in [known.get(path)]
     ]
 
 

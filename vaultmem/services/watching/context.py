@@ -178,10 +178,9 @@ def _find_file(vault: Vault, name: str) -> Path:
         return file
     inside = file.relative_to(vault.root).as_posix()
     parts = inside.split("/")
-    above = ["/".join(parts[: n + 1]) for n in range(len(parts))]
     if ".git" in {part.lower() for part in parts}:
         raise RefusedError("it is inside git's own folder; name another file")
-    if any(map(vault.config.ignores, above)) or any(map(is_hidden, parts)):
+    if vault.config.is_ignored(inside) or any(map(is_hidden, parts)):
         return file
     raise RefusedError(
         "it belongs to the vault, and the pack would hold itself; add it to `ignore`, "

@@ -83,9 +83,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
 
 def _is_plain(vault: Vault, path: str) -> bool:
     """Tell whether a scan would read a note here, or would have before it was removed."""
-    parts = path.split("/")
-    above = ("/".join(parts[: n + 1]) for n in range(len(parts)))
-    if not is_note_name(path) or any(map(vault.config.ignores, above)):
+    if not is_note_name(path) or vault.config.is_ignored(path) or vault.set_aside.why(path):
         return False
     try:
         status = os.lstat(vault.root / path)
@@ -157,10 +155,12 @@ class ChangeHints:
 
 
 def _has_moved(vault: Vault) -> bool:
-    """Tell whether another commit is checked out, or the index is not the database's any more."""
+    """Tell whether more than notes changed: the commit, the index, or which files are notes."""
     head = vault.head()
     commit = head.commit if head is not None else ""
     try:
-        return vault.state.get("head") != commit or is_index_behind(vault) or is_interrupted(vault)
+        told = (vault.state.get("head"), vault.state.get("note_rules"))
+        moved = told != (commit, vault.note_rules)
+        return moved or is_index_behind(vault) or is_interrupted(vault)
     except DamagedError:
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -93,6 +93,7 @@ def _compare(vault: Vault) -> Pending:
     head.follow(vault.history, parent)
     changed, gone = head.difference()
     changed += [path for path in _HIDDEN_FILES if (vault.root / path).is_file()]
+    changed += _find_followed(vault, gone)
     entries = head.entries(changed)
     ignored = vault.history.ignored([path for path in changed if path not in entries])
     files: dict[str, File] = {}
@@ -126,6 +127,17 @@ def _compare(vault: Vault) -> Pending:
         if (draft := _find_draft(vault, path, file[1], entries.get(path)))
     }
     return Pending(parent, files, authors, skipped, drafts)
+
+
+def _find_followed(vault: Vault, gone: Sequence[str]) -> list[str]:
+    """Return those of the files that only HEAD has which no scan looks at: git has them anyway.
+
+    What vaultmem itself writes by its settings is for no commit.
+    """
+    config = vault.config
+    if not config.ignore:
+        return []
+    return [each for each in gone if each not in config.generated and config.is_ignored(each)]
 
 
 def _find_draft(vault: Vault, path: str, data: bytes, entry: TreeEntry | None) -> Draft | None:

@@ -1,0 +1,126 @@
+"""A vault of Obsidian's: what its settings there set aside, and how notes of it are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from in_process import run_here
+from support import git, write_notes
+
+from vaultmem import Vault, save_checkpoint, sync_vault
+from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
+from vaultmem.core.obsidian.settings import ObsidianSettings
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.watching.sync_hints import sync_pending
+
+Make = Callable[..., Path]
+Open = Callable[..., Vault]
+
+
+def _tell(root: Path, name: str = "app", **values: object) -> None:
+    write_notes(root, {f".obsidian/{name}.json": json.dumps(values)})
+
+
+def _paths(vault: Vault) -> set[str]:
+    sync_vault(vault)
+    return set(vault.view.blobs()) - {"MEMORY.md", "USER.md"}
+
+
+NOTES = {
+    "Projects/Alpha.md": "# Alpha\n\nThe ferry sails at noon.\n",
+    "Private/Diary.md": "# Diary\n\nThe ferry was late.\n",
+    "Meta/Skeletons/Person.md": "# {{title}}\n\nMet on the ferry: {{date:YYYY-MM-DD}}\n",
+    "99 - Templates/Day.md": "# {{date}}\n\nferry\n",
+    "C++/Templates/SFINAE.md": "# SFINAE\n\nA template that is no ferry.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("excluded", "path", "is_told"),
+    [
+        ("Private/", "Private/Diary.md", True),
+        ("private/", "Private/Diary.md", True),
+        ("Private", "Privateering.md", True),
+        ("Private/", "Old/Private/Diary.md", False),
+        ("Diary.md", "Private/Diary.md", False),
+        ("/diary/", "Private/Diary.md", True),
+        (r"/^Private\/.*\.md$/", "Private/Diary.md", True),
+        ("/^Diary/", "Private/Diary.md", False),
+        ("*.md", "Private/Diary.md", False),
+        ("//", "a.md", False),
+    ],
+)
+def test_filters_mean_what_they_mean_in_obsidian(excluded: str, path: str, is_told: bool) -> None:
+    aside = SetAside(ObsidianSettings(excluded=("Other/", excluded)))
+    assert aside.why(path) == (EXCLUDED if is_told else "")
+    assert not aside.refused
+
+
+@pytest.mark.parametrize("pattern", ["(", "(a+)+$", ".*.*.*.*.*x", "a" * 600, "(?<n>x)"])
+def test_filters_that_cannot_be_used_count_as_none(pattern: str) -> None:
+    aside = SetAside(ObsidianSettings(excluded=(f"/{pattern}/", "Old")))
+    assert len(aside.refused) == 1
+    assert (aside.why("Old.md"), aside.why("a" * 200)) == (EXCLUDED, "")
+
+
+def test_what_obsidian_sets_aside_is_no_note_and_stays_in_git(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    assert _paths(vault) == NOTES.keys() - {"99 - Templates/Day.md"}
+
+    _tell(root, userIgnoreFilters=["Private/"])
+    _tell(root, "templates", folder="Meta\\Skeletons")
+    assert _paths(vault) == {"Projects/Alpha.md", "C++/Templates/SFINAE.md"}
+    write_notes(root, {"Private/Diary.md": "# Diary\n\nEdited.\n"})
+    save_checkpoint(vault, "x")
+    assert git(root, "show", "HEAD:Private/Diary.md") == "# Diary\n\nEdited."
+    assert "Meta/Skeletons/Person.md" in git(root, "ls-files")
+    told = run_here("status", cwd=root).out
+    assert "excluded in Obsidian: 1" in told
+    assert "templates: 1" in told
+
+    commit = git(root, "rev-parse", "HEAD")
+    seen = look_at(vault, commit)
+    assert "Private/Diary.md" not in seen.view.blobs()
+    _tell(root, userIgnoreFilters=[])
+    assert "Private/Diary.md" in _paths(vault)
+    assert "Private/Diary.md" in look_at(vault, commit).view.blobs()
+
+
+def test_who_watches_learns_of_other_settings(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    _paths(vault)
+    _tell(root, userIgnoreFilters=["Private/"])
+    sync_pending(vault, set())
+    assert "Private/Diary.md" not in vault.view.blobs()
+    write_notes(root, {"Private/Diary.md": "# Diary\n\nEdited.\n"})
+    sync_pending(vault, {"Private/Diary.md"})
+    assert "Private/Diary.md" not in vault.view.blobs()
+
+
+def test_what_is_ignored_is_no_note_and_git_follows_what_it_has(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault(NOTES)
+    vault = opened(root)
+    save_checkpoint(vault, "x")
+    write_notes(root, {"vaultmem.yaml": "ignore: [Private]\n", "Private/New.md": "# New\n"})
+    write_notes(root, {"Private/Diary.md": "# Diary\n\nEdited.\n"})
+    other = opened(root)
+    assert not {"Private/Diary.md", "Private/New.md"} & _paths(other)
+    save_checkpoint(other, "x")
+    assert git(root, "show", "HEAD:Private/Diary.md") == "# Diary\n\nEdited."
+    assert git(root, "ls-files", "Private") == "Private/Diary.md"
+    git(root, "add", "Private/New.md")
+    git(root, "commit", "-qm", "mine")
+    write_notes(root, {"Private/New.md": "# New\n\nMore.\n"})
+    (root / "Private/Diary.md").unlink()
+    save_checkpoint(opened(root), "x")
+    assert git(root, "show", "HEAD:Private/New.md") == "# New\n\nMore."
+    assert git(root, "ls-files", "Private") == "Private/New.md"
