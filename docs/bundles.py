@@ -117,7 +117,7 @@ package = false
     return {
         "manifest.json": _dump(manifest),
         "pyproject.toml": project,
-        "server.py": "from vaultmem.cli.start import main\n\nmain()\n",
+        "server.py": "from vaultmem.__main__ import main\n\nmain()\n",
         wheel.name: wheel.read_bytes(),
     }
 

@@ -80,7 +80,7 @@ def watch(wanted, *more, **named):
     return before(wanted, *more, **named)
 
 builtins.__import__ = watch
-from vaultmem.cli.start import main
+from vaultmem.__main__ import main
 main()
 """
 
@@ -88,6 +88,7 @@ main()
 @pytest.mark.parametrize(
     ("line", "module"),
     [
+        ("recall quay", "vaultmem.cli.start"),
         ("recall quay", "vaultmem.storage.watch_socket"),
         ("recall quay", "vaultmem.cli.app"),
         ("recall quay", "typer"),

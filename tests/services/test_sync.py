@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from support import hash_tree, write_notes
 
+from vaultmem.cli.opening import following
+from vaultmem.cli.output import ProgressLine
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.errors import FaultError
@@ -254,6 +256,30 @@ def test_a_sync_that_fails_in_the_middle_is_taken_up_by_the_next(
         vault.close()
 
     assert len(_paths(opened(root), "gangway")) == 10
+
+
+def test_who_stops_a_long_sync_hears_what_is_kept_of_it(
+    make_vault: Make,
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vault = opened(make_vault())
+    write_notes(vault.root, {f"notes/n{n}.md": f"gangway {n}\n" for n in range(300)})
+    monkeypatch.setattr(sync, "_KEPT_AFTER", 0.0)
+    monkeypatch.setattr(ProgressLine, "is_open", True)
+
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), following(vault):
+        sync_vault(vault, stop)
+
+    told = capsys.readouterr().err
+    assert told == "\nvaultmem: stopped; 202 of 302 notes are indexed; the next command goes on\n"
+    assert vault.view.totals()[0] == 202
+    assert sync_vault(vault).added == 100
 
 
 def test_one_bad_note_never_stops_the_others(make_vault: Make, opened: Open) -> None:

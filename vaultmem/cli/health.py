@@ -9,9 +9,9 @@ import typer
 
 from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import short_time
-from vaultmem.cli.opening import open_here, open_synced
+from vaultmem.cli.opening import following, open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_behind, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
@@ -67,7 +67,8 @@ def status(
     from vaultmem.services.health.status import read_status
 
     opened, problem = _open_anyway(vault, agent, session, ref)
-    found = read_status(opened, ProgressLine("reading notes"), problem)
+    with following(opened) as progress:
+        found = read_status(opened, progress, problem)
     say_behind(opened.lag)
     if as_json:
         emit_json(status_json(opened, found))
@@ -104,8 +105,8 @@ def doctor(
     from vaultmem.services.health.doctor import examine_vault
 
     opened, problem = _open_anyway(vault, reads=not fix)
-    progress = ProgressLine("reading notes")
-    checks = examine_vault(opened, fix, progress, settings_problem=problem)
+    with following(opened) as progress:
+        checks = examine_vault(opened, fix, progress, settings_problem=problem)
     say_behind(opened.lag)
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
     if as_json:

@@ -6,10 +6,11 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
+from vaultmem.cli.interrupt import end_at_once, let_command_see
 from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
@@ -181,19 +182,34 @@ def open_synced(
 
 
 def _catch_up(vault: Vault) -> None:
+    with following(vault) as progress:
+        if _warm is None:
+            from vaultmem.services.watching.lease import catch_up
+
+            catch_up(vault, progress)
+            return
+        from vaultmem.services.reading.indexing import is_index_behind
+        from vaultmem.services.reading.sync import mark_in_sync, sync_vault
+
+        if _warm[1]() and not is_index_behind(vault):
+            mark_in_sync(vault)
+        else:
+            sync_vault(vault, progress)
+
+
+@contextlib.contextmanager
+def following(vault: Vault) -> Iterator[ProgressLine]:
+    """Show how far reading notes is; where Ctrl-C stops it, say what is kept of it."""
     progress = ProgressLine("reading notes")
-    if _warm is None:
-        from vaultmem.services.watching.lease import catch_up
+    try:
+        yield progress
+    except KeyboardInterrupt:
+        if progress.is_open:
+            from vaultmem.services.reading.sync import count_indexed
 
-        catch_up(vault, progress)
-        return
-    from vaultmem.services.reading.indexing import is_index_behind
-    from vaultmem.services.reading.sync import mark_in_sync, sync_vault
-
-    if _warm[1]() and not is_index_behind(vault):
-        mark_in_sync(vault)
-    else:
-        sync_vault(vault, progress)
+            indexed, notes = count_indexed(vault)
+            warn(f"stopped; {indexed:,} of {notes:,} notes are indexed; the next command goes on")
+        raise
 
 
 def open_view(
@@ -216,6 +232,7 @@ def open_view(
 def run(command: Callable[[], object]) -> int:
     """Run a command and return its exit code; an expected failure is a line on standard error."""
     code = 0
+    let_command_see()
     try:
         command()
     except BrokenPipeError:
@@ -286,4 +303,5 @@ def end_process(code: int) -> NoReturn:
     while _opened:
         _opened.pop().close()
     gc.freeze()
+    end_at_once()
     sys.exit(code)

@@ -11,6 +11,7 @@ import os
 import sys
 
 from vaultmem.cli.arguments import MAX_INPUT, find_command, read_words
+from vaultmem.cli.interrupt import INTERRUPTED, end_at_once, let_command_see
 
 #: Commands that only read; a watcher answers these.
 WARM_COMMANDS = frozenset({"recall", "pack", "get", "list"})
@@ -27,7 +28,8 @@ def main() -> None:
     try:
         _run()
     except KeyboardInterrupt:  # In a command, it is the command's to see; but much comes before.
-        sys.exit(130)
+        end_at_once()
+        sys.exit(INTERRUPTED)
 
 
 def _run() -> None:
@@ -51,6 +53,8 @@ def _run_here(arguments: list[str]) -> None:
     """Run the command in this process, and end it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # Starting threads takes numpy 50 ms.
     command = find_command(arguments)
+    if command in {"hook", "mcp"}:
+        let_command_see()
     if command == "hook":
         _run_hook(arguments)
     elif command == "mcp":

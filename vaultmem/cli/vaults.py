@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.health import created_json, indexed_json, trusted_json
-from vaultmem.cli.opening import open_here
+from vaultmem.cli.opening import following, open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def init(
     from vaultmem.services.reading.sync import sync_vault
 
     created = create_vault(folder, **read_settings(agent))
-    sync_vault(created.vault, ProgressLine("reading notes"))
+    with following(created.vault) as progress:
+        sync_vault(created.vault, progress)
     if as_json:
         emit_json(created_json(created))
         return
@@ -66,7 +67,8 @@ def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     from vaultmem.services.reading.sync import sync_vault
 
     opened = open_here(vault)
-    report = sync_vault(opened, ProgressLine("reading notes"))
+    with following(opened) as progress:
+        report = sync_vault(opened, progress)
     if as_json:
         emit_json(indexed_json(opened, report))
         return

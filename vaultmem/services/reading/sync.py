@@ -34,6 +34,9 @@ _RACY_NS = 100_000_000
 #: How often a sync begins again where it finds damage: once for the database, once for the index.
 _ATTEMPTS = 2
 
+#: Seconds after which what was read is written, for an interruption to leave it.
+_KEPT_AFTER = 3.0
+
 _NO_STAT: Stat = (0, 0, 0, 0)
 
 
@@ -91,6 +94,13 @@ def mark_in_sync(vault: Vault) -> None:
     vault.lag = ""
     vault.state.get("scan")  # Opening the database drops what is kept beside it.
     vault.state.kept["in_sync"] = ("", True)
+
+
+def count_indexed(vault: Vault) -> tuple[int, int]:
+    """Return how many of the folder's notes are indexed as they are, and how many there are."""
+    notes, known = _scan(vault).notes, vault.manifest.stats()
+    same = (known.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
+    return sum(same), len(notes)
 
 
 def sync_paths(vault: Vault, paths: Iterable[PurePosixPath]) -> None:
@@ -197,7 +207,7 @@ def _apply(
     chunks = read_notes(vault.root, jobs)
     done = 0
     while done < len(jobs):
-        batch = Batch(vault)
+        batch, begun = Batch(vault), time.monotonic()
         with vault.state.transaction():
             for some, chunk in chunks:
                 report.changed += _take(batch, vault, some, chunk, settled, known)
@@ -205,7 +215,7 @@ def _apply(
                 done += len(some)
                 if progress is not None:
                     progress(done, len(jobs))
-                if batch.is_full:
+                if batch.is_full or time.monotonic() - begun > _KEPT_AFTER:
                     break
         batch.write()
     if not found.notes:
