@@ -5,6 +5,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY vaultmem vaultmem
 COPY templates templates
+COPY sample-vault sample-vault
 RUN python -m venv /opt/vaultmem && /opt/vaultmem/bin/pip install --no-cache-dir ".[mcp,web]"
 
 FROM python:3.13.7-slim-bookworm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,6 +38,12 @@ def current_folder() -> str:
     """Return the folder that whoever gives the command stands in."""
     given = _given.get()
     return (given and given[2]) or os.getcwd()
+
+
+def has_screen() -> bool:
+    """Tell whether a browser can be opened for whoever gives the command."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform != "linux" or any(current_environment().get(name) for name in named)
 
 
 @contextmanager

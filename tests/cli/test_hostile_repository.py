@@ -192,6 +192,7 @@ _START = ["session", "start", "--id", "s-9", "--goal", "gangways"]
 COMMANDS |= {
     "backlinks": [["backlinks", "a"]],
     "compact": [["compact"], ["compact", "--apply"]],
+    "demo": [["demo", "--keep", "."]],
     "connect": [["connect", "--status"], ["connect", "claude-code", "--project"]],
     "curate": [["curate"], ["curate", "--apply", "--yes"]],
     "dedup": [["dedup"], ["dedup", "--apply"]],
@@ -244,7 +245,7 @@ CLEAN_TREE = {"switch", "merge"}
 
 #: How they may end, where it is not 0: a merge conflict, or an answer that is no or not there.
 FINE = {"merge": {0, 8}, "doctor": {0, 1}, "watch": {0, 1}, "mcp": {0, 1}}
-FINE |= {"serve": {0, 1}, "sync": {1, 4}}
+FINE |= {"serve": {0, 1}, "sync": {1, 4}, "demo": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "unprime": {0, 4}, "import": {0, 1, 5}}
 
 

@@ -45,7 +45,7 @@ COMMANDS = [
     ("exporting", ["export", "--html", "../pages"]),
 ]
 COMMITTING = {"committing", "lifecycle", "syncing", "importing"}
-ELSEWHERE = {"embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
+ELSEWHERE = {"demo", "embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
 
 
 def test_every_module_is_started_somewhere() -> None:

@@ -97,6 +97,7 @@ Watching and the page
   watch         watching      Index and commit what anybody saves, as long as it runs.
   serve         serving       Show the vault in a browser, and watch it meanwhile.
   export        exporting     Write the vault's pages as files that need no server.
+  demo          demo          Show a sample vault in a browser: notes, a week of history.
 
 The vault itself
   doctor        health        Check the vault, its repository and this machine.

@@ -103,10 +103,10 @@ def serve(
     else:
         place = (port, host, tuple(each.lower() for each in name))
         token = _find_token(opened, token_file)
-        _serve_here(opened, place, write, read_only, token, opens, as_json)
+        serve_here(opened, place, write, read_only, token, opens, as_json)
 
 
-def _serve_here(
+def serve_here(
     vault: Vault,
     place: tuple[int, str, tuple[str, ...]],
     write: bool,
@@ -115,6 +115,7 @@ def _serve_here(
     opens: bool,
     as_json: bool,
 ) -> None:
+    """Serve at `place` (port, address, other names) until a signal, as `serve` does."""
     try:
         from vaultmem.serve.http import ADDRESS, MCP_PATH, Access, HttpServer, Place
         from vaultmem.web.codes import make_code
