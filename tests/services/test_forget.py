@@ -239,7 +239,9 @@ def test_a_purge_is_a_plan_with_every_name_that_the_note_had(
 
     assert (set(plan.paths), plan.commits) == ({"notes/new.md", "notes/old name.md"}, 2)
     commands = [command for step in plan.steps for command in step.commands]
-    (rewrite,) = [command for command in commands if "filter-repo" in command]
+    rewrite, reword = [command for command in commands if "filter-repo" in command]
+    assert {"git log --all -F --grep=new", "git log --all -F --grep='old name'"} < set(commands)
+    assert reword.endswith("--replace-message ../words.txt")
     assert "--path=notes/new.md" in rewrite
     assert "--path='notes/old name.md'" in rewrite
     assert "git gc --prune=now" in commands
@@ -256,6 +258,8 @@ def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path:
     git(tmp_path, "init", "-q", "--bare", "remote.git")
     git(root, "push", "-q", "origin", "main")
     blob = git(root, "rev-parse", "HEAD:notes/n.md")
+    git(root, "commit", "-q", "--allow-empty", "-m", "edit: n is a secret")
+    (tmp_path / "words.txt").write_text("n is a secret==>***\n")
     plan = plan_purge(_synced(opened(root)), ["notes/n.md"])
 
     for step in plan.steps:
@@ -265,5 +269,6 @@ def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path:
 
     for repository in (root, tmp_path / "remote.git"):
         assert "notes/n.md" not in git(repository, "log", "--all", "--format=", "--name-only")
+        assert "secret" not in git(repository, "log", "--all", "--format=%B")
         assert git(repository, "show", "HEAD:notes/o.md") == "stays"
     assert git(root, "cat-file", "--batch-check", stdin=blob).endswith("missing")

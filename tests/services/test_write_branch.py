@@ -74,7 +74,7 @@ def test_each_write_is_one_commit_there_and_nothing_changes_here(root: Path, ope
             "M\tnotes/a.md",
         ),
         (lambda: set_note_property(vault, PATH, "confidence", None), "write: a", ""),
-        (lambda: change_tags(vault, PATH, ("new",), ()), "write: a", "M\tnotes/a.md"),
+        (lambda: change_tags(vault, PATH, ("new",), ()), "tag: a", "M\tnotes/a.md"),
         (
             lambda: set_note_property(vault, PurePosixPath("notes/run.md"), "title", "Run"),
             "write: run",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.health import checks_json, contexts_json, status_json
-from vaultmem.cli.history_text import short_time
+from vaultmem.cli.history_text import tell_commit
 from vaultmem.cli.opening import following, open_here, open_synced
 from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
@@ -86,8 +86,7 @@ def status(
     if found.git is not None and found.git.events:
         say()
         for commit in found.git.events:
-            rest = f"  {short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
-            say_painted(commit.commit[:7], "yellow", rest)
+            say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
 
 
 def doctor(

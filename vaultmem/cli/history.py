@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
-from vaultmem.cli.history_text import align, say_brief, say_operation, short_time
+from vaultmem.cli.history_text import align, say_brief, say_operation, short_time, tell_commit
 from vaultmem.cli.opening import open_here, open_synced
 from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
@@ -79,8 +79,7 @@ def log(
         emit_json(log_json(found))
         return
     for commit in found.commits:
-        rest = f"  {short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
-        say_painted(commit.commit[:7], "yellow", rest)
+        say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
     if found.is_cut:
         say(_CUT)
     elif not (found.commits or path or span) and wanted == CommitFilter(everything=everything):

@@ -74,6 +74,11 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def tell_commit(commit: Commit) -> str:
+    """Return when a commit was made, by whom, and what it did, in a line."""
+    return f"{short_time(commit)}  {commit.shown[:16]:<16}  {commit.subject}"
+
+
 def short_time(commit: Commit) -> str:
     """Return a commit's day and minute, in the time zone of whoever made it."""
     return commit.time[:16].replace("T", " ")

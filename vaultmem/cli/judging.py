@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, replayed_json
-from vaultmem.cli.history_text import say_operation, short_time
+from vaultmem.cli.history_text import say_operation, short_time, tell_commit
 from vaultmem.cli.opening import open_here, open_synced, open_view
 from vaultmem.cli.options import (
     AgentOption,
@@ -26,6 +27,7 @@ from vaultmem.errors import NoteNotFoundError, VaultError
 if TYPE_CHECKING:
     from vaultmem.services.finding.judge import JudgedCommit
     from vaultmem.services.history.diff import ShownCommit
+    from vaultmem.vault import Vault
 
 
 #: What `git bisect run` takes for "this commit cannot be judged".
@@ -127,7 +129,8 @@ def bisect(
     opened = open_synced(vault, ref=ref, reads=True)
     expected = expect(" ".join(query), finds, says, negated, budget)
     last = opened.ref if bad == "HEAD" and opened.ref else bad
-    done = bisect_history(opened, good, last, expected, None if as_json else _say_step)
+    tell = None if as_json else partial(_say_step, opened)
+    done = bisect_history(opened, good, last, expected, tell)
     shown = [show_commit(opened, commit) for commit in done.first_bad]
     if as_json:
         emit_json(bisected_json(done, shown))
@@ -151,10 +154,14 @@ def _say_found(shown: ShownCommit) -> None:
         say_operation(operation)
 
 
-def _say_step(step: JudgedCommit, left: int) -> None:
+def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
+    from vaultmem.storage.git.log import read_commit
+
     style = {"good": "green", "bad": "red"}.get(step.verdict, "yellow")
-    rest = f"  {step.commit[:7]}  {'; '.join(step.reasons)}".rstrip()
-    say_painted(f"{step.verdict:<4}", style, rest)
+    told = tell_commit(read_commit(opened.history, step.commit))
+    say_painted(f"{step.verdict:<4}", style, f"  {step.commit[:7]}  {told}")
+    for reason in step.reasons:
+        say(f"      {reason}")
 
 
 def receipts(

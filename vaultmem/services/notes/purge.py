@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence, Set
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.services.finding.receipts import list_receipts
@@ -68,6 +69,16 @@ def _list_steps(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
         "filter-repo is a program of its own: `pip install git-filter-repo`). All later commits "
         "get new ids; receipts, links to commits and signatures of the old ones end.",
         (f"git filter-repo --force --invert-paths {options}",),
+    )
+    names = dict.fromkeys(PurePosixPath(path).stem for path in paths)
+    yield PurgeStep(
+        "Messages of commits still name the note, and a session's tell its goal and how its "
+        "summary begins. If that must go too, see which they are, write each text that is to go "
+        "into ../words.txt as a line TEXT==>***, and rewrite the messages.",
+        (
+            *(f"git log --all -F --grep={shlex.quote(name)}" for name in names),
+            "git filter-repo --force --replace-message ../words.txt",
+        ),
     )
     yield PurgeStep(
         "Git keeps what nothing names for a while. Drop it.",

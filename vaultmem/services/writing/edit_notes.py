@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
@@ -19,13 +20,15 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
 
-def edit_note(vault: Vault, path: PurePosixPath, edit: Edit) -> str:
+def edit_note(vault: Vault, path: PurePosixPath, edit: Edit, kind: str = "write") -> str:
     """Replace a note's text by `edit(note)` and return the new blob id.
+
+    On a branch, `kind` is what the commit's first line says was done.
 
     Raises:
         ConflictError, RefusedError: as for `edit_as`.
     """
-    event = Event("write", "", vault.author, intent="refine")
+    event = Event("write", name_files(kind, [str(path)]), vault.author, intent="refine")
     return blob_id(edit_as(vault, path, edit, lambda _: event).value)
 
 
@@ -58,9 +61,10 @@ def set_note_property(
         value = parse_kind(value).value
     if name == "state" and isinstance(value, str):
         value = parse_state(value).value
+    kind = ("pin" if value else "unpin") if name == "pinned" else "write"
     if value is None:
-        return edit_note(vault, path, lambda note: remove_property(note.text, name))
-    return edit_note(vault, path, lambda note: set_property(note.text, name, value))
+        return edit_note(vault, path, lambda note: remove_property(note.text, name), kind)
+    return edit_note(vault, path, lambda note: set_property(note.text, name, value), kind)
 
 
 def change_tags(
@@ -73,7 +77,7 @@ def change_tags(
         texts.append(_change_tags(note, add, remove))
         return texts[-1]
 
-    blob = edit_note(vault, path, change)
+    blob = edit_note(vault, path, change, "tag")
     return blob, parse_note(path, texts[-1].encode("utf-8")).tags
 
 
