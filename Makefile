@@ -30,6 +30,7 @@ test-web: $(VENV)/installed-web  ## Run the tests in a real browser, Debian's ch
 	$(BIN)/python -m pytest -q -n 2 -m browser tests/browser $(WEB)
 
 pictures: $(VENV)/installed-web  ## Take the pictures in docs/pictures anew.
+	$(BIN)/python tests/transcripts/recording.py
 	PYTHONPATH=tests $(BIN)/python tests/browser/pictures.py
 
 kills: $(VENV)/installed-test  ## Kill each command that writes at its calls, and fail them.
