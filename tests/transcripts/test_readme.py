@@ -29,13 +29,21 @@ def compare_page(page: Path, machine: Machine) -> None:
     compare(page, fresh)
 
 
-def test_what_the_readme_shows_of_the_watcher_is_in_its_page() -> None:
-    """The page's session is real: another test makes it."""
-    page = (ROOT / "docs/how-to/watching.md").read_text(encoding="utf-8")
-    panes = re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(panes) == 2
-    for pane in panes:
-        assert f"```console\n{pane}" in page
+def test_the_first_lines_for_claude_code_and_obsidian_work(tmp_path: Path) -> None:
+    text = README.read_text(encoding="utf-8")
+    machine = Machine(tmp_path / "home", "Maren")
+    machine.cwd = machine.home / "Notes"
+    machine.cwd.mkdir()
+    (machine.cwd / "Day.md").write_text("Something you wrote about.\n")
+    shown = []
+    for client in ("Claude Code", "Obsidian"):
+        found = re.search(rf"\*\*With {client}\*\*.*?\n\n((?:    .*\n)+)", text)
+        assert found
+        lines = [line.partition("  #")[0].strip() for line in found[1].splitlines()]
+        shown += [machine.type(line) for line in lines if line != "vaultmem watch"]
+    assert not [each for each in shown if "error:" in each]
+    assert "memory" in (machine.home / ".claude.json").read_text()
+    assert "Day.md" in shown[-1]
 
 
 def test_every_command_is_named_in_the_readme() -> None:
