@@ -45,7 +45,7 @@ remember "The ferry leaves at eight, from the pier."
 remember "The ferry leaves at eight, from the pier. It waits for nobody."
 similar "The ferry leaves at nine, from the pier."
 dedup
-dedup --apply
+dedup --apply --yes
 get notes/pier.md
 list
 recall ferry hous

@@ -136,7 +136,7 @@ def test_promote_from_a_branch_names_what_it_did(root: Path) -> None:
     told = run_here("promote", "--from", "side", "a", "--json", cwd=root).json
 
     promoted, taken, last = done.out.splitlines()
-    assert promoted == "promoted  notes/c.md  (active to active)"
+    assert promoted == "promoted  notes/c.md  (from side)"
     assert taken.endswith("  take: c from side")
     assert last.endswith("  promote: c")
     assert told["promoted"] == [{"path": "notes/a.md", "from": "active", "to": "active"}]

@@ -191,11 +191,11 @@ _START = ["session", "start", "--id", "s-9", "--goal", "gangways"]
 
 COMMANDS |= {
     "backlinks": [["backlinks", "a"]],
-    "compact": [["compact"], ["compact", "--apply"]],
+    "compact": [["compact"], ["compact", "--apply", "--yes"]],
     "demo": [["demo", "--keep", "."]],
     "connect": [["connect", "--status"], ["connect", "claude-code", "--project"]],
     "curate": [["curate"], ["curate", "--apply", "--yes"]],
-    "dedup": [["dedup"], ["dedup", "--apply"]],
+    "dedup": [["dedup"], ["dedup", "--apply", "--yes"]],
     "dream": [["dream", "--dry-run"], ["dream"]],
     "embed": [["embed"]],
     "family": [_START, ["family", "s-9"]],

@@ -92,7 +92,7 @@ def test_similar_and_dedup_show_and_only_apply_changes(make_vault: Make) -> None
     found = run_here("similar", OLD, "--json", cwd=root).json["similar"]
     dry = run_here("dedup", cwd=root)
     assert git(root, "rev-parse", "HEAD") == head
-    done = run_here("dedup", "--apply", "--json", cwd=root).json
+    done = run_here("dedup", "--apply", "--yes", "--json", cwd=root).json
 
     assert [(each["path"], each["is_same"]) for each in found] == [("notes/auth/again.md", True)]
     assert dry.out.splitlines() == [

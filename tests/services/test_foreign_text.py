@@ -153,7 +153,7 @@ def test_what_works_unasked_leaves_them_alone(root: Path) -> None:
     old = run_here("remember", "The gangway of Jürgen.", "--title=Größe", cwd=root)
     assert old.out.startswith("remembered"), old
     for words in (
-        *(("curate",), ("dream",), ("dedup", "--apply"), ("compact",), ("checkpoint", "x")),
+        *(("curate",), ("dream",), ("dedup", "--apply", "-y"), ("compact",), ("checkpoint", "x")),
         *(("blame", "sixteen"), ("history", "latin"), ("diff", "HEAD~1"), ("show",), ("links",)),
     ):
         done = run_here(*words, cwd=root)

@@ -78,8 +78,12 @@ def promote(
         emit_json(promoted_json(done))
         return
     for path, before in done.notes:
-        trusted = ", on record" if path in done.trusted else ""
-        say_painted("promoted  ", "green", f"{path}  ({before} to active{trusted})")
+        told = (
+            "" if before == "active" else f"{before} to active",
+            source and f"from {source}",
+            "on record" if path in done.trusted else "",
+        )
+        say_painted("promoted  ", "green", f"{path}  ({', '.join(filter(None, told))})")
     for path in done.active:
         say(f"active already  {path}")
     if done.notes:

@@ -202,7 +202,7 @@ def _describe_sync(sync: SyncState) -> str:
 
 
 def _say_notes(found: VaultStatus) -> None:
-    _say_fact("notes", f"{found.notes:,} of {found.tokens:,} tokens")
+    _say_fact("notes", f"{found.notes:,}, in all {found.tokens:,} tokens")
     for name, counts in (("kinds", found.kinds), ("states", found.states)):
         if counts:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))

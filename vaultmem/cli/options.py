@@ -89,6 +89,7 @@ def split_names(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 #: What is said of the options that nearly every command has; `vaultmem help environment` has more.

@@ -9,6 +9,7 @@ from typing import Any
 
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import clean_text, escape_bytes, one_line
+from vaultmem.errors import RefusedError
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
@@ -31,6 +32,22 @@ def say_raw(text: str) -> None:
 def count_things(number: int, what: str) -> str:
     """Return a number and what there is of it: `1 commit`, `1,200 files`."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def confirm(what: str, yes: bool) -> None:
+    """Ask whether what is shown shall be done, unless `yes` says so.
+
+    Raises:
+        RefusedError: nobody is at a terminal to be asked.
+        typer.Abort: the answer is no.
+    """
+    import typer
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise RefusedError(f"nobody is there to be asked; add --yes to make {what}")
+    typer.confirm(f"Make {what}?", abort=True)
 
 
 def warn(text: str) -> None:

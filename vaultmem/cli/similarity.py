@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vaultmem.answers.upkeep import merged_json
+from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption, YesOption
+from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.likeness.known import Nearby
     from vaultmem.services.notes.remember import Remembered
+    from vaultmem.services.upkeep.dedup import Merge
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +55,7 @@ def similar(
 
 def dedup(
     apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
+    yes: YesOption = False,
     vault: VaultOption = "",
     agent: AgentOption = "",
     as_json: JsonOption = False,
@@ -66,19 +70,25 @@ def dedup(
 
     opened = open_synced(vault, agent, reads=not apply)
     merges = plan_merges(opened, ProgressLine("comparing notes"))
+    if not as_json:
+        _say_merges(merges, apply)
+    if apply and merges:
+        confirm(count_things(len(merges), "merge"), yes)
     report = apply_merges(opened, merges) if apply and merges else None
     if as_json:
         emit_json(merged_json(merges, report))
-        return
+    elif report:
+        say_commits(report.commits[-1:])
+
+
+def _say_merges(merges: Sequence[Merge], is_asked: bool) -> None:
     for merge in merges:
-        say_painted("merged  " if report else "would merge  ", "yellow", merge.drop)
+        say_painted("merge  " if is_asked else "would merge  ", "yellow", merge.drop)
         say(f"  into  {one_line(merge.keep)}")
     if not merges:
         say("No note says the same as another.")
-    elif report is None:
+    elif not is_asked:
         say(f"Nothing was changed; --apply merges {len(merges)} into others, in one commit.")
-    elif report.commit:
-        say_painted(report.commit[:7], "yellow", f"  {report.commits[-1][1]}")
 
 
 def say_nearby(done: Remembered) -> None:

@@ -10,8 +10,8 @@ import typer
 from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import ProgressLine, count_things, emit_json, say, say_painted
+from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption, YesOption
+from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from vaultmem.services.upkeep.compact import Compacted
     from vaultmem.services.upkeep.dream import Dream
     from vaultmem.vault import Vault
-
-_YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +36,7 @@ def curate(
     apply: Annotated[
         bool, typer.Option("--apply", help="Make the changes that are shown, in one commit.")
     ] = False,
-    yes: _YesOption = False,
+    yes: YesOption = False,
     save: Annotated[
         str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
     ] = "",
@@ -93,6 +91,7 @@ def dream(
 
 def compact(
     apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
+    yes: YesOption = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     agent: AgentOption = "",
@@ -108,11 +107,17 @@ def compact(
     from vaultmem.services.upkeep.compact import plan_compaction
 
     opened = open_synced(vault, agent, ref=ref, reads=not apply)
-    done = shorten(opened) if apply else plan_compaction(opened)
+    done = plan_compaction(opened)
+    if not as_json:
+        _say_compacted(done, apply)
+    if apply and done.steps:
+        confirm(count_things(len(done.steps), "step"), yes)
+        done = shorten(opened)
     if as_json:
         emit_json(compacted_json(done))
         return
-    _say_compacted(done, apply)
+    for report in done.reports:
+        say_commits(report.commits)
 
 
 def _read_report(name: str) -> Report:
@@ -149,12 +154,8 @@ def _apply(vault: Vault, report: Report, yes: bool) -> Applied:
     """Make a report's changes, once the person has said yes."""
     from vaultmem.services.upkeep.apply import apply_report
 
-    if report.changes and not yes:
-        import sys
-
-        if not sys.stdin.isatty():
-            raise RefusedError("nobody is there to be asked; add --yes to make the changes")
-        typer.confirm(f"Make {count_things(len(report.changes), 'change')}?", abort=True)
+    if report.changes:
+        confirm(count_things(len(report.changes), "change"), yes)
     return apply_report(vault, report)
 
 
@@ -212,5 +213,3 @@ def _say_compacted(done: Compacted, is_applied: bool) -> None:
         say("Nothing is due.")
     elif not is_applied:
         say(f"Nothing was changed; --apply makes {count_things(len(done.steps), 'step')}.")
-    for report in done.reports:
-        say_commits(report.commits)

@@ -173,8 +173,9 @@ def check_trust(vault: Vault) -> Check:
         if elsewhere := tell_trust_elsewhere(vault):
             what, _, remedy = elsewhere.partition("; ")
             return Check("trust", Verdict.WARNING, f"{what}; {told}", others, remedy)
-        verdict = Verdict.WARNING if records else Verdict.OK
-        return Check("trust", verdict, f"the vault is not trusted; {told}", others, remedy)
+        if not records:
+            return Check("trust", told="not trusted; nothing in the vault needs it yet")
+        return Check("trust", Verdict.WARNING, f"the vault is not trusted; {told}", others, remedy)
     if not others:
         return Check("trust", told=told)
     remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
