@@ -234,7 +234,7 @@ def test_recall_explains_each_part_of_a_score(run_cli: Run, root: Path) -> None:
 def test_recall_shows_as_many_hits_as_fit_into_a_budget(run_cli: Run, root: Path) -> None:
     write_notes(root, {f"notes/n{n}.md": f"Tokens of pier {n} are blue." for n in range(30)})
     everything = run_cli("recall", "tokens pier", "-n", "50", cwd=root).out
-    assert everything.count("why: ") == 32
+    assert everything.count("why: tokens (") == 32
     for budget in (40, 200, 700):
         shown = run_cli("recall", "tokens pier", "--budget", str(budget), cwd=root).out
         *hits, left_out = shown.splitlines()

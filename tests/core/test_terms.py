@@ -110,6 +110,19 @@ def test_query_syntax_is_read_as_words(text: str, terms: tuple[str, ...] | None)
     assert all(term.isalnum() for term in query.terms)
 
 
+def test_terms_are_told_in_the_words_that_were_asked() -> None:
+    query = parse_query("How are Refunds handled by e-mails, refunds_of or 渡し船は?")
+    near = query._replace(terms=(*query.terms, "hous"), replaced=(("huses", "houses"),))
+    assert {term: word for term, word in near.words.items() if term != word} == {
+        "refund": "Refunds",
+        "handl": "handled",
+        "mail": "mails",
+        "email": "e-mails",
+        "refundsof": "refunds_of",
+        "hous": "houses",
+    }
+
+
 def test_filter_lets_all_but_hidden_states_through() -> None:
     nothing = NoteFilter()
     admitted = {s for s in State if nothing.admits("decision", s, (), "", False)}

@@ -77,7 +77,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 def _why_json(hit: Hit) -> dict[str, Any]:
     """Return the parts of a hit's score."""
     matches = [
-        {"term": m.term, "fields": m.fields, "score": round(m.score, 6)} for m in hit.matches
+        {"term": m.shown, "fields": m.fields, "score": round(m.score, 6)} for m in hit.matches
     ]
     return {
         "matches": matches,

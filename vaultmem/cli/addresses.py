@@ -136,7 +136,8 @@ class _Place:
     def _require_inside(self, text: str) -> str:
         inside = self._relate(text)
         if inside is None:
-            raise RefusedError(f'"{text}" is not in the vault {self._root}; name a note of it')
+            told = f"is not in {self._root}" if os.path.isabs(text) else "leaves the vault"
+            raise RefusedError(f'"{text}" {told}; name a note inside it')
         return inside
 
     def _is_explicit(self, text: str) -> bool:

@@ -94,7 +94,7 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[tuple[str, str
 
 
 def _say_why(hit: Hit) -> str:
-    words = [f"{m.term} ({'+'.join(m.fields)})" for m in hit.matches]
+    words = [f"{m.shown} ({'+'.join(m.fields)})" for m in hit.matches]
     if hit.linked_from:
         words.append(f"link in {hit.linked_from}")
     if not words and hit.semantic:
@@ -104,7 +104,7 @@ def _say_why(hit: Hit) -> str:
 
 def _explain(hit: Hit) -> Iterator[tuple[str, str, str]]:
     for match in hit.matches:
-        yield f"      {match.score:7.3f}  {match.term} in {', '.join(match.fields)}", "", ""
+        yield f"      {match.score:7.3f}  {match.shown} in {', '.join(match.fields)}", "", ""
     for name, what in _PARTS:
         if value := getattr(hit, name):
             yield f"      {value:7.3f}  {what}", "", ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.terms import count_terms
 from vaultmem.core.packs.pack_item import PackItem, PackPart
 
 #: The parts of a score besides the words that were asked, and what each says.
@@ -29,12 +27,6 @@ class Reason(NamedTuple):
 
     words: str
     score: float | None = None
-
-
-def find_asked(question: str) -> dict[str, str]:
-    """Return the words of a question by the terms that are searched for them."""
-    words = reversed(re.findall(r"\w+", question))
-    return {term: word for word in words for term in count_terms(word)}
 
 
 def tell_reasons(item: PackItem, is_asked: bool) -> list[Reason]:

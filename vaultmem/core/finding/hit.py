@@ -12,12 +12,21 @@ from vaultmem.core.notes.record import NoteRecord, SectionRecord
 
 
 class Match(NamedTuple):
-    """One query term in a section: its fields, what it adds to the score, and its weighted idf."""
+    """One query term in a section: its fields, what it adds to the score, and its weighted idf.
+
+    `word` is what was asked, where that is not the term itself.
+    """
 
     term: str
     fields: tuple[str, ...]
     score: float
     idf: float = 0.0
+    word: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The word that people see."""
+        return self.word or self.term
 
 
 class Further(NamedTuple):

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import re
 from collections.abc import Callable
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 
-from vaultmem.core.finding.terms import list_compounds, term_sequence
+from vaultmem.core.finding.terms import (
+    count_terms,
+    has_cjk,
+    list_compounds,
+    list_pieces,
+    name_piece,
+    stem_word,
+    term_sequence,
+)
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, is_proposal
 from vaultmem.core.notes.record import NoteRecord, has_tag
 from vaultmem.errors import RefusedError
 
 MAX_QUERY_CHARS = 1_000_000
+
+#: Characters of a question that are looked through for the words of its terms.
+_NAMED_CHARS = 20_000
 
 #: Different terms that are searched: of a longer question, those that fewest sections have.
 MAX_TERMS = 64
@@ -134,6 +147,20 @@ class RecallQuery(NamedTuple):
     compounds: tuple[str, ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
     near: frozenset[str] = frozenset()
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The word that was asked, as people are to see it, for each term that is searched."""
+        named = {stem_word(other): other for _, other in self.replaced}
+        text = self.text[:_NAMED_CHARS]
+        words = (word for word in re.findall(r"[^\W_]+", text) if not has_cjk(word))
+        for word, terms in chain(
+            ((word, count_terms(word)) for word in words),
+            ((piece, name_piece(piece)) for piece in list_pieces(text)),
+        ):
+            for term in terms:
+                named.setdefault(term, word)
+        return {term: named.get(term, term) for term in (*self.terms, *self.compounds)}
 
 
 def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = None) -> RecallQuery:

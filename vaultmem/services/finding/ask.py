@@ -178,7 +178,7 @@ def _find(
     now = seen.view.sources[0].at if seen.view.sources else seen.now()
     answer = Answer(
         question=asked.question,
-        terms=query.terms,
+        terms=tuple(map(query.words.__getitem__, query.terms)),
         hits=in_each(
             seen, hits[asked.offset : query.limit], lambda each, own: add_cautions(each, own, now)
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,8 +43,10 @@ class Ranked(NamedTuple):
     searched: Searched
 
 
-def make_hits(ranked: Ranked, groups: Sequence[Sequence[int]], limit: int) -> list[Hit]:
-    """Return a hit for each of the first groups, with its text.
+def make_hits(
+    ranked: Ranked, groups: Sequence[Sequence[int]], limit: int, words: Mapping[str, str]
+) -> list[Hit]:
+    """Return a hit for each of the first groups, with its text; `words` are those of the terms.
 
     A group has places in the ranking: that of the section which is shown, and of those of its note
     that are only named. Where a note changed meanwhile, the next group takes its place.
@@ -58,7 +60,7 @@ def make_hits(ranked: Ranked, groups: Sequence[Sequence[int]], limit: int) -> li
         start += len(some)
         best = ranked.ranking.cut([group[0] for group in some])
         found = _find_all(ranked.searched, [all_rows[place] for group in some for place in group])
-        matches = _explain_all(ranked, best.rows)
+        matches = _explain_all(ranked, best.rows, words)
         weights = ranked.searched.eligible.state_weight[best.rows].tolist()
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
         for (first, *rest), matched, weight, scored in zip(
@@ -153,16 +155,18 @@ def _find_all(
     return found
 
 
-def _explain_all(ranked: Ranked, rows: NDArray[np.int64]) -> list[tuple[Match, ...]]:
+def _explain_all(
+    ranked: Ranked, rows: NDArray[np.int64], words: Mapping[str, str]
+) -> list[tuple[Match, ...]]:
     """Return for each row the terms that stand in it."""
     parts = ranked.searched.parts
     if len(parts) == 1:
-        return _explain(rows, ranked.shares[0], parts[0].snapshot)
+        return _explain(rows, ranked.shares[0], parts[0].snapshot, words)
     found: dict[int, tuple[Match, ...]] = {}
     for part, shares in zip(parts, ranked.shares, strict=True):
         own = rows[(rows >= part.first) & (rows < part.first + part.snapshot.size)]
         if len(own):
-            told = _explain(own - part.first, shares, part.snapshot)
+            told = _explain(own - part.first, shares, part.snapshot, words)
             found |= dict(zip(own.tolist(), told, strict=True))
     return [found[row] for row in rows.tolist()]
 
@@ -189,7 +193,10 @@ def find_places(
 
 
 def _explain(
-    rows: NDArray[np.int64], shares: dict[str, Share], snapshot: Snapshot
+    rows: NDArray[np.int64],
+    shares: dict[str, Share],
+    snapshot: Snapshot,
+    words: Mapping[str, str],
 ) -> list[tuple[Match, ...]]:
     """Return for each row the terms that stand in it."""
     found: list[list[Match]] = [[] for _ in range(len(rows))]
@@ -204,7 +211,8 @@ def _explain(
         scores = share.scores.take(places, mode="clip").tolist()
         for matches, there, counts, score in zip(found, is_there, counted, scores, strict=True):
             if there:
-                matches.append(Match(term, _FIELD_NAMES[tuple(counts)], score, share.idf))
+                fields = _FIELD_NAMES[tuple(counts)]
+                matches.append(Match(term, fields, score, share.idf, words.get(term, term)))
     return [tuple(matches) for matches in found]
 
 

@@ -88,7 +88,7 @@ def recall_corrected(
     many = wanted
     if least:
         groups, many = _take_apart(groups, range(min(least, len(ranked.sections))), wanted)
-    hits = make_hits(ranked, groups, many)
+    hits = make_hits(ranked, groups, many, query.words)
     if reranker is not None:
         hits = reranker(asked, hits)
         hits = (group_hits(hits) if by_note else hits)[:wanted]

@@ -28,7 +28,7 @@ from vaultmem.web.around import look_around
 from vaultmem.web.asking import answers, read, read_count
 from vaultmem.web.markdown.page import Surroundings
 from vaultmem.web.markdown.render import render_note
-from vaultmem.web.reasons import Reason, find_asked, tell_reasons
+from vaultmem.web.reasons import Reason, tell_reasons
 from vaultmem.web.rendering import render_page
 
 #: Tokens of a budget at most.
@@ -69,8 +69,7 @@ class Share(NamedTuple):
 class PackPage(NamedTuple):
     """A pack, its pieces in order, and divided into groups.
 
-    `left` is what is not shown, by why; `linked` are the addresses of it that are named, `words`
-    those of the question, by the terms that are searched for them.
+    `left` is what is not shown, by why; `linked` are the addresses of it that are named.
     """
 
     answer: PackAnswer
@@ -79,7 +78,6 @@ class PackPage(NamedTuple):
     shares: list[Share]
     left: dict[str, list[LeftOut]]
     linked: frozenset[str]
-    words: dict[str, str]
 
     @property
     def largest(self) -> int:
@@ -141,7 +139,7 @@ def describe_pack(answer: PackAnswer, around: Surroundings) -> PackPage:
     }
     linked = frozenset(hit.address for hit in pack.unshown)
     shares = share_out(groups, pack.account)
-    return PackPage(answer, pieces, groups, shares, left, linked, find_asked(answer.question))
+    return PackPage(answer, pieces, groups, shares, left, linked)
 
 
 def describe_items(
