@@ -54,12 +54,12 @@ pack ferry
 eval ../questions.jsonl --against HEAD
 links
 links notes/quay.md
-backlinks notes/pier.md
-orphans
+links --to notes/pier.md
+links --orphans
 pin notes/quay.md
-unpin notes/quay.md
+pin notes/quay.md --remove
 tag notes/quay.md stone
-pinned
+pin
 recent
 stats
 status
@@ -69,16 +69,16 @@ curate --apply --yes
 dream --dry-run
 compact
 prime ../document.md --source tides
-primed
-unprime tides
-unprime tides --yes
+prime
+prime --remove tides
+prime --remove tides --yes
 checkpoint "what was remembered"
 diff HEAD~1 HEAD
 promote notes/pier.md
 state notes/pier.md stale
 supersede notes/ferry.md notes/quay.md
 why buoys
-quarantine notes/buoy.md --reason "who knows"
+state notes/buoy.md quarantined --reason "who knows"
 log
 show
 history notes/quay.md
@@ -117,14 +117,14 @@ checkpoint before
 branch side
 branch gone
 branch --reset gone HEAD~1
-branches
+branch
 > The quay is of sand.
 checkpoint sand
 switch side
 > The quay is of clay.
 checkpoint clay
 merge main
-conflicts
+resolve
 resolve quay --ours
 sync ../remote.git
 sync --dry-run
@@ -134,8 +134,8 @@ task set --status doing
 task show
 task list
 task history
-handoff
-family
+task handoff
+session family
 connect claude-code
 connect --status
 connect codex --print
@@ -146,7 +146,7 @@ watch --stop
 """
 
 #: Rows of which another test compares all that a command prints.
-ELSEWHERE = {"trust", "embed", "bisect", "receipts", "replay", "task expand"}
+ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 RARE = {

@@ -53,14 +53,14 @@ ASKED_OF_ALL = {"nowhere", "1/2/2026", "-x"}
 FEW = ("recall", "take", "merge", "branch", "restore", "assert", "switch")
 
 BAD_REFS: dict[str, tuple[int, str]] = {
-    "nowhere": (4, "nowhere: no branch, tag or commit is called that.*`vaultmem branches`"),
+    "nowhere": (4, "nowhere: no branch, tag or commit is called that.*`vaultmem branch`"),
     "HEAD~99": (4, "HEAD~99: no branch, tag or commit is called that"),
     "HEAD:notes/a.md": (4, "no branch, tag or commit is called that"),
     "1999-01-01": (4, "1999-01-01: no commit is that old"),
     "1/2/2026": (5, "an ambiguous day; write a day as 2026-10-01"),
     "2026-13-45": (5, "no such moment.*write a day as 2026-10-01"),
     "2026-10-01": (5, "a date and the name of a branch or tag; write refs/heads/2026-10-01"),
-    "-x": (5, '"-x" names no branch, tag, commit or date; see `vaultmem branches`'),
+    "-x": (5, '"-x" names no branch, tag, commit or date; see `vaultmem branch`'),
     "--output=pwned": (5, '"--output=pwned" names no branch'),
     "a\x1b[2Jb": (5, "names no branch"),
 }
@@ -78,7 +78,7 @@ WITH_PATH: dict[str, tuple[str, ...]] = {
     "forget": ("forget", "{}", "--yes"),
     "pin": ("pin", "{}"),
     "pin there": ("--ref=side", "pin", "{}"),
-    "unpin": ("unpin", "{}"),
+    "unpin": ("pin", "{}", "--remove"),
     "tag": ("tag", "{}", "new"),
     "edit": ("edit", "{}"),
     "log": ("log", "--path={}"),
@@ -184,7 +184,7 @@ READS: dict[str, tuple[str, ...]] = {
     "diff": ("diff",),
     "blame": ("blame", "a"),
     "history": ("history", "a"),
-    "branches": ("branches",),
+    "branches": ("branch",),
     "why": ("why", "tokens"),
     "recall": ("recall", "tokens", "--at=HEAD"),
     "bisect": ("bisect", "--good=main~1", "--", "tokens", "--says", "an day", "--not"),

@@ -42,8 +42,8 @@ def test_branches_are_made_listed_and_removed(root: Path) -> None:
 
     made = run_here("branch", "new", cwd=root)
     asked = run_here("branch", "old", "--from", "HEAD~1", "--json", cwd=root).json
-    listed = run_here("branches", "--json", cwd=root).json["branches"]
-    shown = run_here("branches", cwd=root).out.splitlines()
+    listed = run_here("branch", "--json", cwd=root).json["branches"]
+    shown = run_here("branch", cwd=root).out.splitlines()
     kept = run_here("branch", "side", "--delete", cwd=root)
     removed = run_here("branch", "new", "--delete", cwd=root)
 

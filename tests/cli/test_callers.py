@@ -89,7 +89,7 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
         ("trust",),
         ("trust", "--sign"),
         ("trust", "--allow-signer", "anna ssh-ed25519 AAAA"),
-        ("unpin", "pin"),
+        ("pin", "--remove", "pin"),
         ("forget", "pin", "--yes"),
         ("mv", "pin", "notes/other.md"),
         ("branch", "--reset", "main", "HEAD~1"),
@@ -100,7 +100,11 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
 
 def test_what_the_owner_pinned_or_quarantined_no_agent_brings_back(make_vault: Make) -> None:
     root = make_vault({"notes/a.md": "# A\n\nThe bell.\n", "notes/b.md": "# B\n\nThe rope.\n"})
-    for words in (("pin", "a"), ("quarantine", "b", "--reason", "made up"), ("checkpoint", "x")):
+    for words in (
+        ("pin", "a"),
+        ("state", "b", "quarantined", "--reason", "made up"),
+        ("checkpoint", "x"),
+    ):
         assert run_here(*words, "--vault", str(root)).code == 0
     pinned, held = (git(root, "log", "-1", "--format=%H", f"notes/{name}.md") for name in "ab")
     for words in (

@@ -209,7 +209,7 @@ def test_pin_unpin_and_tag_change_their_lines_only(run_cli: Run, root: Path) -> 
 
     assert run_cli("pin", "auth/tokens", "--json", cwd=root).json["pinned"] is True
     assert file.read_text() == text.replace("decision\n", "decision\npinned: true\n")
-    assert run_cli("unpin", "auth/tokens", cwd=root).code == 0
+    assert run_cli("pin", "auth/tokens", "--remove", cwd=root).code == 0
     assert file.read_text() == text
     tagged = run_cli("tag", "auth/tokens", "b/c", "--remove", "auth", "--json", cwd=root).json
     assert tagged["tags"] == ["b/c"]

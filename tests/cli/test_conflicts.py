@@ -46,10 +46,10 @@ def read(root: Path, path: str = "notes/a.md") -> str:
 def test_conflicts_are_listed_and_each_is_decided_in_one_commit(
     root: Path, run_cli: RunCli
 ) -> None:
-    assert run_here("conflicts", cwd=root).out == "No conflicts.\n"
+    assert run_here("resolve", cwd=root).out == "No conflicts.\n"
     run_here("merge", "side", cwd=root)
     listed = run_cli("conflicts", "--json", cwd=root).json
-    shown = run_here("conflicts", cwd=root).out
+    shown = run_here("resolve", cwd=root).out
 
     assert [(x["path"], x["number"], x["verb"]) for x in listed["conflicts"]] == [
         ("notes/a.md", 1, "Also said"),
@@ -77,7 +77,7 @@ def test_conflicts_are_listed_and_each_is_decided_in_one_commit(
     assert "state: stale\n" in read(root)
     run_here("resolve", "gone", "--ours", cwd=root)
     assert read(root, "notes/gone.md") == "Gone.\n\nNot yet.\n"
-    assert run_here("conflicts", cwd=root).out == "No conflicts.\n"
+    assert run_here("resolve", cwd=root).out == "No conflicts.\n"
     again = run_here("resolve", "gone", "--ours", cwd=root)
     assert (again.code, "no conflict" in again.err) == (4, True)
     assert is_clean(root)
@@ -112,9 +112,7 @@ def test_what_was_written_in_an_editor_is_never_lost(root: Path, tmp_path: Path)
     assert git(root, "log", "-1", "--format=%s") == "resolve: notes/a.md"
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("a",), ("a", "--ours", "--both"), ("a", "--all"), ("--ours",)]
-)
+@pytest.mark.parametrize("words", [("a",), ("a", "--ours", "--both"), ("a", "--all"), ("--ours",)])
 def test_what_cannot_be_meant_is_refused(root: Path, words: tuple[str, ...]) -> None:
     done = run_here("resolve", *words, cwd=root)
     assert (done.code, "--ours, --theirs, --both, --edit" in done.err) == (5, True)
@@ -126,7 +124,7 @@ def test_a_merge_that_git_stopped_is_brought_to_its_end(root: Path, has_driver: 
         git(root, "config", "--remove-section", "merge.vaultmem")
     git(root, "merge", "-q", "--no-edit", "side", check=False)
     (root / "notes/mine.md").write_text("Mine, and in no commit.\n")
-    left = run_here("conflicts", "--json", cwd=root).json["unmerged"]
+    left = run_here("resolve", "--json", cwd=root).json["unmerged"]
     assert ("notes/gone.md" in left, "notes/a.md" in left) == (True, not has_driver)
     tip = git(root, "rev-parse", "side")
 
@@ -162,7 +160,7 @@ def test_what_a_person_has_mended_stays_as_they_did(root: Path) -> None:
 def test_a_rebase_that_git_stopped_goes_on_with_what_was_settled(root: Path) -> None:
     git(root, "switch", "-q", "side")
     git(root, "rebase", "main", check=False)
-    assert "notes/gone.md" in run_here("conflicts", "--json", cwd=root).json["unmerged"]
+    assert "notes/gone.md" in run_here("resolve", "--json", cwd=root).json["unmerged"]
 
     done = run_here("resolve", "--all", cwd=root)
 

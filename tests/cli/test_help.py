@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from in_process import run_here
 
 from vaultmem.cli.app import build_commands
-from vaultmem.cli.commands import describe_commands, read_rows
+from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
 from vaultmem.cli.help_page import tell_first
 
 #: How Typer writes of types by itself.
@@ -67,6 +68,23 @@ def test_help_is_found_by_every_way_to_ask_for_it() -> None:
     assert (near.code, none.code) == (2, 2)
     assert "there is no command `recal`. Did you mean `recall`?" in near.err
     assert "there is no command `xyzzy`." in none.err
+
+
+def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
+    make_vault: Callable[..., Path],
+) -> None:
+    for before, now in RENAMED.items():
+        done = run_here(before, "--help")
+        assert done.err == f"vaultmem: `{before}` is `{now}` now\n"
+        name = " ".join(word for word in now.split() if word.isalpha())
+        assert done.out == run_here(*name.removesuffix(" quarantined").split(), "--help").out
+
+    root = make_vault({"notes/a.md": "# A\n\nTo [[b]].\n", "notes/b.md": "# B\n"})
+    to, wrong = (run_here(*words, cwd=root) for words in (["backlinks", "b"], ["unpin"]))
+    assert to.out == run_here("links", "--to", "b", cwd=root).out != ""
+    doubted = run_here("quarantine", "b", "--reason", "who knows", "--json", cwd=root).json
+    assert [each["to"] for each in doubted["moved"]] == ["quarantined"]
+    assert wrong.code == 2
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])

@@ -140,8 +140,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "list": [["list"], ["list", "--at", "side"]],
     "edit": [["edit", "a"]],
     "forget": [["forget", "b", "--yes"], ["--ref", "side", "forget", "b", "--yes"]],
-    "pin": [["pin", "a"], ["--ref", "side", "pin", "a"]],
-    "unpin": [["unpin", "a"]],
+    "pin": [["pin", "a"], ["--ref", "side", "pin", "a"], ["pin"], ["pin", "--at", "HEAD"]],
     "tag": [["tag", "a", "new", "--agent", "bot"]],
     "recall": [
         ["recall", "tokens"],
@@ -150,10 +149,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "pack": [["pack", "tokens", "--receipt"], ["pack", "tokens", "--at", "HEAD~2"]],
     "eval": [["eval", "questions"], ["eval", "questions", "--against", "HEAD~2"]],
-    "receipts": [["receipts"]],
     "recent": [["recent"]],
     "review": [["review", "--json"]],
-    "replay": [["replay", "last"]],
+    "replay": [["replay"], ["replay", "last"]],
     "context": [["context"]],
     "status": [["status"]],
     "doctor": [["doctor"]],
@@ -168,16 +166,20 @@ COMMANDS: dict[str, list[list[str]]] = {
     "restore": [["restore", "a", "--at", "HEAD~2"]],
     "undo": [["undo", "HEAD"]],
     "branch": [
+        ["branch"],
         ["branch", "new"],
         ["branch", "side", "--delete", "--force"],
         ["branch", "--reset", "torn", "main"],
     ],
-    "branches": [["branches"]],
     "switch": [["switch", "side"], ["switch", "--create", "topic"]],
     "sync": [["sync"], ["sync", "ext::true"]],
     "merge": [["merge", "side"], ["merge", "torn"], ["merge", "side", "--ref", "torn"]],
-    "conflicts": [["conflicts"], ["conflicts", "--ref", "torn"]],
-    "resolve": [["resolve", "--all"], ["resolve", "b", "--theirs"]],
+    "resolve": [
+        ["resolve"],
+        ["resolve", "--ref", "torn"],
+        ["resolve", "--all"],
+        ["resolve", "b", "--theirs"],
+    ],
     "assert": [["assert", "tokens", "--says", "opaque"]],
     "bisect": [["bisect", "--good", "HEAD~3", "--", "tokens", "--says", "an week", "--not"]],
     "merge-driver": [["merge-driver", "base", "ours", "theirs", "a.md"]],
@@ -190,7 +192,6 @@ COMMANDS: dict[str, list[list[str]]] = {
 _START = ["session", "start", "--id", "s-9", "--goal", "gangways"]
 
 COMMANDS |= {
-    "backlinks": [["backlinks", "a"]],
     "compact": [["compact"], ["compact", "--apply", "--yes"]],
     "demo": [["demo", "--keep", "."]],
     "connect": [["connect", "--status"], ["connect", "claude-code", "--project"]],
@@ -198,20 +199,15 @@ COMMANDS |= {
     "dedup": [["dedup"], ["dedup", "--apply", "--yes"]],
     "dream": [["dream", "--dry-run"], ["dream"]],
     "embed": [["embed"]],
-    "family": [_START, ["family", "s-9"]],
-    "handoff": [["task", "add", "Paint it"], ["handoff", "paint-it"]],
     "hook": [["hook", "SessionStart"]],
     "import": [["import", "mem0", "mem0.json"], ["import", "transcripts", "data.txt"]],
-    "links": [["links", "a"]],
+    "links": [["links", "a"], ["links", "--to", "a"], ["links", "--orphans"]],
     "mv": [["mv", "a", "notes/moved.md"]],
-    "orphans": [["orphans"]],
-    "pinned": [["pinned"], ["pinned", "--at", "HEAD"]],
-    "prime": [["prime", "data.txt", "--source", "data"]],
-    "primed": [["primed"]],
-    "quarantine": [["quarantine", "a", "--reason", "doubtful"]],
+    "prime": [["prime", "data.txt", "--source", "data"], ["prime"], ["prime", "--remove", "data"]],
     "session chain": [_START, ["session", "chain", "s-9"]],
     "session close": [_START, ["session", "close", "s-9", "--summary", "done"]],
     "session decide": [_START, ["--session", "s-9", "session", "decide", "Gangways are steel."]],
+    "session family": [_START, ["session", "family", "s-9"]],
     "session fork": [_START, ["session", "fork", "s-9", "--id", "s-10"]],
     "session list": [_START, ["session", "list"]],
     "session mark-restore": [_START, ["session", "mark-restore", "s-9"]],
@@ -228,16 +224,19 @@ COMMANDS |= {
     "session which": [_START, ["session", "which"]],
     "similar": [["similar", "Tokens are opaque."]],
     "skill": [["skill", "install", "--project"]],
-    "state": [["state", "a", "stale", "--reason", "old"]],
+    "state": [
+        ["state", "a", "stale", "--reason", "old"],
+        ["state", "a", "quarantined", "--reason", "doubtful"],
+    ],
     "stats": [["stats"]],
     "supersede": [["supersede", "b", "a", "--reason", "newer"]],
     "task add": [["task", "add", "Paint the gangway"]],
     "task expand": [["task", "expand", "0" * 12]],
+    "task handoff": [["task", "add", "Paint it"], ["task", "handoff", "paint-it"]],
     "task history": [["task", "add", "Paint it"], ["task", "history", "paint-it"]],
     "task list": [["task", "list"]],
     "task set": [["task", "add", "Paint it"], ["task", "set", "paint-it", "--next", "buy paint"]],
     "task show": [["task", "add", "Paint it"], ["task", "show", "paint-it"]],
-    "unprime": [["unprime", "data", "--yes"]],
 }
 
 #: Commands that need a work tree in which all is committed, or they would stop before git works.
@@ -246,7 +245,7 @@ CLEAN_TREE = {"switch", "merge"}
 #: How they may end, where it is not 0: a merge conflict, or an answer that is no or not there.
 FINE = {"merge": {0, 8}, "doctor": {0, 1}, "watch": {0, 1}, "mcp": {0, 1}}
 FINE |= {"serve": {0, 1}, "sync": {1, 4}, "demo": {5}}
-FINE |= {"embed": {0, 1}, "task expand": {4}, "unprime": {0, 4}, "import": {0, 1, 5}}
+FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +429,7 @@ def run_script(*words: str, cwd: Path, env: dict[str, str]) -> Result:
 def run_all(root: Path, name: str, run: Callable[..., Result]) -> None:
     if name == "replay":
         shown = run("pack", "tokens", "--receipt", "--json", cwd=root, env={})
-        arguments = [["replay", shown.json["receipt"]]]
+        arguments = [["replay"], ["replay", shown.json["receipt"]]]
     else:
         arguments = COMMANDS[name]
     for words in arguments:

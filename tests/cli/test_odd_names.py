@@ -91,14 +91,14 @@ def odd(home: Path, tmp_path: Path, template: Path) -> Path:
 
 
 READING: tuple[tuple[str | bytes, ...], ...] = (
-    *(("init",), ("index",), ("status",), ("doctor",), ("list",), ("pinned",), ("tags",)),
+    *(("init",), ("index",), ("status",), ("doctor",), ("list",), ("pin",), ("tags",)),
     *(("recall", "gangway"), ("pack", "gangway"), ("get", "a"), ("links", "a")),
     *(("log",), ("log", "--all"), ("log", "--path", "notes"), ("show", "HEAD~1")),
     *(("show", "HEAD~2"), ("diff", "HEAD~2", "HEAD"), ("diff",), ("blame", "a")),
     *(("history", "a"), ("why", "gangway"), ("recall", "gangway", "--at=HEAD~1")),
     *(("recall", "gangway", b"--at=t\xe4g"), ("recall", "gangway", b"--ref=zw\xe9ig")),
     *(("pack", "gangway", "--at=HEAD~1"), ("recall", "gangway", b"--include-refs=main,zw\xe9ig")),
-    *(("branches",), ("bisect", "--good=HEAD~2", "gangway", "--says", "odd"), ("curate",)),
+    *(("branch",), ("bisect", "--good=HEAD~2", "gangway", "--says", "odd"), ("curate",)),
     *(("get", b"notes/gr\xfc\xdfe.md"), ("history", b"gr\xfc\xdfe.txt"), ("forget", b"\xfc")),
     *(("recall", b"gr\xfc\xdfe"), ("context",), ("tag", b"gr\xfc", "x"), ("mv", "a", b"\xfc")),
 )
@@ -127,7 +127,7 @@ def test_names_are_told_with_escapes_and_words_are_read(odd: Path) -> None:
     assert "notes/verg\\xe4nglich.md" in shown
     latest = run_here("log", "--json", cwd=odd).json["commits"][0]
     assert (latest["author"], latest["agent"]) == ("Jürgen", "rüdiger")
-    assert "zw\\xe9ig" in run_here("branches", cwd=odd).out
+    assert "zw\\xe9ig" in run_here("branch", cwd=odd).out
     assert [
         hit["path"] for hit in run_here("recall", "gangway", "--json", cwd=odd).json["hits"]
     ] == ["notes/a.md"]
@@ -342,8 +342,8 @@ GIVEN: tuple[tuple[str | bytes, ...], ...] = (
         ("recall", "x", b"--from-agent=\xfc"),
     ),
     *(("supersede", "a", b"\xfc"), ("bisect", b"--good=\xfc", "x", "--says", b"\xfc")),
-    *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("receipts", b"--agent=\xfc")),
-    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("primed",), ("stats",)),
+    *(("assert", "x", "--says", b"\xfc"), ("replay", b"\xfc"), ("replay", b"--agent=\xfc")),
+    *(("get", b"a#\xfc"), ("blame", b"a#\xfc"), ("links", b"\xfc"), ("prime",), ("stats",)),
     *(("dream",), ("remember", "Quite new.", b"--agent=\xfc"), ("status",), ("log",)),
 )
 

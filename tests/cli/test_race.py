@@ -22,11 +22,32 @@ SESSION = ("--agent", "claude", "--session", "s-1", "session")
 #: Commands as one writes them; `{a}` and `{b}` are notes that are there, or were just now.
 COMMANDS = [
     *("recall things", "recall --at HEAD~1 things", "pack things", "list", "status", "index"),
-    *("get {a}", "links {a}", "backlinks {a}", "orphans", "similar {a}", "why things", "receipts"),
-    *("history {a}", "blame {a}", "log", "diff", "stats", "pinned", "branches", "context"),
-    *("pin {a}", "unpin {a}", "tag {a} new", "promote {a}", "forget {a} --yes", "dedup", "curate"),
+    *(
+        "get {a}",
+        "links {a}",
+        "links --to {a}",
+        "links --orphans",
+        "similar {a}",
+        "why things",
+        "replay",
+    ),
+    *("history {a}", "blame {a}", "log", "diff", "stats", "pin", "branch", "context"),
+    *(
+        "pin {a}",
+        "pin --remove {a}",
+        "tag {a} new",
+        "promote {a}",
+        "forget {a} --yes",
+        "dedup",
+        "curate",
+    ),
     *("mv {a} notes/moved-{n}.md", "state {a} archived", "supersede {a} {b}", "compact", "dream"),
-    *("restore {a} --at HEAD~1", "quarantine {a} --reason no", "checkpoint now", "merge side"),
+    *(
+        "restore {a} --at HEAD~1",
+        "state {a} quarantined --reason no",
+        "checkpoint now",
+        "merge side",
+    ),
     "remember --branch side beside-{n}",
 ]
 #: The exit codes of what was done, and of what was refused with a reason.

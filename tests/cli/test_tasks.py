@@ -47,7 +47,7 @@ def play_story(root: Path, run_cli: RunCli) -> None:
     do("session", "decide", "Oak only, no pine.")
     do("session", "note", "--question", "Who pays for the planks?")
     do("session", "touch", "pier.py")
-    do("handoff", "mend", "--note", "The west end is done; see [[mend-the-pier]].")
+    do("task", "handoff", "mend", "--note", "The west end is done; see [[mend-the-pier]].")
     do("session", "close", "--summary", "The west end is mended.")
     do("session", "start", "--id", "p-2", "--continues", "p-1", agent="codex")
     do("task", "set", "mend", "--status", "blocked", "--next", "Wait for planks", agent="codex")
@@ -88,7 +88,7 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
 
     again = ask(run_cli, root, "task", "history", "mend")
     assert (again["rendered"], again["artifact"]) == (found["rendered"], found["artifact"])
-    small = ask(run_cli, root, "handoff", "--budget", "200")
+    small = ask(run_cli, root, "task", "handoff", "--budget", "200")
     assert "> Wait for planks" in small["rendered"]
     assert "did not fit" in small["rendered"]
     assert small["artifact"] == found["artifact"]
@@ -97,19 +97,19 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
 def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
     run_cli("session", "start", "--id", "other", "--goal", "Paint", "--vault", root, "--fresh")
-    lane = ask(run_cli, root, "family", "p-2")
+    lane = ask(run_cli, root, "session", "family", "p-2")
     assert "p-1 (claude" in lane["rendered"]
     assert "other" not in lane["rendered"]
     assert lane["task_id"] is None
-    everything = ask(run_cli, root, "family")
+    everything = ask(run_cli, root, "session", "family")
     assert "other" in everything["rendered"]
-    about = ask(run_cli, root, "family", "--query", "west end mended")
+    about = ask(run_cli, root, "session", "family", "--query", "west end mended")
     assert "p-1 (claude" in about["rendered"]
     assert "other" not in about["rendered"]
-    nothing = ask(run_cli, root, "family", "--to", "2020-01-01")
+    nothing = ask(run_cli, root, "session", "family", "--to", "2020-01-01")
     assert nothing["support"]["entries"] == 0
-    assert run_cli("family", "--from", "01/02/2026", "--vault", root).code == 5
-    assert run_cli("family", "none", "--vault", root).code == 4
+    assert run_cli("session", "family", "--from", "01/02/2026", "--vault", root).code == 5
+    assert run_cli("session", "family", "none", "--vault", root).code == 4
 
 
 def test_a_person_edits_a_task_and_is_not_written_over(root: Path, run_cli: RunCli) -> None:
@@ -142,7 +142,7 @@ def test_what_cannot_be_is_told(root: Path, run_cli: RunCli) -> None:
     done = run_cli("task", "add", "Leak", "--next", leak, "--vault", root)
     assert done.code == 5
     assert leak not in done.err
-    assert run_cli("handoff", "mend", "--note", f"use {leak}", "--vault", root).code == 5
+    assert run_cli("task", "handoff", "mend", "--note", f"use {leak}", "--vault", root).code == 5
     assert run_cli("task", "history", "--summarizer", "oracle", "--vault", root).code == 5
 
 

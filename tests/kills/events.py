@@ -94,7 +94,7 @@ EVENTS: dict[str, Event] = {
     "tag": Event(["tag", berths(1)[0], "wet"], some),
     "tag on a branch": Event(["tag", berths(1)[0], "wet", "--ref", "side"], prepare_take),
     "pin": Event(["pin", berths(1)[0]], some, agent=""),
-    "quarantine": Event(["quarantine", berths(1)[0], "--reason", "a forgery"], some),
+    "quarantine": Event(["state", berths(1)[0], "quarantined", "--reason", "a forgery"], some),
     "state": Event(["state", berths(1)[0], "stale"], some),
     "checkpoint": Event(["checkpoint", "what there is"]),
     "promote": Event(["promote", *berths(0, 1, 2)], candidates, agent=""),
@@ -153,7 +153,7 @@ EVENTS: dict[str, Event] = {
         ["import", "mem0", "../mem0.json"], prepare_export, agent="", once=False
     ),
     "prime": Event(["prime", "../book.md", "--source", "book"], prepare_source),
-    "unprime": Event(["unprime", "book", "--yes"], prepare_primed, agent=""),
+    "unprime": Event(["prime", "--remove", "book", "--yes"], prepare_primed, agent=""),
     "restore": Event(["restore", "notes/old.md", "--at", "then"], prepare_restore),
     "curate": Event(["curate", "--apply", "--yes"], some, acknowledged=COMMITTED),
     "dream": Event(["dream"], prepare_dream, acknowledged=COMMITTED),

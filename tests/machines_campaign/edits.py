@@ -140,7 +140,9 @@ class Desk:
         if not self.has_tool:
             self._save(path, text, _set_property(text, "state", state))
         elif state == "quarantined":
-            self._run(intent, "quarantine", self._place(path), "--reason", "nobody knows it")
+            self._run(
+                intent, "state", self._place(path), "quarantined", "--reason", "nobody knows it"
+            )
         else:
             self._run(intent, "state", self._place(path), state)
 

@@ -54,10 +54,10 @@ def test_an_agent_does_not_unpin_on_the_command_line_and_a_person_does(
     make_vault: Make, run_cli: RunCli
 ) -> None:
     root = make_vault(NOTES)
-    done = run_cli("--agent", "claude", "unpin", "pin", "--vault", root)
+    done = run_cli("--agent", "claude", "pin", "--remove", "pin", "--vault", root)
     assert done.code == 5
     assert "only a person unpins it" in done.err
-    assert run_cli("unpin", "pin", "--vault", root).code == 0
+    assert run_cli("pin", "--remove", "pin", "--vault", root).code == 0
     assert "pinned" not in (root / "notes/pin.md").read_text()
 
 

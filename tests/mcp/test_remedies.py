@@ -77,7 +77,7 @@ def test_a_command_is_told_as_the_call_that_does_it(text: str, said: str) -> Non
 
 def test_what_is_not_offered_is_not_recommended() -> None:
     reading = {name: tool for name, tool in BY_NAME.items() if not tool.writes}
-    told = tell_caller("run `vaultmem checkpoint NOTE`, or `vaultmem branches`", reading)
+    told = tell_caller("run `vaultmem checkpoint NOTE`, or `vaultmem branch`", reading)
     assert told == f'run `vaultmem checkpoint NOTE` {SHELL}, or `history {{"action": "branches"}}`'
 
 

@@ -62,7 +62,7 @@ def test_what_is_not_there_is_said_with_a_remedy(make_vault: MakeVault, opened: 
     root = make_vault()
     vault, refs = opened(root), list_refs(root)
 
-    with pytest.raises(NoteNotFoundError, match="`vaultmem branches`"):
+    with pytest.raises(NoteNotFoundError, match="`vaultmem branch`"):
         make_branch(vault, "new", "nowhere")
     for name in ("nowhere", "main~0", "main^", "HEAD", "main@{0}", "heads/main"):
         with pytest.raises(NoteNotFoundError, match="there is no such branch"):

@@ -276,7 +276,7 @@ def test_a_note_that_cannot_be_read_is_quarantined_all_the_same(
     for verb in (("tag", NOTE, "x"), ("state", NOTE, "stale"), ("pin", NOTE), ("promote", NOTE)):
         assert f"{NOTE}: " in (told := run(root, *verb, code=5)), verb
         assert "mend it in an editor first" in told
-    run(root, "quarantine", NOTE, "--reason", "web page")
+    run(root, "state", NOTE, "quarantined", "--reason", "web page")
     assert recall(root) == []
     assert "state: quarantined" in (root / NOTE).read_text()
     mended = "---\n" + (root / NOTE).read_text().removeprefix("---\n").replace("Note: a", "A")

@@ -118,7 +118,7 @@ def test_they_are_quarantined_and_each_byte_that_was_there_stays(
     run_here("checkpoint", "before", cwd=root)
     git(root, "branch", "side")
     for path, before in files.items():
-        done = run_here("quarantine", path, f"--reason={reason}", *where, cwd=root)
+        done = run_here("state", path, "quarantined", f"--reason={reason}", *where, cwd=root)
         assert done.code == 0, (path, done)
         name = f"{where[0][6:] if where else 'HEAD'}:{path}"
         after = read_blob(root, name)
@@ -129,7 +129,7 @@ def test_they_are_quarantined_and_each_byte_that_was_there_stays(
             reason,
             f'"{reason}"',
         }
-    again = run_here("quarantine", "odd", "--reason=x", *where, cwd=root)
+    again = run_here("state", "odd", "quarantined", "--reason=x", *where, cwd=root)
     assert (again.code, read_blob(root, name)) == (0, after)
     for words in ("gangway", "naïve", "jürgen"):
         hits = run_here("recall", words, *where, "--json", cwd=root).json["hits"]

@@ -552,13 +552,13 @@ def test_pinned_lists_costs_and_warns_above_half_of_the_budget(
 ) -> None:
     many = " ".join(f"word{n}" for n in range(900))
     root = make_vault({"notes/p.md": note("Short.", pinned="true"), "notes/big.md": many})
-    quiet = run_cli("pinned", "--json", cwd=root)
+    quiet = run_cli("pin", "--json", cwd=root)
     assert [each["path"] for each in quiet.json["pinned"]] == ["MEMORY.md", "USER.md", "notes/p.md"]
     assert quiet.json["tokens"] == sum(each["tokens"] for each in quiet.json["pinned"])
     assert quiet.err == ""
     warning = "warning: pinned notes cost "
     assert warning in run_cli("pin", "big", cwd=root).err
-    assert warning in run_cli("pinned", cwd=root).err
+    assert warning in run_cli("pin", cwd=root).err
     pack = run_cli("pack", "--budget", "9000", cwd=root)
     assert warning in pack.err
     assert warning not in pack.out

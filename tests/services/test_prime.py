@@ -184,7 +184,7 @@ def test_commands_prime_from_a_file_and_from_standard_input(
     assert piped.json["changed"] == ["primed/boat/oars.md"]
     assert run_cli("recall", "four oars", "--json", cwd=root).json["hits"][0]["title"] == "Oars"
     assert run_cli("primed", "--json", cwd=root).json["sources"][0]["notes"] == 1
-    dry = run_cli("unprime", "boat", cwd=root)
+    dry = run_cli("prime", "--remove", "boat", cwd=root)
     assert "Nothing was removed; add --yes" in dry.out
-    assert run_cli("unprime", "boat", "--yes", "--json", cwd=root).json["removed"]
+    assert run_cli("prime", "--remove", "boat", "--yes", "--json", cwd=root).json["removed"]
     assert run_cli("prime", "nowhere.md", "--source", "x", cwd=root).code == 4

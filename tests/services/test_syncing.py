@@ -638,7 +638,7 @@ def test_words_that_both_changed_are_synced_and_stand_in_the_note(
     assert planned["merge"] is None  # What is not committed is in no branch yet.
     shown = ben.run("sync")
     assert (shown.code, "conflict  notes/quay.md" in shown.out) == (0, True), shown
-    assert "vaultmem conflicts" in shown.out
+    assert "vaultmem resolve" in shown.out
     synced(anna)
     assert_equal(machines)
     assert anna.read("notes/quay.md").startswith("# Quay\n\nOf wood.\n")

@@ -37,13 +37,13 @@ COMMANDS = [
     *(("index",), ("checkpoint", "now"), ("status",), ("doctor",), ("diff",), ("merge", "side")),
     *(("recall", "editor"), ("pack", "editor"), ("context",), ("get", NOTE), ("switch", "side")),
     *(("pin", NOTE), ("tag", NOTE, "new"), ("promote", NOTE), ("forget", NOTE)),
-    *(("state", NOTE, "archived"), ("quarantine", NOTE, "--reason", "no")),
+    *(("state", NOTE, "archived"), ("state", NOTE, "quarantined", "--reason", "no")),
     *(("restore", NOTE, "--at", "HEAD"), ("supersede", NOTE, "notes/other.md")),
     *(("mv", NOTE, "notes/emacs.md"), ("mv", "notes/other.md", "notes/more.md")),
     ("remember", "--title", "Vim", "The editor is vim.\nEdited by hand."),
 ]
 MORE = [
-    *(("list",), ("why", "vim"), ("orphans",), ("links", NOTE), ("backlinks", NOTE)),
+    *(("list",), ("why", "vim"), ("links", "--orphans"), ("links", NOTE), ("links", "--to", NOTE)),
     *(("blame", NOTE), ("history", NOTE), ("similar", NOTE), ("dedup",), ("curate",)),
     ("compact",),
 ]

@@ -8,9 +8,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import vaultmem
-from vaultmem.cli.commands import describe_commands, find_home, read_rows
+from vaultmem.cli.commands import RENAMED, describe_commands, find_home, read_rows
 from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
+from vaultmem.cli.output import warn
 from vaultmem.cli.quick_typer import PlainGroup
 
 
@@ -32,6 +33,11 @@ class _Commands(PlainGroup):
         if args[0] == "help":
             args = [*args[1:], "--help"]
         name = args[0]
+        if now := RENAMED.get(name):
+            warn(f"`{name}` is `{now}` now")
+            before, _, behind = now.partition(" ... ")
+            args = [*before.split(), *args[1:], *behind.split()]
+            name = args[0]
         if not (name.startswith("-") or find_home(name)):
             from difflib import get_close_matches
 

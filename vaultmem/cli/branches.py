@@ -1,4 +1,4 @@
-"""Commands about branches: branch, branches, switch, merge."""
+"""Commands about branches: branch, switch, merge."""
 
 from __future__ import annotations
 
@@ -76,11 +76,13 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, branch, branches, switch, merge)
+    add_commands(app, branch, switch, merge)
 
 
 def branch(
-    name: NameArgument,
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="The branch; else all are listed.")
+    ] = "",
     to: Annotated[
         str, typer.Argument(metavar="[TO]", help="With --reset: a branch, tag, commit or date.")
     ] = "",
@@ -97,15 +99,20 @@ def branch(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a branch, remove one, or move one to another commit.
+    """List the branches, or make, remove or move one.
 
-    Nothing is checked out.
+    Nothing is checked out. The list says how far each is from what is checked out.
     """
     from vaultmem.services.branching.branches import make_branch, remove_branch
 
     if (reset and (delete or start)) or (to and not reset):
         raise typer.BadParameter("give one of --from REF, --delete, or --reset with TO")
     opened = open_here(vault)
+    if not name:
+        if start or delete or reset or force:
+            raise typer.BadParameter("name the branch")
+        _list_branches(opened, as_json)
+        return
     if reset:
         _reset(opened, name, to, as_json)
         return
@@ -133,14 +140,10 @@ def _reset(opened: Vault, name: str, to: str, as_json: bool) -> None:
         say(f"`vaultmem branch --reset {shlex.quote(name)} {shlex.quote(done.backup)}` undoes it.")
 
 
-def branches(vault: VaultOption = "", as_json: JsonOption = False) -> None:
-    """List the branches, each with its newest commit.
-
-    Each says how far it is from what is checked out.
-    """
+def _list_branches(opened: Vault, as_json: bool) -> None:
     from vaultmem.services.branching.branches import list_branches
 
-    found = list_branches(open_here(vault))
+    found = list_branches(opened)
     if as_json:
         emit_json(branches_json(found))
         return
@@ -192,7 +195,7 @@ def merge(
     """Merge a branch into the one that is checked out.
 
     All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
-    sides changed ours stay, and theirs follow in the note as a callout: `vaultmem conflicts` lists
+    sides changed ours stay, and theirs follow in the note as a callout: `vaultmem resolve` lists
     them. Of a property the later value stays; the other is told.
     """
     from vaultmem.services.branching.merge import merge_branch, plan_merge
@@ -233,7 +236,7 @@ def say_merged(done: MergeReport | MergePlan) -> None:
         whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
         say(f"  conflict  {one_line(path)}: {whats}")
     if done.conflicts:
-        say("Both sides stand in these notes; `vaultmem conflicts` shows them.")
+        say("Both sides stand in these notes; `vaultmem resolve` shows them.")
 
 
 def _say_plan(plan: MergePlan, as_json: bool) -> None:

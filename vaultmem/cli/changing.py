@@ -1,4 +1,4 @@
-"""Commands that change notes: forget, pin, unpin, tag."""
+"""Commands that change notes: forget, pin, tag."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.opening import open_view
 from vaultmem.cli.options import (
     AgentOption,
+    AtOption,
     JsonOption,
     PathArgument,
     RefOption,
@@ -45,7 +46,7 @@ def parse_age(text: str) -> float:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, forget, pin, unpin, tag_)
+    add_commands(app, forget, pin, tag_)
 
 
 def forget(
@@ -148,25 +149,43 @@ def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -
 
 
 def pin(
-    path: PathArgument,
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="The note; else what is pinned is listed.")
+    ] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
     vault: VaultOption = "",
     ref: RefOption = "",
+    at: AtOption = "",
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show a note in every pack, and protect it from machines."""
-    _set_pinned(path, True, open_view(vault, ref, agent=agent), as_json)
+    """Show a note in every pack, or list what is pinned.
+
+    Machines leave a pinned note as it is. The list says what each costs in every pack.
+    """
+    if (path and at) or (remove and not path):
+        raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
+    if path:
+        _set_pinned(path, not remove, open_view(vault, ref, agent=agent), as_json)
+    else:
+        _list_pinned(open_view(vault, ref, at, reads=True), as_json)
 
 
-def unpin(
-    path: PathArgument,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Stop showing a note in every pack."""
-    _set_pinned(path, False, open_view(vault, ref, agent=agent), as_json)
+def _list_pinned(opened: Vault, as_json: bool) -> None:
+    from vaultmem.answers.economics import pinned_json
+    from vaultmem.core.packs.pack_text import warn_of_pinned
+    from vaultmem.services.economics import list_pinned
+
+    notes = list_pinned(opened)
+    total, budget = sum(each.tokens for each in notes), opened.config.budget
+    if as_json:
+        emit_json(pinned_json(notes, total, budget))
+    else:
+        for each in notes:
+            say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
+        say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
+    if warning := warn_of_pinned(total, budget):
+        warn(f"warning: {warning}")
 
 
 def tag_(

@@ -31,20 +31,14 @@ Notes
   edit          notes         Open a note in your editor, and check it afterwards.
   mv            links         Rename or move a note; every link to it and from it holds.
   tag           changing      Add tags to a note, or remove them.
-  pin           changing      Show a note in every pack, and protect it from machines.
-  unpin         changing      Stop showing a note in every pack.
-  pinned        economics     List what is pinned and what it costs in each pack.
-  links         links         List what a note links to; mark what leads nowhere.
-  backlinks     links         List the notes that link to a note.
-  orphans       links         List the notes that no other note links to.
+  pin           changing      Show a note in every pack, or list what is pinned.
+  links         links         List what a note links to, or what links to it.
   forget        changing      Remove notes; git still has what was committed.
 
 Finding
   why           provenance    Show which notes mention a text, and who wrote them when.
   similar       similarity    List the notes that say the same as a text, or nearly.
   prime         priming       Take in reference material, a note for each heading.
-  primed        priming       List the sources of reference material.
-  unprime       priming       Remove a source's notes; git still has what was committed.
   embed         embedding     Prepare recall by meaning: make the vectors that are missing.
   eval          evaluating    Measure how well recall and packs answer your questions.
 
@@ -60,13 +54,11 @@ History
 
 What agents saw
   recent        economics     Show what was shown last: what, to whom, for which question.
-  receipts      judging       List the packs that agents were given, newest first.
-  replay        judging       Print again the very pack that a receipt stands for.
+  replay        judging       List the packs that agents got, or print one again.
   stats         economics     Show what recalls and packs cost in tokens, and saved.
 
 Upkeep
   state         lifecycle     Move a note to another state, and commit that.
-  quarantine    lifecycle     Take a note that cannot be trusted out of every answer.
   supersede     lifecycle     Replace a note by another; each then names the other.
   dedup         similarity    List the notes that say the same as another, or merge them.
   curate        upkeep        Propose what to merge, archive, check or mend, with reasons.
@@ -75,18 +67,14 @@ Upkeep
 
 Machines and branches
   sync          syncing       Commit, take in what other machines pushed, and push.
-  branch        branches      Make a branch, remove one, or move one to another commit.
-  branches      branches      List the branches, each with its newest commit.
+  branch        branches      List the branches, or make, remove or move one.
   switch        branches      Check out a branch.
   merge         branches      Merge a branch into the one that is checked out.
-  conflicts     conflicts     List what both sides of a merge said and nobody has decided.
-  resolve       conflicts     Decide a conflict of a note, in one commit.
+  resolve       conflicts     List what both sides of a merge said, or decide it.
 
 Sessions and tasks
   session       sessions      Keep sessions: what an agent did, and where it stands.
-  family        tasks         Print sessions that follow one another as one account.
   task          tasks         Keep tasks: what is to be done, and what is next.
-  handoff       tasks         Print all that is known of a task, for whoever goes on.
 
 Agents and other programs
   skill         agents        Teach an agent when to recall, remember and promote.
@@ -110,6 +98,23 @@ Run by other programs
   hook          agents        Answer an agent's event; agents run this by themselves.
   merge-driver  merge_driver  Merge three versions of a note into OURS, for git.
 """
+
+#: What a command was called, and is now; the words that were given stand in place of `...`, or
+#: behind it. They work until the next version.
+RENAMED = {
+    "backlinks": "links --to",
+    "branches": "branch",
+    "conflicts": "resolve",
+    "family": "session family",
+    "handoff": "task handoff",
+    "orphans": "links --orphans",
+    "pinned": "pin",
+    "primed": "prime",
+    "quarantine": "state ... quarantined",
+    "receipts": "replay",
+    "unpin": "pin --remove",
+    "unprime": "prime --remove",
+}
 
 _HEAD = """\
 Keep an agent's long-term memory as a folder of markdown in git.

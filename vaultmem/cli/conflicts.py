@@ -1,4 +1,4 @@
-"""Commands about what two sides said differently: conflicts, resolve."""
+"""The command about what two sides said differently: resolve."""
 
 from __future__ import annotations
 
@@ -27,17 +27,12 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, conflicts, resolve)
+    add_commands(app, resolve)
 
 
-def conflicts(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = False) -> None:
-    """List what both sides of a merge said and nobody has decided.
-
-    What git itself left open is listed too.
-    """
+def _list_conflicts(opened: Vault, as_json: bool) -> None:
     from vaultmem.services.branching.conflicts import list_conflicts
 
-    opened = open_synced(vault, ref=ref)
     found = list_conflicts(opened)
     left = sorted(opened.history.unmerged()) if not opened.ref and opened.head() else []
     if as_json:
@@ -69,7 +64,9 @@ def _say_conflict(each: Unsettled) -> None:
 
 
 def resolve(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The note.")] = "",
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="The note; else all are listed.")
+    ] = "",
     number: Annotated[
         int, typer.Argument(metavar="N", help="Which of its conflicts; else all of them.")
     ] = 0,
@@ -86,15 +83,19 @@ def resolve(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Decide a conflict of a note, in one commit.
+    """List what both sides of a merge said, or decide it.
 
-    The note's state stays as it is.
+    Without PATH, what nobody has decided is listed, and what git itself left open. A decision is
+    one commit; the note's state stays as it is.
     """
     wanted = [
         name
         for name, on in (("ours", ours), ("theirs", theirs), ("both", both), ("edit", edit))
         if on
     ]
+    if not (path or wanted or everything):
+        _list_conflicts(open_synced(vault, ref=ref), as_json)
+        return
     if everything and not path and not wanted:
         _finish(open_synced(vault, agent, session, ref), as_json)
         return

@@ -1,4 +1,4 @@
-"""Commands about what memory shows and costs: pinned, recent, stats."""
+"""Commands about what memory shows and costs: recent, stats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.economics import pinned_json, recent_json, stats_json, tell_time
-from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.answers.economics import recent_json, stats_json, tell_time
+from vaultmem.cli.opening import open_synced
+from vaultmem.cli.options import JsonOption, VaultOption
+from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
@@ -21,27 +21,7 @@ _SHOWN = 10
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, pinned, recent, stats)
-
-
-def pinned(
-    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
-) -> None:
-    """List what is pinned and what it costs in each pack."""
-    from vaultmem.core.packs.pack_text import warn_of_pinned
-    from vaultmem.services.economics import list_pinned
-
-    opened = open_view(vault, ref, at, reads=True)
-    notes = list_pinned(opened)
-    total, budget = sum(each.tokens for each in notes), opened.config.budget
-    if as_json:
-        emit_json(pinned_json(notes, total, budget))
-    else:
-        for each in notes:
-            say(f"{each.tokens:>7,}  {one_line(each.record.path)}  {one_line(each.record.title)}")
-        say(f"{total:>7,}  tokens in all, {total / budget:.0%} of the budget of {budget:,}")
-    if warning := warn_of_pinned(total, budget):
-        warn(f"warning: {warning}")
+    add_commands(app, recent, stats)
 
 
 def recent(

@@ -1,4 +1,4 @@
-"""Commands that judge what a vault knows and an agent saw: assert, bisect, receipts, replay."""
+"""Commands that judge what a vault knows and an agent saw: assert, bisect, replay."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_commands(app, assert_)
     app.command("bisect", cls=_BisectCommand)(bisect)
-    add_commands(app, receipts, replay)
+    add_commands(app, replay)
 
 
 def assert_(
@@ -164,50 +164,35 @@ def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
         say(f"      {reason}")
 
 
-def receipts(
+def replay(
+    receipt: Annotated[
+        str,
+        typer.Argument(
+            metavar="[RECEIPT]",
+            help="Its id, the start of it, its file, or last; else receipts are listed.",
+        ),
+    ] = "",
     limit: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", help="Receipts at most.")
+        int, typer.Option("-n", "--limit", metavar="N", help="Receipts at most, in the list.")
     ] = 20,
     vault: VaultOption = "",
     agent: AgentOption = "",
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the packs that agents were given, newest first.
+    """List the packs that agents got, or print one again.
 
-    Each tells who asked what, and what it cost.
-    """
-    from vaultmem.services.finding.receipts import list_receipts
-
-    found = list(islice(list_receipts(open_here(vault), agent, session), limit))
-    if as_json:
-        emit_json(receipts_json(found))
-        return
-    if not found:
-        say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
-    for receipt in found:
-        place = receipt.machine and f"on {receipt.machine}"
-        who = " ".join(filter(None, (receipt.agent or "person", place, receipt.session)))
-        cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
-        asked = one_line(receipt.query) or "(no question)"
-        say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")
-
-
-def replay(
-    receipt: Annotated[
-        str, typer.Argument(metavar="RECEIPT", help="Its id, the start of it, or its file.")
-    ],
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Print again the very pack that a receipt stands for.
-
-    It is rendered from git. Where git has lost a note that was shown, the rest is printed, what is
-    gone is named, and the exit code is 4.
+    The list is of receipts, newest first: who asked what, and what it cost; --agent and --session
+    say whose. A pack is rendered from git. Where git has lost a note that was shown, the rest is
+    printed, what is gone is named, and the exit code is 4.
     """
     from vaultmem.services.finding.receipts import replay_receipt
 
-    found = replay_receipt(open_here(vault), receipt)
+    opened = open_here(vault)
+    if not receipt:
+        _list_receipts(opened, agent, session, limit, as_json)
+        return
+    found = replay_receipt(opened, receipt)
     if as_json:
         emit_json(replayed_json(found))
     else:
@@ -219,3 +204,20 @@ def replay(
         warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
     if found.gone:
         raise typer.Exit(NoteNotFoundError.exit_code)
+
+
+def _list_receipts(opened: Vault, agent: str, session: str, limit: int, as_json: bool) -> None:
+    from vaultmem.services.finding.receipts import list_receipts
+
+    found = list(islice(list_receipts(opened, agent, session), limit))
+    if as_json:
+        emit_json(receipts_json(found))
+        return
+    if not found:
+        say("No receipts yet; `vaultmem pack --receipt` keeps one, and each pack of an agent does.")
+    for receipt in found:
+        place = receipt.machine and f"on {receipt.machine}"
+        who = " ".join(filter(None, (receipt.agent or "person", place, receipt.session)))
+        cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
+        asked = one_line(receipt.query) or "(no question)"
+        say_painted(receipt.id, "yellow", f"  {who[:24]:<24}  {cost}  {asked[:60]}")

@@ -1,8 +1,8 @@
-"""Commands that move notes from state to state: state, quarantine, supersede."""
+"""Commands that move notes from state to state: state, supersede."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
-if TYPE_CHECKING:
-    from vaultmem.vault import Vault
-
 _ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the note and in git.")
 ]
@@ -31,12 +28,14 @@ _ReasonOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, state_, quarantine, supersede)
+    add_commands(app, state_, supersede)
 
 
 def state_(
     path: PathArgument,
-    state: Annotated[str, typer.Argument(metavar="STATE", help="The state that it goes to.")],
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help="active, stale, archived, quarantined ...")
+    ],
     reason: _ReasonOption = "",
     vault: VaultOption = "",
     ref: RefOption = "",
@@ -47,26 +46,25 @@ def state_(
     """Move a note to another state, and commit that.
 
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
-    active by `promote`. Pinned notes and quarantined ones only a person moves.
+    active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
+    every recall and pack. Pinned notes and quarantined ones only a person moves.
     """
-    _move(open_view(vault, ref, agent=agent, session=session), path, state, reason, as_json)
+    from vaultmem.core.lifecycle import State, parse_state
+    from vaultmem.services.lifecycle.transition import change_state
 
-
-def quarantine(
-    path: PathArgument,
-    reason: _ReasonOption,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Take a note that cannot be trusted out of every answer.
-
-    `recall --include-quarantined` still shows it, behind a warning.
-    """
+    wanted = parse_state(state)
+    if wanted is State.QUARANTINED and not reason:
+        raise typer.BadParameter("say why it cannot be trusted: --reason TEXT")
     opened = open_view(vault, ref, agent=agent, session=session)
-    _move(opened, path, "quarantined", reason, as_json)
+    done = change_state(opened, [path], wanted, reason)
+    if as_json:
+        emit_json(moved_json(done))
+        return
+    for move in done.moves:
+        say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
+    if not done.moves:
+        say(f"{path}: {state} already.")
+    say_commits(done.report.commits)
 
 
 def supersede(
@@ -99,19 +97,4 @@ def supersede(
     say_painted("by          ", "green", done.new)
     if done.unsaid and not part:
         say(f"  it said besides: {one_line(done.unsaid[0])}")
-    say_commits(done.report.commits)
-
-
-def _move(opened: Vault, path: str, state: str, reason: str, as_json: bool) -> None:
-    from vaultmem.core.lifecycle import parse_state
-    from vaultmem.services.lifecycle.transition import change_state
-
-    done = change_state(opened, [path], parse_state(state), reason)
-    if as_json:
-        emit_json(moved_json(done))
-        return
-    for move in done.moves:
-        say_painted(f"{move.after}  ", "yellow", f"{move.path}  (was {move.before})")
-    if not done.moves:
-        say(f"{path}: {state} already.")
     say_commits(done.report.commits)

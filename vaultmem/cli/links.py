@@ -1,4 +1,4 @@
-"""Commands about links between notes: links, backlinks, orphans, mv."""
+"""Commands about links between notes: links, mv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from vaultmem.cli.options import (
     AtOption,
     DryRunOption,
     JsonOption,
-    PathArgument,
     RefOption,
     VaultOption,
 )
@@ -29,37 +28,60 @@ from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.links import FoundLink
+    from vaultmem.vault import Vault
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, links, backlinks, orphans, mv)
+    add_commands(app, links, mv)
 
 
 def links(
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
     ] = "",
+    to: Annotated[bool, typer.Option("--to", help="The links of other notes to it.")] = False,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="The notes that no other note links to.")
+    ] = False,
     vault: VaultOption = "",
     ref: RefOption = "",
     at: AtOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List what a note links to; mark what leads nowhere."""
-    from vaultmem.services.finding.links import list_broken, list_links
+    """List what a note links to, or what links to it.
+
+    What leads nowhere is marked. Pinned notes and primed reference material are no orphans.
+    """
     from vaultmem.services.reading.read_notes import resolve_whole
 
+    if (to and not path) or (orphans and (path or to)):
+        raise typer.BadParameter("give PATH, --to PATH, or --orphans")
     opened = open_view(vault, ref, at, reads=True)
-    if not path:
-        broken = list_broken(opened)
-        if as_json:
-            emit_json(broken_json(broken))
-            return
-        for each in broken:
-            say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
-        say(f"{len(broken):,} broken links")
+    if path:
+        show = _list_backlinks if to else _list_links
+        show(opened, str(resolve_whole(opened, path)), as_json)
+    elif orphans:
+        _list_orphans(opened, as_json)
+    else:
+        _list_broken(opened, as_json)
+
+
+def _list_broken(opened: Vault, as_json: bool) -> None:
+    from vaultmem.services.finding.links import list_broken
+
+    broken = list_broken(opened)
+    if as_json:
+        emit_json(broken_json(broken))
         return
-    name = str(resolve_whole(opened, path))
+    for each in broken:
+        say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
+    say(f"{len(broken):,} broken links")
+
+
+def _list_links(opened: Vault, name: str, as_json: bool) -> None:
+    from vaultmem.services.finding.links import list_links
+
     found = list_links(opened, name)
     if as_json:
         emit_json(links_json(name, found))
@@ -73,19 +95,9 @@ def links(
     say(f"{len(found):,} links, {sum(bool(each.missing) for each in found):,} broken")
 
 
-def backlinks(
-    path: PathArgument,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """List the notes that link to a note."""
+def _list_backlinks(opened: Vault, name: str, as_json: bool) -> None:
     from vaultmem.services.finding.links import list_backlinks
-    from vaultmem.services.reading.read_notes import resolve_whole
 
-    opened = open_view(vault, ref, at, reads=True)
-    name = str(resolve_whole(opened, path))
     found = list_backlinks(opened, name)
     if as_json:
         emit_json(backlinks_json(name, found))
@@ -97,16 +109,10 @@ def backlinks(
     say(f"{len(found):,} links from {notes:,} notes")
 
 
-def orphans(
-    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
-) -> None:
-    """List the notes that no other note links to.
-
-    Pinned notes and primed reference material are left out.
-    """
+def _list_orphans(opened: Vault, as_json: bool) -> None:
     from vaultmem.services.finding.links import list_orphans
 
-    found = list_orphans(open_view(vault, ref, at, reads=True))
+    found = list_orphans(opened)
     if as_json:
         emit_json(orphans_json(found))
         return

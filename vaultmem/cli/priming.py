@@ -1,10 +1,10 @@
-"""Commands about reference material: prime, primed, unprime."""
+"""The command about reference material: prime."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,31 +22,45 @@ from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.core.safe_text import one_line
 
+if TYPE_CHECKING:
+    from vaultmem.core.priming import PrimePlan
+    from vaultmem.services.priming.prime import SourceFile
+    from vaultmem.vault import Vault
+
 _SHOWN = 12
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_commands(app, prime, primed, unprime)
+    add_commands(app, prime)
 
 
 def prime(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|FOLDER|-", help="A markdown document, a folder of them, or -."
+            metavar="[FILE|FOLDER|-]",
+            help="A markdown document, a folder of them, or -; else the sources are listed.",
         ),
-    ],
+    ] = "",
     source: Annotated[
         str, typer.Option("--source", metavar="NAME", help="What it is: the folder below primed/.")
-    ],
+    ] = "",
     pin: Annotated[bool, typer.Option("--pin", help="Show its notes in every pack.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Take the source's word over edits made here.")
     ] = False,
     dry_run: DryRunOption = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the notes of the source that is named.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="To --remove: notes edited or written here as well.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do --remove.")] = False,
     vault: VaultOption = "",
     ref: RefOption = "",
+    at: AtOption = "",
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -55,24 +69,41 @@ def prime(
     Run again, it changes, adds and removes just what changed in the source. A note that somebody
     edited here stays as it is; --overwrite takes the source's version.
     """
+    if not place and not (source or remove):
+        _list_sources(open_view(vault, ref, at, reads=True), as_json)
+        return
+    if at or not place or not (source or remove):
+        raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or nothing")
+    if remove:
+        opened = open_view(vault, ref, agent=agent)
+        _remove_source(opened, place, everything, yes, as_json)
+        return
+    from vaultmem.services.priming.prime import prime_source
+
+    files = _read_place(place)
+    opened = open_view(vault, ref, agent=agent)
+    plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
+    if as_json:
+        emit_json(primed_json(source, plan, is_dry=dry_run))
+    else:
+        _say_primed(source, plan, dry_run)
+
+
+def _read_place(place: str) -> list[SourceFile]:
     from vaultmem.services.priming.prime import (
         MAX_DOCUMENT,
         SourceFile,
         decode_document,
-        prime_source,
         read_sources,
     )
 
     if place == "-":
         data = sys.stdin.buffer.read(MAX_DOCUMENT + 1)
-        files = [SourceFile("", "", decode_document("standard input", data))]
-    else:
-        files = read_sources(Path(place).expanduser())
-    opened = open_view(vault, ref, agent=agent)
-    plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
-    if as_json:
-        emit_json(primed_json(source, plan, is_dry=dry_run))
-        return
+        return [SourceFile("", "", decode_document("standard input", data))]
+    return read_sources(Path(place).expanduser())
+
+
+def _say_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     for name, paths in (
         ("added", plan.added),
@@ -91,13 +122,10 @@ def prime(
     )
 
 
-def primed(
-    vault: VaultOption = "", ref: RefOption = "", at: AtOption = "", as_json: JsonOption = False
-) -> None:
-    """List the sources of reference material."""
+def _list_sources(opened: Vault, as_json: bool) -> None:
     from vaultmem.services.priming.sources import list_sources
 
-    sources = list_sources(open_view(vault, ref, at, reads=True))
+    sources = list_sources(opened)
     if as_json:
         emit_json({"sources": sources})
         return
@@ -116,24 +144,9 @@ def primed(
         say("No reference material; `vaultmem prime FILE --source NAME` takes some in.")
 
 
-def unprime(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="As `vaultmem primed` lists it.")],
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also notes edited here, or written by hand.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Remove a source's notes; git still has what was committed.
-
-    They are removed only with --yes.
-    """
+def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_json: bool) -> None:
     from vaultmem.services.priming.sources import unprime_source
 
-    opened = open_view(vault, ref, agent=agent)
     plan = unprime_source(opened, source, everything=everything, dry_run=not yes)
     if as_json:
         emit_json(unprimed_json(plan, is_dry=not yes))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from vaultmem.answers.sessions import session_json
+import typer
+
+from vaultmem.answers.sessions import session_json, view_json
 from vaultmem.cli.history_text import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.core.safe_text import one_line
@@ -16,9 +18,19 @@ if TYPE_CHECKING:
     from vaultmem.core.sessions.turns import Tally
     from vaultmem.services.sessions.recover import Recovered
     from vaultmem.services.sessions.search import SessionStats
+    from vaultmem.services.tasks.view import TaskHistory
     from vaultmem.vault import Vault
 
 _WIDTH = 60
+
+SummarizerOption = Annotated[
+    str,
+    typer.Option(
+        "--summarizer",
+        metavar="NAME",
+        help="plain, or llm: a model at $VAULTMEM_LLM_BASE_URL words the summary.",
+    ),
+]
 
 
 def find_named(vault: Vault, explicit: str, or_last: bool = False) -> str:
@@ -121,3 +133,18 @@ def say_stats(found: SessionStats) -> None:
 
 def _say_fact(name: str, text: str) -> None:
     say_painted(f"{name:<13}", "dim", text)
+
+
+def say_history(vault: Vault, found: TaskHistory, summarizer: str, as_json: bool) -> None:
+    """Print a view of tasks or sessions, and how to print all of it."""
+    from vaultmem.services.tasks.view import polish_summary
+
+    summary = polish_summary(found, summarizer, vault.environment)
+    if as_json:
+        emit_json(view_json(found, summary))
+        return
+    say(one_line(summary))
+    say()
+    say(found.rendered.rstrip("\n"))
+    say()
+    say_painted("all of it", "dim", f"  vaultmem task expand {found.artifact[:12]}")

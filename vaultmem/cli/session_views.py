@@ -1,4 +1,4 @@
-"""The group `session`, commands that look: show, list, search, chain, stats, restore, which."""
+"""The group `session`, commands that look: show, list, search, chain, family and more."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import (
+    SummarizerOption,
     find_named,
     name_goal,
     say_facts,
+    say_history,
     say_recovered,
     say_restore,
     say_session,
@@ -45,7 +47,7 @@ StatusOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the group."""
-    add_commands(app, show, list_, search, chain, stats, restore, which)
+    add_commands(app, show, list_, search, chain, family, stats, restore, which)
 
 
 def show(
@@ -233,3 +235,31 @@ def which(
         told = each.session or each.value or "-"
         remark = f"  ({each.remark})" if each.remark else ""
         say(f"{mark} {one_line(each.source):<{width}}  {one_line(told)}{one_line(remark)}")
+
+
+def family(
+    session: Annotated[
+        str, typer.Argument(metavar="[SESSION]", help="A session of the lane; else all sessions.")
+    ] = "",
+    query: Annotated[str, typer.Option("--query", metavar="TEXT", help="What it is about.")] = "",
+    since: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="Only sessions begun from then on.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--to", metavar="DATE", help="Only sessions begun up to then.")
+    ] = "",
+    budget: BudgetOption = 0,
+    summarizer: SummarizerOption = "plain",
+    vault: VaultOption = "",
+    ref: RefOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Print sessions that follow one another as one account.
+
+    It says what it rests on.
+    """
+    from vaultmem.services.tasks.view import view_family
+
+    opened = open_synced(vault, ref=ref, reads=True)
+    found = view_family(opened, session, query, since, until, budget or None)
+    say_history(opened, found, summarizer, as_json)

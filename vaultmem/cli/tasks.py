@@ -1,4 +1,4 @@
-"""Commands about tasks: the group task, handoff, family."""
+"""Commands about tasks: the group task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.sessions import artifact_json, tasks_json, view_json
+from vaultmem.answers.sessions import artifact_json, tasks_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import (
     AgentOption,
@@ -18,35 +18,25 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.cli.session_text import SummarizerOption, say_history
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
     from vaultmem.core.tasks.task import Task
-    from vaultmem.services.tasks.view import TaskHistory
     from vaultmem.vault import Vault
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="[TASK]", help="The task's id or its start; else the last open.")
 ]
 NextOption = Annotated[str, typer.Option("--next", metavar="TEXT", help="What is to be done next.")]
-SummarizerOption = Annotated[
-    str,
-    typer.Option(
-        "--summarizer",
-        metavar="NAME",
-        help="plain, or llm: a model at $VAULTMEM_LLM_BASE_URL words the summary.",
-    ),
-]
-
 _COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "dim"}
 
 
 def register(parent: typer.Typer) -> None:
     """Add the commands to the application."""
     app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
-    add_commands(app, add, set_, list_, show, history, expand)
+    add_commands(app, add, set_, list_, show, history, handoff, expand)
     parent.add_typer(app, name="task", help="Keep tasks: what is to be done, and what is next.")
-    add_commands(parent, handoff, family)
 
 
 def add(
@@ -164,7 +154,7 @@ def history(
 
     opened = open_synced(vault, ref=ref, reads=True)
     found = view_task(opened, find_task(opened, name), budget or None)
-    _say_history(opened, found, summarizer, as_json)
+    say_history(opened, found, summarizer, as_json)
 
 
 def expand(
@@ -208,35 +198,7 @@ def handoff(
     if note:
         hand_over(opened, task, note)
         task = find_task(opened, task.id)
-    _say_history(opened, view_task(opened, task, budget or None), summarizer, as_json)
-
-
-def family(
-    session: Annotated[
-        str, typer.Argument(metavar="[SESSION]", help="A session of the lane; else all sessions.")
-    ] = "",
-    query: Annotated[str, typer.Option("--query", metavar="TEXT", help="What it is about.")] = "",
-    since: Annotated[
-        str, typer.Option("--from", metavar="DATE", help="Only sessions begun from then on.")
-    ] = "",
-    until: Annotated[
-        str, typer.Option("--to", metavar="DATE", help="Only sessions begun up to then.")
-    ] = "",
-    budget: BudgetOption = 0,
-    summarizer: SummarizerOption = "plain",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Print sessions that follow one another as one account.
-
-    It says what it rests on.
-    """
-    from vaultmem.services.tasks.view import view_family
-
-    opened = open_synced(vault, ref=ref, reads=True)
-    found = view_family(opened, session, query, since, until, budget or None)
-    _say_history(opened, found, summarizer, as_json)
+    say_history(opened, view_task(opened, task, budget or None), summarizer, as_json)
 
 
 def _open(vault: str, agent: str, session: str, ref: str) -> Vault:
@@ -254,17 +216,3 @@ def _say_task(word: str, task: Task, as_json: bool) -> None:
         emit_json(task)
     else:
         say_painted(f"{word:<5}  ", "green", f"{task.id}  ({task.status})")
-
-
-def _say_history(vault: Vault, found: TaskHistory, summarizer: str, as_json: bool) -> None:
-    from vaultmem.services.tasks.view import polish_summary
-
-    summary = polish_summary(found, summarizer, vault.environment)
-    if as_json:
-        emit_json(view_json(found, summary))
-        return
-    say(one_line(summary))
-    say()
-    say(found.rendered.rstrip("\n"))
-    say()
-    say_painted("all of it", "dim", f"  vaultmem task expand {found.artifact[:12]}")

@@ -29,8 +29,6 @@ STEPS = {
     "log": _Step("history", "log", "path"),
     "history": _Step("history", "log", "path"),
     "blame": _Step("history", "blame", "path"),
-    "branches": _Step("history", "branches"),
-    "conflicts": _Step("history", "conflicts"),
     "review": _Step("history", "review"),
     "resolve": _Step("checkpoint", "resolve", "path"),
     "branch": _Step("checkpoint", "branch", "ref"),
@@ -41,6 +39,9 @@ STEPS = {
     "session list": _Step("session", "list"),
     "task add": _Step("task", "add", "title"),
 }
+
+#: And what those are that list, if nothing is named.
+LISTS = {"branch": _Step("history", "branches"), "resolve": _Step("history", "conflicts")}
 
 _COMMAND = re.compile(r"`vaultmem ([^`]+)`")
 _OPTION = re.compile(r"(?:^|(?<=[ ,;(]))--([a-z-]+)")
@@ -65,7 +66,7 @@ def _name_call(command: str, tools: Mapping[str, Tool]) -> str:
     """Return the call that does what a command does, "" if there is none."""
     words = command.split(" ")
     count = 2 if " ".join(words[:2]) in STEPS else 1
-    step = STEPS.get(" ".join(words[:count]))
+    step = LISTS.get(command) or STEPS.get(" ".join(words[:count]))
     if step is None or step.tool not in tools:
         return ""
     takes = tools[step.tool].takes["properties"]

@@ -76,7 +76,7 @@ class ReceiptStore:
             return (exact or found)[0]
         if found:
             raise NoteNotFoundError(f"{name}: {len(found)} receipts begin like that; name one")
-        raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem receipts`")
+        raise NoteNotFoundError(f"{name}: there is no such receipt; see `vaultmem replay`")
 
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

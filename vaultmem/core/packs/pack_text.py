@@ -226,5 +226,5 @@ def warn_of_pinned(tokens: int, budget: int) -> str:
         return ""
     return (
         f"pinned notes cost {tokens:,} tokens, over half of the budget of {budget:,}: a pack names "
-        "the rest by link; unpin or shorten some (`vaultmem pinned` lists them)"
+        "the rest by link; unpin or shorten some (`vaultmem pin` lists them)"
     )

@@ -138,7 +138,7 @@ def _choose(note: Note, number: int) -> list[Unsettled]:
     chosen = [each for each in found if number in (0, each.number)]
     if not chosen:
         what = f"no conflict {number}" if found else "no conflict"
-        raise NoteNotFoundError(f"{note.path}: {what} stands in it; see `vaultmem conflicts`")
+        raise NoteNotFoundError(f"{note.path}: {what} stands in it; see `vaultmem resolve`")
     return chosen
 
 

@@ -77,7 +77,7 @@ def _settle_replayed(vault: Vault) -> MergeReport:
     history, index = vault.history, _read_index(vault)
     replayed = [name for name in ("REBASE_HEAD", "CHERRY_PICK_HEAD") if _read_id(vault, name)]
     if not index.open or not replayed:
-        raise NoteNotFoundError("no merge is under way; see `vaultmem conflicts`")
+        raise NoteNotFoundError("no merge is under way; see `vaultmem resolve`")
     source = history.refs.resolve(_read_id(vault, replayed[0]))._replace(name="")
     unmerged = tuple(
         Unmerged(history.prefix + path, stages.get("1"), stages.get("2"), stages.get("3"))

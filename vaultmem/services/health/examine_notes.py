@@ -40,7 +40,7 @@ def check_doubtful(vault: Vault) -> Check:
         Verdict.PROBLEM,
         f"not to be taken at their word: {len(doubtful):,}",
         tuple(f"{path}: {why}" for path, why in doubtful),
-        "mend in an editor the line that is named; `vaultmem quarantine` works as they are",
+        "mend in an editor the line that is named; `vaultmem state` quarantines them as they are",
     )
 
 
@@ -70,7 +70,7 @@ def check_conflicted(vault: Vault) -> Check:
         Verdict.WARNING,
         f"said otherwise by others: {len(found):,}",
         tuple(f"{each.path}: {each.conflict}" for each in found),
-        "`vaultmem conflicts` shows what they say, and `vaultmem resolve` decides it",
+        "`vaultmem resolve` shows what they say, and decides it",
     )
 
 

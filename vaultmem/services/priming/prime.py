@@ -164,7 +164,7 @@ def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[Primed
             _check(vault, file.name, note)
             wanted[note.path] = note
     if not wanted:
-        raise RefusedError(f"{source}: no text to prime; `vaultmem unprime` removes a source")
+        raise RefusedError(f"{source}: no text to prime; `vaultmem prime --remove` removes one")
     return list(wanted.values())
 
 

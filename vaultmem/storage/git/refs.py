@@ -90,7 +90,7 @@ class Refs:
         commit = self._find_branch(self._check_name(name))
         if not commit:
             raise NoteNotFoundError(
-                f"{name}: there is no such branch; `vaultmem branches` lists them, "
+                f"{name}: there is no such branch; `vaultmem branch` lists them, "
                 "`vaultmem branch NAME --from REF` makes one"
             )
         return commit
@@ -244,7 +244,7 @@ class Refs:
     def _hint(self) -> str:
         if self.is_shallow():
             return " in this clone, which is shallow; `git fetch --unshallow` gets the rest"
-        return "; see `vaultmem branches` and `vaultmem log`, or make it with `vaultmem branch`"
+        return "; see `vaultmem branch` and `vaultmem log`, or make it with `vaultmem branch NAME`"
 
     @staticmethod
     def _check_name(text: str) -> str:
@@ -253,6 +253,6 @@ class Refs:
         if not name or len(name) > _MAX_NAME or not is_shown or name.startswith("-"):
             raise RefusedError(
                 f'"{text[:60]}" names no branch, tag, commit or date; '
-                "see `vaultmem branches` and `vaultmem log`"
+                "see `vaultmem branch` and `vaultmem log`"
             )
         return name
