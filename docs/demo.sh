@@ -26,7 +26,7 @@ run() {
 }
 
 title "A folder of markdown becomes a vault; nothing that was there is changed"
-run vaultmem init
+run vaultmem init --yes
 run vaultmem trust
 
 title "Three questions"

@@ -41,8 +41,9 @@ def test_init_says_what_it_added_and_a_second_init_that_nothing_changed(
     made = run_cli("init", "w", "--json", cwd=tmp_path).json
 
     assert (first.code, second.code) == (0, 0)
-    assert "added  MEMORY.md" in first.out
-    assert "is a vault already; nothing changed." in second.out
+    assert "  adds     MEMORY.md, USER.md, .gitignore," in first.out
+    assert "  makes    a git repository" in first.out
+    assert "is a vault already; it lacks nothing." in second.out
     assert hash_tree(tmp_path / "v") == before
     assert made["commit"] == git(tmp_path / "w", "rev-parse", "HEAD")
     assert made["new_repository"] is True

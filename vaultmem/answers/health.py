@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vaultmem.core.check import Check
     from vaultmem.services.health.status import GitStatus, VaultStatus
     from vaultmem.services.notes.create import Created
+    from vaultmem.services.notes.plan_vault import InitPlan
     from vaultmem.services.reading.sync import SyncReport
     from vaultmem.services.watching.context import RenderedContext
     from vaultmem.services.watching.lease import Watching
@@ -20,18 +21,25 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-def created_json(created: Created) -> dict[str, Any]:
-    """Return what `init` added to a folder, and the vault that it is now."""
+def init_json(plan: InitPlan, created: Created | None = None) -> dict[str, Any]:
+    """Return what `init` would do to a folder or, with what it did, the vault that it is now."""
+    report = created and created.report
     return {
-        "vault": str(created.vault.root),
-        "added": created.added,
-        "excluded": created.excluded,
-        "configured": created.configured,
-        "new_repository": created.new_repository,
-        "commit": created.report.commit or None,
-        "person_problem": created.person_problem or None,
-        "notes": created.vault.view.totals()[0],
-        "problems": _problems_json(created.vault.manifest.problems()),
+        "vault": str(plan.root),
+        "is_vault": plan.is_vault or created is not None,
+        "repository": str(plan.repository) if plan.repository else None,
+        "new_repository": created.new_repository if created else plan.repository is None,
+        "added": created.added if created else plan.added,
+        "files": len(plan.files),
+        "bytes": plan.size,
+        "private": plan.private,
+        "left_out": plan.left_out,
+        "excluded": created.excluded if created else (),
+        "configured": created.configured if created else (),
+        "commit": (report and report.commit) or None,
+        "person_problem": (created and created.person_problem) or None,
+        "notes": created.vault.view.totals()[0] if created else None,
+        "problems": _problems_json(created.vault.manifest.problems() if created else ()),
     }
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.answers.health import created_json, indexed_json, trusted_json
+from vaultmem.answers.health import indexed_json, init_json, trusted_json
 from vaultmem.cli.opening import following, open_here
 from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
-from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.config import CONFIG_NAME
+from vaultmem.core.safe_text import name_some
+from vaultmem.errors import RefusedError
 
 if TYPE_CHECKING:
+    from vaultmem.services.notes.plan_vault import InitPlan
     from vaultmem.vault import Vault
 
 
@@ -23,40 +30,131 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="The folder.")] = Path(),
+    folder: Annotated[
+        str, typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Make a vault of a folder; nothing that is there is changed.
 
-    A folder outside git becomes a repository with a first commit. In an existing repository
-    nothing is committed.
+    What it will add, commit and leave out is said first. A folder outside git becomes a repository
+    with a first commit; where files are there, you are asked. In an existing repository nothing is
+    committed.
     """
     from vaultmem.environment import read_settings
     from vaultmem.services.notes.create import create_vault
+    from vaultmem.services.notes.plan_vault import plan_vault
     from vaultmem.services.reading.sync import sync_vault
 
-    created = create_vault(folder, **read_settings(agent))
+    plan = plan_vault(_choose_folder(folder))
+    if not as_json:
+        _say_plan(plan)
+    elif dry_run:
+        emit_json(init_json(plan))
+    if dry_run:
+        return
+    _ask_to_commit(plan, yes)
+    created = create_vault(plan.root, **read_settings(agent))
     with following(created.vault) as progress:
         sync_vault(created.vault, progress)
     if as_json:
-        emit_json(created_json(created))
+        emit_json(init_json(plan, created))
         return
-    if not (created.added or created.excluded or created.configured):
-        say(f"{created.vault.root} is a vault already; nothing changed.")
-    for path in created.added:
-        say(f"  added  {path}")
-    for line in created.excluded:
-        say(f"  added  {line}  to the repository's own exclude file")
-    if created.configured:
-        say("  set    merge driver for notes  in the repository's own configuration")
+    settings = [count_things(len(created.excluded), "line")] if created.excluded else []
+    settings = [f"{each} of its exclude file" for each in settings]
+    settings += ["a merge driver for notes"] if created.configured else []
+    if settings:
+        say(f"Set in the repository's own settings: {', '.join(settings)}.")
     if created.report.commit:
-        say(f"Committed as {created.report.commit[:7]}.")
+        made = "Made a repository, committed" if created.new_repository else "Committed"
+        say(f"{made} as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
     say(f"{notes:,} notes in {created.vault.root}.")
     if created.person_problem:
         say(f"Note: {created.person_problem}.")
     _say_problems(created.vault.manifest.problems())
+
+
+def _choose_folder(folder: str) -> Path:
+    """Return the folder that is meant.
+
+    Raises:
+        RefusedError: none is named, and the current one is a project of code and no vault.
+    """
+    from vaultmem.environment import current_folder
+    from vaultmem.services.notes.plan_vault import find_project_file
+
+    here = Path(current_folder())
+    name = "" if folder or (here / CONFIG_NAME).is_file() else find_project_file(here)
+    if name:
+        raise RefusedError(
+            f"this is a project of code ({name}); give its memory a folder of its own with "
+            "`vaultmem init memory`, or make the project itself the vault with `vaultmem init .`"
+        )
+    return here / Path(folder).expanduser()
+
+
+def _ask_to_commit(plan: InitPlan, yes: bool) -> None:
+    """Have a person agree to a first commit of what is there; who has no terminal goes on.
+
+    Raises:
+        RefusedError: nobody can be asked, and some names look private.
+    """
+    if not plan.files or yes:
+        return
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm("Go on?", abort=True, err=True)
+    elif plan.private:
+        raise RefusedError(
+            f"these would be committed and look private: {name_some(plan.private)}; "
+            "say --yes, or `git init` there and commit what you want"
+        )
+
+
+def _say_plan(plan: InitPlan) -> None:
+    """Print what will be done, a line for each thing."""
+    if plan.is_vault and not plan.added:
+        say(f"{plan.root} is a vault already; it lacks nothing.")
+        return
+    say(str(plan.root))
+    if plan.repository is None:
+        _say_step("makes", "a git repository, for there is none")
+    elif plan.repository == plan.root:
+        _say_step("uses", "the git repository that is here; nothing is committed")
+    else:
+        _say_step("uses", f"the git repository at {plan.repository}; nothing is committed")
+    if plan.added:
+        _say_step("adds", _name_added(plan.added))
+    if plan.files:
+        count = "1 file that is" if len(plan.files) == 1 else f"{len(plan.files):,} files that are"
+        size = f"{plan.size / 1e6:,.1f} MB" if plan.size >= 1e5 else f"{plan.size:,} bytes"
+        _say_step("commits", f"{count} here, {size}: {name_some(plan.files)}")
+    if plan.private:
+        _say_step("private?", name_some(plan.private), "yellow")
+    if plan.left_out:
+        _say_step("leaves", ", ".join(f"{what}: {n:,}" for what, n in plan.left_out.items()))
+
+
+def _say_step(word: str, told: str, colour: str = "green") -> None:
+    first, *others = textwrap.wrap(told, 69, break_long_words=False, break_on_hyphens=False)
+    say_painted(f"  {word:<9}", colour, first)
+    for line in others:
+        say(f"{'':<11}{line}")
+
+
+def _name_added(paths: Sequence[str]) -> str:
+    """Return the files that are added, those of one folder together."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    own = folders.pop("", [])
+    inside = [f"{len(each)} templates in {folder}/" for folder, each in folders.items()]
+    return ", ".join([*own, *inside])
 
 
 def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
@@ -177,6 +275,7 @@ def _say_problems(problems: list[tuple[str, str]]) -> None:
     if not problems:
         return
     files = len({path for path, _ in problems})
-    say(f"\n{files:,} files were not read, or not fully (none was changed):")
+    were = "1 file was" if files == 1 else f"{files:,} files were"
+    say(f"\n{were} not read, or not fully (none was changed):")
     for path, problem in problems:
         say_painted(f"  {path}", "yellow", f": {problem}")

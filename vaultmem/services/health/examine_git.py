@@ -7,7 +7,7 @@ import shlex
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED, is_hidden
-from vaultmem.services.notes.create import template_folder
+from vaultmem.services.notes.plan_vault import template_folder
 from vaultmem.services.watching.context import find_context_file
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple, Unpack
 
-import vaultmem
 from vaultmem.errors import FaultError
+from vaultmem.services.notes.plan_vault import list_missing, template_folder
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
@@ -80,46 +80,14 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     return Created(vault, added, excluded, configured, new_repository, report, problem)
 
 
-def template_folder() -> Path:
-    """Return where the files are that `init` lays down: in the package, or beside it."""
-    package = Path(vaultmem.__file__).parent
-    inside = package / "templates"
-    return inside if inside.is_dir() else package.parent / "templates"
-
-
-def _template_files() -> Iterator[tuple[PurePosixPath, bytes]]:
-    folder = template_folder()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            name = file.relative_to(folder).as_posix()
-            yield PurePosixPath(".gitignore" if name == "gitignore" else name), file.read_bytes()
-
-
 def _add_missing(vault: Vault) -> tuple[str, ...]:
-    """Create each file that the vault lacks; a twin in other case counts as there."""
+    """Create each file that the vault lacks."""
 
     def plan(change: Change) -> None:
-        for path, data in _template_files():
-            if not _exists(vault.root, path):
-                change.put(path, data)
+        for path, data in list_missing(vault.root):
+            change.put(path, data)
 
     return write_to_folder(vault, plan).report.paths
-
-
-def _exists(root: Path, path: PurePosixPath) -> bool:
-    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
-    folder = root
-    for part in path.parts:
-        try:
-            names = {entry.name.casefold(): entry.name for entry in folder.iterdir()}
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        if part.casefold() not in names:
-            return False
-        if names[part.casefold()] != part:
-            return True
-        folder = folder / names[part.casefold()]
-    return True
 
 
 def _add_excludes(vault: Vault) -> Iterator[str]:

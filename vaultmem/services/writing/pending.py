@@ -34,7 +34,7 @@ from vaultmem.storage.secret_rules import IGNORE_NAME
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault, hidden by their names.
-_HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
+HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
 
 
 class Whose(Enum):
@@ -92,7 +92,7 @@ def _compare(vault: Vault) -> Pending:
     head = HeadTree(vault.state)
     head.follow(vault.history, parent)
     changed, gone = head.difference()
-    changed += [path for path in _HIDDEN_FILES if (vault.root / path).is_file()]
+    changed += [path for path in HIDDEN_FILES if (vault.root / path).is_file()]
     changed += _find_followed(vault, gone)
     entries = head.entries(changed)
     ignored = vault.history.ignored([path for path in changed if path not in entries])

@@ -1,0 +1,103 @@
+"""What `init` says before it does it, and where it leaves somebody's own files alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from in_process import run_here
+from support import git, hash_tree, write_notes
+
+from vaultmem.services.notes.create import create_vault
+from vaultmem.services.notes.plan_vault import plan_vault
+
+
+@pytest.fixture
+def notes(home: Path, tmp_path: Path) -> Path:
+    root = tmp_path / "notes"
+    write_notes(
+        root,
+        {
+            ".obsidian/templates.json": '{"folder": "Meta/Forms"}\n',
+            ".gitignore": "*.log\n",
+            "Home.md": "# Home\n",
+            "Private/Diary.md": "Dear diary.\n",
+            "photos/cat.JPG": b"x" * 1_100_000,
+            "photos/dog.png": b"x" * 1_100_000,
+            "talk.mp4": b"x" * 1_100_000,
+            "run.log": "x\n",
+            "media/a.png": b"x",
+        },
+    )
+    (root / "link.md").symlink_to("Home.md")
+    return root
+
+
+def test_what_is_said_is_what_is_done(notes: Path) -> None:
+    before = hash_tree(notes)
+
+    plan = plan_vault(notes)
+    told = run_here("init", str(notes), "--dry-run", "--json")
+
+    assert hash_tree(notes) == before
+    assert (plan.is_vault, plan.repository) == (False, None)
+    assert plan.files == (".gitignore", "Home.md", "Private/Diary.md")
+    assert plan.size == sum((notes / path).stat().st_size for path in plan.files)
+    assert plan.private == ("Private/Diary.md",)
+    assert plan.left_out == {
+        "pictures over 1 MiB": 2,
+        "videos over 1 MiB": 1,
+        "a symbolic link": 1,
+        "ignored by git": 1,
+        "hidden by name": 1,
+        "in media and transcripts": 1,
+    }
+    assert json.loads(told.out)["added"] == list(plan.added)
+
+    created = create_vault(notes)
+
+    assert created.added == plan.added
+    assert set(git(notes, "ls-files").splitlines()) == {*plan.files, *plan.added}
+    assert plan_vault(notes).added == ()
+
+
+def test_an_agent_does_not_commit_what_looks_private_unasked(notes: Path) -> None:
+    refused = run_here("init", str(notes))
+
+    assert refused.code == 5
+    assert "look private: Private/Diary.md" in refused.err
+    assert not (notes / ".git").exists()
+    assert run_here("init", str(notes), "--yes").code == 0
+
+
+def test_obsidians_folder_of_templates_is_used_and_a_full_one_left_alone(notes: Path) -> None:
+    assert "Meta/Forms/fact.md" in plan_vault(notes).added
+    (notes / "Meta/Forms").mkdir(parents=True)
+
+    added = create_vault(notes).added
+
+    assert not [path for path in added if path.startswith("Meta/")]
+    base = (notes / "Memories.base").read_text()
+    assert '!file.inFolder("Meta/Forms")' in base
+    (notes / "Memories.base").write_text("mine\n")
+    assert create_vault(notes).added == ()
+    assert (notes / "Memories.base").read_text() == "mine\n"
+
+
+def test_a_project_of_code_is_no_vault_by_accident(home: Path, tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    write_notes(root, {"manage.py": "x\n", "templates/base.html": "<p>\n", "README.md": "# Shop\n"})
+    git(tmp_path, "init", "-q", str(root))
+
+    refused = run_here("init", cwd=root)
+    inside = run_here("init", "memory", cwd=root)
+
+    assert refused.code == 5
+    assert "`vaultmem init memory`" in refused.err
+    assert f"uses the git repository at {root}; nothing" in " ".join(inside.out.split())
+    assert (root / "memory/templates/fact.md").exists()
+    assert not (root / "MEMORY.md").exists()
+    assert run_here("init", ".", cwd=root).code == 0
+    assert [each.name for each in (root / "templates").iterdir()] == ["base.html"]
+    assert run_here("init", cwd=root).code == 0

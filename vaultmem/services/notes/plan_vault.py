@@ -1,0 +1,192 @@
+"""What `init` would do to a folder: what it adds, commits and leaves out; nothing is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import NamedTuple
+
+import vaultmem
+from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.services.writing.pending import HIDDEN_FILES
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.head import find_git_folder
+from vaultmem.storage.git.runner import GitRunner, make_repository
+from vaultmem.storage.obsidian_settings import find_template_folder, read_obsidian
+from vaultmem.storage.scan import Scan, find_passed_over, scan_vault
+
+#: Where the files that `init` lays down have a folder of their own; Obsidian's are for its vaults.
+_TEMPLATES, _OBSIDIAN = "templates", "obsidian"
+
+#: Folders at the root that stay on this machine.
+_LOCAL = ("media", "transcripts")
+
+#: Files by which a folder is known as a project of code.
+_PROJECT_FILES = (
+    *("pyproject.toml", "setup.py", "manage.py", "package.json", "Cargo.toml", "go.mod"),
+    *("pom.xml", "build.gradle", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json"),
+)
+
+_PRIVATE = re.compile(
+    r"(?i)\b(private?|diary|secrets?|passwords?|credentials|tagebuch|geheim|passwort)(?![a-z])"
+    r"|\.(pem|key|p12|pfx|kdbx|ovpn|gpg)$|(^|/)id_(rsa|dsa|ecdsa|ed25519)$"
+)
+_KINDS = {
+    "pictures": "jpg jpeg png gif webp heic tif tiff bmp svg psd",
+    "videos": "mp4 mov mkv avi webm m4v",
+    "recordings": "mp3 m4a wav flac ogg",
+    "PDFs": "pdf",
+}
+
+
+class InitPlan(NamedTuple):
+    """What `init` would do to the folder `root`; paths are relative to it.
+
+    `repository` is the work tree that it belongs to, None where a repository is to be made: then
+    `files`, of `size` bytes in all, are what is there and gets into its first commit, of which the
+    names of `private` look so; `left_out` counts what does not get in, by kind or reason.
+    """
+
+    root: Path
+    is_vault: bool
+    repository: Path | None
+    added: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    size: int = 0
+    private: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
+
+
+def plan_vault(folder: str | Path) -> InitPlan:
+    """Return what `create_vault` would do to a folder, which need not be there.
+
+    Raises:
+        VaultError: its settings cannot be read, or git cannot be asked what it ignores.
+    """
+    root = Path(folder).resolve()
+    found = find_git_folder(root)
+    added = tuple(str(path) for path, _ in list_missing(root))
+    is_vault = (root / CONFIG_NAME).is_file()
+    plan = InitPlan(root, is_vault, found[0] if found else None, added)
+    return plan if found or not root.is_dir() else _plan_commit(plan)
+
+
+def find_project_file(root: Path) -> str:
+    """Return the file by which a folder is a project of code in git, "" where it is none."""
+    if find_git_folder(root) is None:
+        return ""
+    return next((name for name in _PROJECT_FILES if (root / name).is_file()), "")
+
+
+def template_folder() -> Path:
+    """Return where the files are that `init` lays down: in the package, or beside it."""
+    package = Path(vaultmem.__file__).parent
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"
+
+
+def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Yield each file that a vault lacks; a twin in other case counts as there.
+
+    Who has a folder of templates has their own, and a project of code has none for notes.
+    """
+    settings = read_obsidian(root)
+    own = find_template_folder(root, settings)
+    has_templates = (root / own).is_dir() or find_project_file(root)
+    source = template_folder()
+    for file in sorted(each for each in source.rglob("*") if each.is_file()):
+        path, data = PurePosixPath(file.relative_to(source).as_posix()), file.read_bytes()
+        if path.parts[0] == _OBSIDIAN:
+            if not settings.is_there:
+                continue
+            path, data = PurePosixPath(path.name), data.replace(b"{{templates}}", own.encode())
+        elif path.parts[0] == _TEMPLATES:
+            if has_templates:
+                continue
+            path = PurePosixPath(own, path.name)
+        elif path.name == "gitignore":
+            path = PurePosixPath(".gitignore")
+        if not _exists(root, path):
+            yield path, data
+
+
+def _exists(root: Path, path: PurePosixPath) -> bool:
+    """Tell whether the file is there, or a part of its path in other case (`Templates`)."""
+    folder = root
+    for part in path.parts:
+        try:
+            names = {entry.name.casefold(): entry.name for entry in folder.iterdir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if part.casefold() not in names:
+            return False
+        if names[part.casefold()] != part:
+            return True
+        folder = folder / names[part.casefold()]
+    return True
+
+
+def _plan_commit(plan: InitPlan) -> InitPlan:
+    """Say what of the files that are there the first commit would take."""
+    config = read_config(plan.root)
+    ignored = config.ignores if config.ignore else None
+    scan = scan_vault(plan.root, (ignored, None))
+    sizes = {path: stat[0] for path, stat in (scan.notes | scan.others).items()}
+    sizes |= {name: size for name in HIDDEN_FILES if (size := _measure(plan.root / name)) >= 0}
+    by_git = _find_ignored(plan.root, list(sizes))
+    files = [path for path, size in sizes.items() if size <= MAX_FILE_BYTES and path not in by_git]
+    files.sort()
+    return plan._replace(
+        files=tuple(files),
+        size=sum(sizes[path] for path in files),
+        private=tuple(path for path in files if _PRIVATE.search(path)),
+        left_out=_count_left_out(plan.root, scan, sizes, by_git),
+    )
+
+
+def _count_left_out(
+    root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str]
+) -> dict[str, int]:
+    passed = find_passed_over(root)
+    counts = Counter(
+        f"{_name_kind(path)} over {MAX_FILE_BYTES // 1024**2} MiB"
+        for path, size in sizes.items()
+        if size > MAX_FILE_BYTES and path not in by_git
+    )
+    unsafe = (reason for path, reason in scan.unsafe.items() if path not in sizes)
+    counts.update(reason.removeprefix("it is ") for reason in unsafe)
+    counts["ignored by git"] = len(by_git)
+    counts["hidden by name"] = len(passed.hidden)
+    aside = (root / name for name in _LOCAL)
+    counts["in media and transcripts"] = sum(
+        len(names) for folder in aside for _, _, names in os.walk(folder)
+    )
+    return {what: count for what, count in counts.most_common() if count}
+
+
+def _measure(file: Path) -> int:
+    """Return how many bytes a regular file has, -1 where there is none."""
+    return file.stat().st_size if file.is_file() and not file.is_symlink() else -1
+
+
+def _name_kind(path: str) -> str:
+    ending = path.rpartition(".")[2].lower()
+    return next((kind for kind, each in _KINDS.items() if ending in each.split()), "files")
+
+
+def _find_ignored(root: Path, paths: list[str]) -> set[str]:
+    """Return what git would ignore if there were a repository; one elsewhere is asked for that."""
+    if not any(name == ".gitignore" for _, _, names in os.walk(root) for name in names):
+        return set()
+    with tempfile.TemporaryDirectory() as place:
+        make_repository(Path(place))
+        asked = os.fsencode("".join(f"./{path}\0" for path in paths))
+        command = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", "--no-index")
+        git = GitRunner(root, Path(place) / ".git")
+        out = git.run(*command, stdin=asked, fine=(0, 1))
+    return {path.removeprefix("./") for path in out.split("\0") if path}
