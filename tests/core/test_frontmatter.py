@@ -20,7 +20,7 @@ CHILD = """
 import json, sys
 from pathlib import PurePosixPath
 from vaultmem.core.notes.note import parse_note
-note = parse_note(PurePosixPath("x.md"), sys.stdin.buffer.read())
+note = parse_note(PurePosixPath("notes/x.md"), sys.stdin.buffer.read())
 told = [note.matter.problem, *note.warnings]
 sections = [note.section_text(section) for section in note.sections]
 print(json.dumps({"told": told, "body": note.body, "sections": sections}))

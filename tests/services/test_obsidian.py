@@ -13,6 +13,7 @@ from support import git, write_notes
 from vaultmem import Vault, save_checkpoint, sync_vault
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.core.obsidian.settings import ObsidianSettings
+from vaultmem.services.health.status import read_status
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.sync_hints import sync_pending
 
@@ -124,3 +125,77 @@ def test_what_is_ignored_is_no_note_and_git_follows_what_it_has(
     save_checkpoint(opened(root), "x")
     assert git(root, "show", "HEAD:Private/New.md") == "# New\n\nMore."
     assert git(root, "ls-files", "Private") == "Private/New.md"
+
+
+OWN = {
+    "Books/Dune.md": "---\nkind: book\nstate: reading\nconfidence: high\n---\n# Dune\n\nSand.\n",
+    "Projects/Ferry.md": "---\nstate: archived\ncreated: last May\n---\n# Ferry\n\nIt sank.\n",
+    "Docs/Api.md": "---\nstate: deprecatd\n---\n# Api\n\nCall it.\n",
+    "Docs/Kept.md": "---\nstate: quarantined\n---\n# Kept\n\nOut of sight.\n",
+    "Docs/Near.md": "---\nstate: quarantned\n---\n# Near\n\nOut of sight.\n",
+    "Log/Agent.md": "---\nagent: claude\nstate: archived\n---\n# Agent\n\nDone.\n",
+    "Log/Typo.md": "---\nkind: decision\nstate: actve\n---\n# Typo\n\nDone.\n",
+    "notes/x/hand.md": "---\nstate: archived\n---\n# Hand\n\nDone.\n",
+}
+
+
+def test_words_of_a_persons_own_are_left_alone(make_vault: Make, opened: Open) -> None:
+    vault = opened(make_vault(OWN))
+    sync_vault(vault)
+    found = {each.path: each for each in vault.view.records()}
+    assert {path: found[path].state for path in OWN} == {
+        "Books/Dune.md": "active",
+        "Projects/Ferry.md": "active",
+        "Docs/Api.md": "active",
+        "Docs/Kept.md": "quarantined",
+        "Docs/Near.md": "unreadable",
+        "Log/Agent.md": "archived",
+        "Log/Typo.md": "active",
+        "notes/x/hand.md": "archived",
+    }
+    status = read_status(vault)
+    assert [path for path, _ in status.problems] == ["Log/Typo.md"]
+    assert 'did you mean "active"?' in status.problems[0][1]
+    assert [path for path, _ in status.in_doubt] == ["Docs/Near.md"]
+    answer = run_here("recall", "reading", cwd=vault.root, stdin="").out
+    assert "Books/Dune.md" in answer
+
+
+def test_a_state_that_is_asked_for_holds_wherever_the_note_is(make_vault: Make) -> None:
+    root = make_vault(OWN)
+    for state in ("stale", "archived"):
+        for path in ("Projects/Ferry.md", "Books/Dune.md"):
+            assert run_here("state", path, state, cwd=root).code == 0
+    assert run_here("list", "--state", "archived", cwd=root).out.count(".md") == 4
+    assert "kind: book" in (root / "Books/Dune.md").read_text()
+    run_here("mv", "notes/x/hand.md", "Log/Hand.md", cwd=root)
+    assert "Log/Hand.md" in run_here("list", "--state", "archived", cwd=root).out
+
+
+def test_a_deprecated_note_that_alone_answers_is_named(make_vault: Make) -> None:
+    note = "---\nstate: deprecated\n---\n# Quay\n\nThe ferry leaves from the northern quay.\n"
+    root = make_vault({"notes/quay.md": note, "notes/other.md": "# Other\n\nBells ring.\n"})
+    told = run_here("recall", "northern lighthouse wages", cwd=root).out
+    assert "notes/quay.md" in told
+    assert "it is deprecated: ask recall with --include-archived" in told
+
+
+def test_a_daily_note_has_the_day_of_its_name(make_vault: Make, opened: Open) -> None:
+    notes = {
+        "Journal/22.11.2025.md": "The ferry was blue.\n",
+        "2025-03-04 Quay.md": "The ferry was red.\n",
+        "Meeting.md": "---\ndate: 2025-05-06T10:00\n---\nThe ferry was green.\n",
+        "Other.md": "---\ncreated: 2025-07-08\ndate: soon\n---\nThe ferry was grey.\n",
+    }
+    root = make_vault(notes)
+    vault = opened(root)
+    sync_vault(vault)
+    _tell(root, "daily-notes", folder="Journal", format="DD.MM.YYYY")
+    sync_vault(vault)
+    found = {each.path: each.created for each in vault.view.records() if each.path in notes}
+    assert sorted(found.values()) == ["2025-03-04", "2025-05-06", "2025-07-08", "2025-11-22"]
+    told = run_here(
+        "recall", "ferry", "--since", "2025-11-01", "--until", "2025-12-01", cwd=root
+    ).out
+    assert "22.11.2025.md" in told
+    assert "Meeting.md" not in told

@@ -144,7 +144,9 @@ def find_replaced(vault: Vault, query: RecallQuery) -> dict[str, str]:
 def test_words_that_the_filter_hides_are_not_suggested(
     make_vault: Callable[..., Path], opened: Callable[..., Vault]
 ) -> None:
-    made = opened(make_vault({"a.md": "---\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"}))
+    made = opened(
+        make_vault({"a.md": "---\nagent: x\nstate: archived\n---\nA gangway.\n", "b.md": "x\n"})
+    )
     sync_vault(made)
     assert find_replaced(made, parse_query("gangwya")) == {}
     shown = NoteFilter(any_state=True)

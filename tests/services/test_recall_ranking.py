@@ -232,7 +232,10 @@ def test_nothing_is_found_for_its_neighbours_alone(fill: Fill) -> None:
         ("without a date", "---\ntags: [voyage]\n---\nA winch.\n"),
         ("long", session_note(2, "A winch. " + "Ropes, cargo and tides. " * 60)),
         ("of several sections", session_note(2, "A winch.\n\n# One\nropes\n\n# Two\ncargo")),
-        ("archived", "---\nstate: archived\n" + session_note(2, "A winch.")[4:]),
+        (
+            "archived",
+            "---\nkind: semantic_fact\nstate: archived\n" + session_note(2, "A winch.")[4:],
+        ),
     ],
 )
 def test_notes_are_no_neighbours_when(fill: Fill, why: str, second: str) -> None:
@@ -324,7 +327,10 @@ def test_recency_can_be_turned_off_and_up_in_the_settings(
 
 def test_doubtful_notes_rank_lower_and_hidden_ones_not_at_all(fill: Fill) -> None:
     states = ["active", "candidate", "stale", "archived", "deprecated", "quarantined"]
-    notes = {f"{5 - n}.md": f"---\nstate: {s}\n---\nA winch.\n" for n, s in enumerate(states)}
+    notes = {
+        f"{5 - n}.md": f"---\nkind: reflection\nstate: {s}\n---\nA winch.\n"
+        for n, s in enumerate(states)
+    }
     found = ask(fill(notes), "winch")
     assert [(hit.record.state, round(hit.state_weight, 3)) for hit in found] == [
         ("active", 1.0),
@@ -343,7 +349,8 @@ def test_the_parts_of_a_score_add_up(fill: Fill) -> None:
     turns = {
         "log/a1.md": session_note(1, "The winch of the ferry broke."),
         "log/a2.md": session_note(2, "The ferry winch was ordered. " + "Rope and cargo. " * 90),
-        "log/a3.md": "---\nstate: stale\n" + session_note(3, "A ferry had no winch.")[4:],
+        "log/a3.md": "---\nkind: semantic_fact\nstate: stale\n"
+        + session_note(3, "A ferry had no winch.")[4:],
     }
     found = ask(fill(turns), "ferry winch")
     assert len(found) == 3

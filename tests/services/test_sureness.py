@@ -20,7 +20,7 @@ from vaultmem.services.finding.receipts import replay_receipt
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.vault import Vault
 
-ARCHIVED = "---\nstate: archived\n---\nThe espresso machine is descaled every first Monday.\n"
+ARCHIVED = "---\nagent: x\nstate: archived\n---\nThe espresso machine is descaled every Monday.\n"
 NOTES = {
     "refunds.md": "Refunds over 50 euros need a second signature.\n",
     "zebra.md": "Anna likes the zebra poster.\n",

@@ -15,12 +15,16 @@ from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.hidden import drop_unseen
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.obsidian.settings import DailyNotes
 from vaultmem.core.paths import note_context
 from vaultmem.core.token_count import count_tokens
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.conflict import Otherwise
     from vaultmem.core.notes.sections import Section
+
+
+_DAILY = DailyNotes()
 
 
 class AnalysedNote(NamedTuple):
@@ -43,13 +47,17 @@ class AnalysedNote(NamedTuple):
     otherwise: Mapping[int, tuple[Otherwise, ...]]
 
 
-def analyse_note(path: PurePosixPath, data: bytes, full: bytes = b"") -> AnalysedNote:
+def analyse_note(
+    path: PurePosixPath, data: bytes, full: bytes = b"", daily: DailyNotes = _DAILY
+) -> AnalysedNote:
     """Parse a note; one that was shortened is found by its `full` text as well.
+
+    `daily` says how Obsidian names daily notes.
 
     Raises:
         UnreadableNoteError: the bytes are no text.
     """
-    note = parse_note(path, data)
+    note = parse_note(path, data, daily)
     record = NoteRecord(
         document=0,
         path=str(path),

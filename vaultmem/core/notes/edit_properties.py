@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from datetime import date, datetime
+from pathlib import PurePosixPath
 
+from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
     find_said_states,
@@ -18,6 +20,7 @@ from vaultmem.core.notes.frontmatter import (
 )
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.whose import is_memory
 from vaultmem.errors import RefusedError
 
 PropertyValue = str | bool | int | float | date | tuple[str, ...]
@@ -65,6 +68,16 @@ def quarantine_unread(text: str) -> str:
     if opening is None:
         return _add_block(text, [f"state: {value}"], find_eol(text))
     return text[: opening.end()] + line + text[opening.end() :]
+
+
+def mark_as_memory(path: PurePosixPath, text: str, kind: Kind) -> str:
+    """Return the text of a note so that it says it is a memory; a person's own `kind` stays."""
+    matter = read_frontmatter(text)
+    if matter.problem or is_memory(path, matter):
+        return text
+    if matter.get("kind"):
+        return set_property(text, "state_reason", "set by vaultmem")
+    return set_property(text, "kind", kind.value)
 
 
 def remove_property(text: str, name: str) -> str:

@@ -23,6 +23,9 @@ from vaultmem.core.notes.full_text import check_full_text
 from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
 from vaultmem.core.notes.values import PropertyReader
+from vaultmem.core.notes.whose import is_memory
+from vaultmem.core.obsidian.daily import read_day
+from vaultmem.core.obsidian.settings import DailyNotes
 from vaultmem.core.paths import PINNED_FILES
 from vaultmem.errors import NoteNotFoundError
 
@@ -68,6 +71,13 @@ _MAX_STATE = 80
 
 #: From how alike (0 to 1) a word may be a state that somebody mistyped.
 _NEARLY = 0.8
+
+#: A person's own words, unless the note is a memory.
+_WORDS = frozenset({"kind", "state"})
+
+_HIDDEN = tuple(each.value for each in HIDDEN_STATES)
+
+_DAILY = DailyNotes()
 
 #: A tag behind a blank or bracket, but that of a link's target; the look-behinds stand second, so
 #: that `#` is what is sought.
@@ -173,8 +183,8 @@ class UnreadableNoteError(ValueError):
     """A file that is no note: its text says why (never raised past the sync)."""
 
 
-def parse_note(path: PurePosixPath, data: bytes) -> Note:
-    """Read a note's bytes.
+def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> Note:
+    """Read a note's bytes; `daily` says how Obsidian names daily notes.
 
     Raises:
         UnreadableNoteError: the bytes are no text, or those of no canvas where it is to be one.
@@ -189,11 +199,15 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     visible, unclosed = hide_unseen(text, matter.body)
     headings, fences = find_blocks(visible, matter.body)
     sections, first_heading = split_sections(visible, matter.body, headings)
-    reader = PropertyReader(matter)
+    is_own = is_memory(path, matter)
+    reader = PropertyReader(matter, is_strict=is_own)
     tags = reader.texts("tags", "tag")
-    extra = reader.unknown_text(KNOWN_PROPERTIES)
-    problem = find_conflict(text, fences) or matter.problem or _find_misspelt(reader, matter)
+    extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
+    misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [State.QUARANTINED.value])
+    problem = find_conflict(text, fences) or matter.problem or misspelt
     state = reader.member("state", State, State.ACTIVE)
+    if not is_own and state is not State.QUARANTINED:
+        state = State.ACTIVE
     return Note(
         path=path,
         blob=blob_id(data),
@@ -205,7 +219,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
         state=_restrict(state, text, matter, problem),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
-        created=reader.timestamp("created"),
+        created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
         updated=reader.timestamp("updated"),
         confidence=reader.share("confidence"),
         source=reader.text("source"),
@@ -223,7 +237,7 @@ def parse_note(path: PurePosixPath, data: bytes) -> Note:
     )
 
 
-def _find_misspelt(reader: PropertyReader, matter: Frontmatter) -> str:
+def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence[str]) -> str:
     """Return what to say where properties may mean a state that hides the note, and do not."""
     state = reader.text("state")
     if state.lower() in _STATES:
@@ -233,7 +247,6 @@ def _find_misspelt(reader: PropertyReader, matter: Frontmatter) -> str:
         return f'"{names[0]}: quarantined" stands in it, and no state' if names else ""
     from difflib import get_close_matches
 
-    hidden = [each.value for each in HIDDEN_STATES]
     whole = "".join(_LETTERS.findall(state.lower()[:_MAX_STATE]))
     words = (whole, *_WORD.findall(state.lower()[:_MAX_STATE]))
     near = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]

@@ -19,9 +19,13 @@ JsonValue = str | bool | int | float | None | list[str]
 
 
 class PropertyReader:
-    """Gives each property as the type that vault-format.md documents; collects warnings."""
+    """Gives each property as the type that vault-format.md documents; collects warnings.
 
-    def __init__(self, matter: Frontmatter) -> None:
+    Where it is not `is_strict`, what does not fit is a person's own, and nobody is warned.
+    """
+
+    def __init__(self, matter: Frontmatter, *, is_strict: bool = True) -> None:
+        self._is_strict = is_strict
         self._properties = {prop.name: prop for prop in matter.properties}
         self.warnings: list[str] = []
 
@@ -68,8 +72,12 @@ class PropertyReader:
         try:
             return closed(text.lower())
         except ValueError:
-            names = ", ".join(item.value for item in closed)
-            self.warnings.append(f'unknown {name} "{text[:40]}", read as {default}; use {names}')
+            from difflib import get_close_matches
+
+            names = [item.value for item in closed]
+            near = get_close_matches(text.lower()[:40], names, 1)
+            remedy = f'did you mean "{near[0]}"?' if near else f"use {', '.join(names)}"
+            self._say(f'unknown {name} "{text[:40]}", read as {default}; {remedy}')
             return default
 
     def share(self, name: str) -> float | None:
@@ -82,7 +90,7 @@ class PropertyReader:
         except ValueError:
             number = math.nan
         if not 0 <= number <= 1:
-            self.warnings.append(f'{name} "{text[:40]}" is not a number from 0 to 1; ignored')
+            self._say(f'{name} "{text[:40]}" is not a number from 0 to 1; ignored')
             return None
         return number
 
@@ -94,11 +102,20 @@ class PropertyReader:
         try:
             read = datetime.fromisoformat(text)
         except ValueError:
-            self.warnings.append(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
+            self._say(f'{name} "{text[:40]}" is not a date like 2026-11-21; ignored')
             return ""
         if len(text) <= 10:
             return read.date().isoformat()
         return text if text.startswith(f"{read.date()}T") else read.isoformat()
+
+    def day(self, name: str) -> str:
+        """Return a date as ISO 8601 text, "" where it is none: nobody is warned."""
+        prop = self._properties.get(name)
+        text = prop.value.strip(" []") if prop and isinstance(prop.value, str) else ""
+        try:
+            return datetime.fromisoformat(text[:10]).date().isoformat() if text else ""
+        except ValueError:
+            return ""
 
     def unknown_text(self, known: frozenset[str]) -> str:
         """Return the values of properties that are not `known`, to be searched as text."""
@@ -110,7 +127,11 @@ class PropertyReader:
         return "\n".join(parts)
 
     def _warn(self, prop: Property, wanted: str) -> None:
-        self.warnings.append(f'the property "{prop.name}" should be {wanted}')
+        self._say(f'the property "{prop.name}" should be {wanted}')
+
+    def _say(self, warning: str) -> None:
+        if self._is_strict:
+            self.warnings.append(warning)
 
 
 def as_json(prop: Property) -> JsonValue:

@@ -39,15 +39,16 @@ def tell_doubts(
 def find_elsewhere(vault: Vault, query: RecallQuery, sureness: Sureness) -> str:
     """Tell in a line which replaced note or which other branch answers; "" if none surely does.
 
-    Who has a strong answer already asks nobody else.
+    Who has a strong answer already asks nobody else, and who has none is told of a weak one.
     Quarantined notes are never named. Nobody waits for another process here.
     """
     is_narrow = vault.view.sources or vault.ref or query.filter.states
     if is_narrow or sureness is Sureness.STRONG:
         return ""
-    hit = _find_laid_aside(vault, query)
+    hit = _find_laid_aside(vault, query, sureness)
     if hit is not None:
-        return plain_label(f"{hit.address} may answer that; it is {hit.record.state}")
+        why = f"it is {hit.record.state}: ask recall with --include-archived"
+        return plain_label(f"{hit.address} may answer that; {why}")
     with contextlib.suppress(VaultError):
         hit = _find_on_branches(vault, query)
     if hit is None:
@@ -55,10 +56,14 @@ def find_elsewhere(vault: Vault, query: RecallQuery, sureness: Sureness) -> str:
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
 
 
-def _find_laid_aside(vault: Vault, query: RecallQuery) -> Hit | None:
+def _find_laid_aside(vault: Vault, query: RecallQuery, sureness: Sureness) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     found = recall(vault, query._replace(limit=3, filter=query.filter._replace(states=states)))
-    return _choose_sure([hit for hit in found if hit.record.state in _LAID_ASIDE])
+    aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
+    sure = _choose_sure(aside)
+    if sure is None and sureness is Sureness.NONE:
+        sure = next((hit for hit in aside if judge_hits([hit]) is Sureness.WEAK), None)
+    return sure
 
 
 def _find_on_branches(vault: Vault, query: RecallQuery) -> Hit | None:

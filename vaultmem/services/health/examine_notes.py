@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.record import NoteRecord
+from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
@@ -94,6 +95,7 @@ def check_dates(vault: Vault, now: float) -> Check:
         f"{record.path}: {record.updated or record.created}"
         for record in vault.view.records("d.created <> '' OR d.updated <> ''")
         if max(map(date_note, (record.created, record.updated))) > now + 86_400
+        and not (record.created and record.created == read_day(record.path, vault.obsidian.daily))
     )
     if not late:
         return Check("note dates")

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import Mover, State, check_transition
-from vaultmem.core.notes.edit_properties import quarantine_unread, remove_property, set_property
+from vaultmem.core.notes.edit_properties import (
+    mark_as_memory,
+    quarantine_unread,
+    remove_property,
+    set_property,
+)
 from vaultmem.core.notes.note import Note
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
@@ -84,7 +89,7 @@ def set_state(state: State, reason: str, mover: Mover) -> Edit:
         text = set_property(note.text, "state", state.value)
         if reason:
             return set_property(text, "state_reason", reason)
-        return remove_property(text, "state_reason")
+        return mark_as_memory(note.path, remove_property(text, "state_reason"), note.kind)
 
     return change
 

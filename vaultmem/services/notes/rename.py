@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import name_pair
+from vaultmem.core.lifecycle import State
 from vaultmem.core.links.link import Link
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import LinkEdit, apply_edits, plan_edits
 from vaultmem.core.notes.canvas import CANVAS
+from vaultmem.core.notes.edit_properties import mark_as_memory
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, RefusedError
@@ -119,6 +121,8 @@ def _say_changes(change: Change, rename: Rename) -> None:
     if edits or blob_id(data) != note.blob:  # Saved since it was read, which `remove` notices.
         text = _read_text(change.seen, note)
         data = apply_edits(text, edits, rename.old).encode()
+    if note.state is not State.ACTIVE and not (note.problem or note.encoding):
+        data = mark_as_memory(new, data.decode(), note.kind).encode()
     change.put(new, data, mode)
     change.remove(old, note.blob)
     for path in map(PurePosixPath, rename.edits.keys() - {rename.old}):

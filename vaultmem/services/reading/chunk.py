@@ -17,9 +17,11 @@ from vaultmem.core.indexing.term_arrays import TermArrays, TermCounter
 from vaultmem.core.notes.note import UnreadableNoteError
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.obsidian_settings import read_obsidian
 
 if TYPE_CHECKING:
     from vaultmem.core.indexing.analysis import AnalysedNote
+    from vaultmem.core.obsidian.settings import DailyNotes
 
 #: Of marshal: the last version without references. What is read was written by the same Python.
 _VERSION = 2
@@ -66,13 +68,14 @@ class ChunkReader:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._counter = TermCounter()
+        self._daily = read_obsidian(root).daily
 
     def read(self, jobs: Sequence[Job]) -> Chunk:
         """Return what came of some jobs."""
         readings: list[Reading] = []
         texts: list[SectionTexts] = []
         for job in jobs:
-            note, blob, problem = _read_note(self._root, job)
+            note, blob, problem = _read_note(self._root, job, self._daily)
             if note is not None and note.in_doubt and not job.as_it_is:
                 readings.append(Reading(None, blob, note.record.problem, in_doubt=True))
                 continue
@@ -82,13 +85,13 @@ class ChunkReader:
         return Chunk(readings, self._counter.count(texts))
 
 
-def _read_note(root: Path, job: Job) -> tuple[AnalysedNote | None, str, str]:
+def _read_note(root: Path, job: Job, daily: DailyNotes) -> tuple[AnalysedNote | None, str, str]:
     try:
         path = PurePosixPath(job.path)
         data = read_file(root, path) if job.data is None else job.data
         if job.blob and blob_id(data) == job.blob:
             return None, job.blob, ""
-        note = analyse_note(path, data, job.full or b"")
+        note = analyse_note(path, data, job.full or b"", daily)
     except NoteNotFoundError:
         return None, "", ""
     except UnsafeFileError as error:

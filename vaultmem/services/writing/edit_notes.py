@@ -9,7 +9,12 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.canvas import is_canvas
-from vaultmem.core.notes.edit_properties import PropertyValue, remove_property, set_property
+from vaultmem.core.notes.edit_properties import (
+    PropertyValue,
+    mark_as_memory,
+    remove_property,
+    set_property,
+)
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
@@ -64,7 +69,12 @@ def set_note_property(
     kind = ("pin" if value else "unpin") if name == "pinned" else "write"
     if value is None:
         return edit_note(vault, path, lambda note: remove_property(note.text, name), kind)
-    return edit_note(vault, path, lambda note: set_property(note.text, name, value), kind)
+
+    def change(note: Note) -> str:
+        text = set_property(note.text, name, value)
+        return mark_as_memory(path, text, note.kind) if name == "state" else text
+
+    return edit_note(vault, path, change, kind)
 
 
 def change_tags(
