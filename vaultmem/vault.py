@@ -108,7 +108,7 @@ class Vault:
     ) -> None:
         self.root = root
         self.config = config
-        key = _make_key(root)
+        key = make_key(root)
         self.state_place = claim_state_folder(folders.state / "vaults" / key)
         self.state_folder = self.state_place.path
         self.author = author
@@ -280,8 +280,7 @@ class Vault:
         try:
             if self.head() is None:
                 return ()
-            history = self.history
-            return tuple(f"{root} {escape_bytes(history.prefix)}" for root in history.find_roots())
+            return self.history.find_names()
         except VaultError:
             return ()
 
@@ -301,7 +300,7 @@ class Vault:
         """Return where it is said whether this vault is trusted in its other work trees."""
         from vaultmem.storage.git.work_trees import list_beside
 
-        return [self._records / f"{_make_key(each)}.json" for each in list_beside(self.root)]
+        return [self._records / f"{make_key(each)}.json" for each in list_beside(self.root)]
 
     def lock(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold off other writers for the time of a `with`; wait for one as long as the vault does.
@@ -342,7 +341,7 @@ class Vault:
         self.state.close()
 
 
-def _make_key(root: Path) -> str:
+def make_key(root: Path) -> str:
     """Return the name of what the user's folders have of the vault at a path."""
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 

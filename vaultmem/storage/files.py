@@ -38,7 +38,7 @@ def read_file_and_mode(
     root: Path, path: PurePosixPath, limit: int = MAX_FILE_BYTES
 ) -> tuple[bytes, int]:
     """Do as `read_file`; return the file's permission bits as well."""
-    descriptor = _open_beneath(root, path)
+    descriptor = open_beneath(root, path)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -64,7 +64,7 @@ def hash_file(root: Path, path: PurePosixPath) -> str:
     Raises:
         NoteNotFoundError: there is no such file.
     """
-    with os.fdopen(_open_beneath(root, path), "rb") as file:
+    with os.fdopen(open_beneath(root, path), "rb") as file:
         digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
         while piece := file.read(MAX_FILE_BYTES):
             digest.update(piece)
@@ -161,7 +161,7 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
     if not hasattr(os, "fchmod"):
         return
     try:
-        descriptor = _open_beneath(root, path)
+        descriptor = open_beneath(root, path)
     except (NoteNotFoundError, UnsafeFileError):
         return
     try:
@@ -171,7 +171,7 @@ def set_executable(root: Path, path: PurePosixPath, wanted: bool) -> None:
         os.close(descriptor)
 
 
-def _open_beneath(root: Path, path: PurePosixPath) -> int:
+def open_beneath(root: Path, path: PurePosixPath) -> int:
     """Open a file by walking its folders, so that no part of the path may be a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     folder_flags = flags | getattr(os, "O_DIRECTORY", 0)

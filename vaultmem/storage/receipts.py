@@ -100,6 +100,10 @@ class ArtifactStore:
         self._drop_oldest()
         return digest
 
+    def files(self) -> list[Path]:
+        """Return the file of each text of this vault, wherever it was."""
+        return sorted(find_files(self._folder, self._names, "*.md"))
+
     def read(self, digest: str) -> str:
         """Return the text of a digest, or of the only one that begins so.
 

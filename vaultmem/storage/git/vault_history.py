@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 
+from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, VaultError
 from vaultmem.storage.git.commit_draft import REGULAR, Draft, Settings, TreeEntry, read_settings
 from vaultmem.storage.git.commit_writer import CommitChain, CommitWriter
@@ -134,6 +135,10 @@ class History:
         command = ("rev-list", "--max-parents=0")
         found = [self.git.run(*command, *walk, "--", check=False) for walk in walks]
         return tuple(dict.fromkeys("\n".join(found).split()))
+
+    def find_names(self) -> tuple[str, ...]:
+        """Return how the vault is known wherever its repository is: by these, and its folder."""
+        return tuple(f"{root} {escape_bytes(self.prefix)}" for root in self.find_roots())
 
     def tree(self, commit: str) -> dict[str, TreeEntry]:
         """Return the vault's files in a commit by path; links and submodules are left out.

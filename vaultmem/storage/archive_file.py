@@ -1,0 +1,223 @@
+"""The file of an archive: a gzipped tar, written in one order, read without trust in it.
+
+`tarfile` extracts nothing here: its filter for that is not in every Python 3.11. Each member goes
+to a new file, by a name that the manifest was checked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from vaultmem.core.archive import (
+    MANIFEST,
+    MAX_MANIFEST,
+    Manifest,
+    Member,
+    format_manifest,
+    parse_manifest,
+)
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.storage.atomic import write_atomically
+
+_BLOCK = 1024 * 1024
+
+#: What tar itself adds to each member, at most: its header, a long name's, and what fills a block.
+_AROUND = 8_192
+
+
+class _Spooled(NamedTuple):
+    member: Member
+    place: int
+
+
+class ArchiveWriter:
+    """Members wait in a file without a name until all of them, and so the manifest, are known."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)
+        self._found: dict[str, _Spooled] = {}
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """What was added so far."""
+        return {name: each.member for name, each in self._found.items()}
+
+    def add(
+        self, name: str, blocks: Iterable[bytes], at: int = 0, executable: bool = False
+    ) -> None:
+        """Add a file."""
+        place, digest, size = self._spool.tell(), hashlib.sha256(), 0
+        for block in blocks:
+            self._spool.write(block)
+            digest.update(block)
+            size += len(block)
+        member = Member(size, digest.hexdigest(), at, executable)
+        self._found[name] = _Spooled(member, place)
+
+    def add_link(self, name: str, target: str) -> None:
+        """Add a symbolic link."""
+        self._found[name] = _Spooled(Member(0, "", link=target), 0)
+
+    def write(self, file: Path, manifest: Manifest, progress: Callable[[int, int], None]) -> int:
+        """Write the archive, whole or not at all; only its owner may read it. Return its bytes.
+
+        Raises:
+            OSError: the disk did not take it; what was there before still is.
+        """
+        with tempfile.TemporaryFile(dir=self._folder) as made:
+            with (
+                gzip.GzipFile("", "wb", 6, made, mtime=0) as packed,
+                tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+            ):
+                data = format_manifest(manifest)
+                tar.addfile(_describe(MANIFEST, Member(len(data), "")), io.BytesIO(data))
+                for number, (name, each) in enumerate(sorted(self._found.items()), 1):
+                    self._spool.seek(each.place)
+                    tar.addfile(_describe(name, each.member), self._spool)
+                    progress(number, len(self._found))
+            size = made.tell()
+            made.seek(0)
+            write_atomically(file, iter(lambda: made.read(_BLOCK), b""), mode=0o600)
+        return size
+
+    def close(self) -> None:
+        """Let the disk have back what waited."""
+        self._spool.close()
+
+
+def _describe(name: str, member: Member) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime = member.bytes, member.at // 10**9
+    info.mode = 0o755 if member.executable else 0o644
+    if member.link:
+        info.type, info.linkname = tarfile.SYMTYPE, member.link
+    return info
+
+
+class ArchiveReader:
+    """An archive whose manifest was read and checked; no other byte was believed yet."""
+
+    def __init__(self, file: Path, tar: tarfile.TarFile, limit: _Limit, manifest: Manifest) -> None:
+        self._file = file
+        self._tar = tar
+        self._limit = limit
+        self.manifest = manifest
+
+    def unpack(self, place: Callable[[str], Path], progress: Callable[[int, int], None]) -> None:
+        """Write each member where `place` says, which must be new; not durable yet.
+
+        Raises:
+            RefusedError: a member is another than the manifest says, is missing, or is too much.
+        """
+        wanted = dict(self.manifest.members)
+        self._limit.most += self.manifest.size + _AROUND * len(wanted)
+        total = len(wanted)
+        with naming_archive(self._file):
+            while (info := self._tar.next()) is not None:
+                member = wanted.pop(info.name, None)
+                if member is None:
+                    raise RefusedError(f"{info.name!r} is not in its {MANIFEST}, or is there twice")
+                self._put(place(info.name), info, member)
+                progress(total - len(wanted), total)
+            if wanted:
+                told = f"{min(wanted)!r} is missing, and {len(wanted) - 1:,} more"
+                raise RefusedError(told)
+
+    def _put(self, target: Path, info: tarfile.TarInfo, member: Member) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if member.link and info.issym() and info.linkname == member.link:
+            os.symlink(member.link, target)
+            return
+        source = self._tar.extractfile(info) if info.isreg() and not info.issparse() else None
+        if source is None or info.size != member.bytes:
+            raise RefusedError(f"{info.name!r} is not what its {MANIFEST} says")
+        mode = 0o777 if member.executable else 0o666
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        digest = hashlib.sha256()
+        with os.fdopen(os.open(target, flags, mode), "wb") as file:
+            while block := source.read(_BLOCK):
+                digest.update(block)
+                file.write(block)
+        if digest.hexdigest() != member.sha256:
+            raise RefusedError(f"{info.name!r} has other bytes than its {MANIFEST} says")
+        os.utime(target, ns=(member.at, member.at))
+
+
+@contextmanager
+def open_archive(file: Path) -> Iterator[ArchiveReader]:
+    """Open an archive, and read what it says it is.
+
+    Raises:
+        NoteNotFoundError: there is no such file.
+        RefusedError: it is none, is damaged, or is of a newer format; the text names it.
+    """
+    if not file.is_file():
+        raise NoteNotFoundError(f"{file}: there is no such file")
+    with ExitStack() as opened:
+        with naming_archive(file):
+            packed = opened.enter_context(gzip.open(file))
+            limit = _Limit(packed)
+            tar = opened.enter_context(tarfile.open(fileobj=limit, mode="r:"))
+            first = tar.next()
+            source = tar.extractfile(first) if first and first.name == MANIFEST else None
+            if first is None or source is None or first.size > MAX_MANIFEST:
+                raise RefusedError("it is no archive of a vault")
+            manifest = parse_manifest(source.read())
+        yield ArchiveReader(file, tar, limit, manifest)
+
+
+@contextmanager
+def naming_archive(file: Path) -> Iterator[None]:
+    """Say which archive is refused, and of bytes that are none, or end too soon, what they are."""
+    try:
+        yield
+    except RefusedError as error:
+        told = str(error)
+    except (gzip.BadGzipFile, tarfile.ReadError):
+        told = "it is no archive of a vault, or is damaged"
+    except (EOFError, tarfile.TarError, zlib.error, ValueError, OverflowError):
+        told = "it is damaged or cut short"
+    except (FileExistsError, NotADirectoryError) as error:
+        told = f"two members have one name here: {error.filename}"
+    else:
+        return
+    raise RefusedError(f"{file}: {told}; nothing was written")
+
+
+class _Limit(io.RawIOBase):
+    """What is unpacked of a file, at most as much as it may be: some bytes stand for very many."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed = packed
+        self.most = MAX_MANIFEST + _AROUND
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            RefusedError: that would be more than there may be.
+        """
+        if not 0 <= size <= self.most - self._packed.tell() + _AROUND:
+            raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
+        return self._packed.read(size)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Go to a place: forward, by what tar says of sizes."""
+        if whence or place > self.most + _AROUND:
+            raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
+        return self._packed.seek(place)
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._packed.tell()
