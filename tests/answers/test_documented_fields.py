@@ -141,6 +141,9 @@ connect --status
 connect codex --print
 skill install
 import transcripts ../session.jsonl
+export --archive ../vault.tar.gz
+export --jsonl ../notes.jsonl
+import archive ../vault.tar.gz ../copy --dry-run
 1 watch --status
 watch --stop
 """
@@ -152,6 +155,7 @@ ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand"}
 RARE = {
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
     "eval": {"added"},
+    "export": {"folder", "left_out", "pictures", "pages", "commit", "seconds"},
     "dream": {"line", "text", "reason", "note", "score", "tokens"},
     "review": {"decided", "choice", "told", "other", "reject"},
     "merge": {"would_merge", "value", "other", "authors", "refused"},

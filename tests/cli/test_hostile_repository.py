@@ -186,7 +186,11 @@ COMMANDS: dict[str, list[list[str]]] = {
     "mcp": [["mcp"]],
     "watch": [["watch", "--status"], ["watch", "--unit"], ["watch", "--stop"]],
     "serve": [["serve", "--status"], ["serve", "--stop"]],
-    "export": [["export", "--html", "../exported"]],
+    "export": [
+        ["export", "--html", "../exported"],
+        ["export", "--archive", "../exported.tar.gz"],
+        ["export", "--jsonl", "-"],
+    ],
 }
 
 _START = ["session", "start", "--id", "s-9", "--goal", "gangways"]

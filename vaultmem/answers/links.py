@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 def links_json(path: str, found: Iterable[FoundLink]) -> dict[str, Any]:
     """Return the links of a note."""
-    return {"path": path, "links": list(map(_link_json, found))}
+    return {"path": path, "links": list(map(link_json, found))}
 
 
 def backlinks_json(path: str, found: Iterable[FoundLink]) -> dict[str, Any]:
     """Return the links to a note."""
-    return {"path": path, "backlinks": list(map(_link_json, found))}
+    return {"path": path, "backlinks": list(map(link_json, found))}
 
 
 def broken_json(found: Iterable[FoundLink]) -> dict[str, Any]:
     """Return the links of all notes that lead nowhere."""
-    return {"broken": list(map(_link_json, found))}
+    return {"broken": list(map(link_json, found))}
 
 
-def _link_json(found: FoundLink) -> dict[str, Any]:
+def link_json(found: FoundLink) -> dict[str, Any]:
     """Return where a link stands, how it is written, and where it leads."""
     link = found.link
     return {

@@ -79,12 +79,12 @@ Sessions and tasks
 Agents and other programs
   skill         agents        Teach an agent when to recall, remember and promote.
   mcp           agents        Serve the vault to an agent by the Model Context Protocol.
-  import        importing     Take in what other programs remember, as candidates.
+  import        importing     Take in what other programs remember, or an archived vault.
 
 Watching and the page
   watch         watching      Index and commit what anybody saves, as long as it runs.
   serve         serving       Show the vault in a browser, and watch it meanwhile.
-  export        exporting     Write the vault's pages as files that need no server.
+  export        exporting     Write the vault as one archive, as lines of JSON, or as pages.
   demo          demo          Show a sample vault in a browser: notes, a week of history.
 
 The vault itself

@@ -1,8 +1,9 @@
-"""The command `import`: what other programs remember, or wrote down."""
+"""The command `import`: a whole vault of an archive, or what other programs remember."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from vaultmem.answers.agents import import_json
 from vaultmem.cli.opening import open_synced
 from vaultmem.cli.options import DryRunOption, JsonOption, VaultOption
-from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 
 if TYPE_CHECKING:
@@ -38,22 +39,43 @@ def import_(
         str,
         typer.Argument(
             metavar="KIND",
-            help="transcripts, chatgpt, claude-ai, claude-memory, codex-memory, mem0, "
+            help="archive, transcripts, chatgpt, claude-ai, claude-memory, codex-memory, mem0, "
             "basic-memory, openclaw or letta.",
         ),
     ],
     paths: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files, folders, or zips of an export.")
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files, folders, or zips of an export; of an archive, its file and a new folder.",
+        ),
     ],
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="Of an archive: it is yours, and what you trusted there counts here.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take in what other programs remember, as candidates.
+    """Take in what other programs remember, or an archived vault.
 
-    Talks become sessions. What is known already is left as it is, so the same export again adds
-    nothing. All of it is one commit.
+    Memories become candidates and talks become sessions, all of it one commit; the same export
+    again adds nothing. `import archive FILE [FOLDER]` puts what `export --archive` wrote into a
+    folder that is empty or not there yet: all of it, or nothing.
+
+    Examples:
+        vaultmem import chatgpt ~/Downloads/chatgpt-export.zip --dry-run
+        vaultmem import archive ~/memory.tar.gz memory --trust
     """
+    if kind == "archive":
+        _import_archive(paths, trust, dry_run, as_json)
+        return
+    if trust:
+        raise typer.BadParameter("--trust is for `import archive` alone")
     from vaultmem.services.importing.run import find_kind, import_kind
 
     find_kind(kind)
@@ -63,6 +85,37 @@ def import_(
         emit_json(import_json(report))
     else:
         _say_report(report)
+
+
+def _import_archive(paths: list[str], trust: bool, dry_run: bool, as_json: bool) -> None:
+    """Put a vault into its folder, and say what of it counts here."""
+    from vaultmem.environment import read_settings
+    from vaultmem.services.archiving.import_archive import import_archive
+
+    if len(paths) > 2:
+        raise typer.BadParameter("an archive is one file; the folder that it is to be comes next")
+    file, folder = (Path(each).expanduser() for each in (paths[0], "".join(paths[1:])))
+    done = import_archive(
+        file,
+        folder if paths[1:] else None,
+        trust=trust,
+        dry_run=dry_run,
+        progress=ProgressLine("unpacking"),
+        **read_settings(),
+    )
+    if as_json:
+        emit_json(done)
+        return
+    say_painted("would import" if dry_run else "imported", "green", f"  {done.folder}")
+    counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
+    more = ((done.commits, "commit"), (done.receipts, "receipt"))
+    say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")
+    say(f"  archived {done.made[:10]} by vaultmem {done.vaultmem}; every byte was checked")
+    if done.trusted:
+        say(f"  {count_things(done.vouched, 'text')} that you trusted there may instruct here")
+    elif done.vouched and not trust:
+        say(f"{count_things(done.vouched, 'text')} trusted there may instruct nobody here yet.")
+        say("If the vault is yours, say so in it: vaultmem trust")
 
 
 def _say_report(report: ImportReport) -> None:

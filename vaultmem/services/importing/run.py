@@ -103,7 +103,7 @@ def find_kind(name: str) -> ImportKind:
         RefusedError: there is none.
     """
     if name not in KINDS:
-        raise RefusedError(f'import: "{name}" is no kind; known are {", ".join(KINDS)}')
+        raise RefusedError(f'import: "{name}" is no kind; known are archive, {", ".join(KINDS)}')
     return KINDS[name]
 
 

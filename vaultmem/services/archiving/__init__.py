@@ -1,0 +1,1 @@
+"""A whole vault as one archive: made here, and put in place elsewhere."""
