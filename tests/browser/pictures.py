@@ -1,14 +1,17 @@
-"""A program: take the pictures in docs/pictures, of six pages in light and dark."""
+"""A program: take the pictures in docs/pictures, of seven pages in light and dark."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from chromium import find_reason_against, started
+from obsidian_vault import CANVAS, lay_obsidian
 from places import PLACES
 from served_vault import Served, serve
 from story import lay_story
@@ -38,15 +41,18 @@ def main() -> None:
         _settle(Path(folder))
         root = lay_story(Path(folder) / "ferrylane")
         with serve(root, "--write") as served, started() as browser:
-            _take_all(served, browser)
+            _take_all(served, browser, PICTURES)
+        root = lay_obsidian(Path(folder) / "harbour")
+        with serve(root) as served, started() as browser:
+            _take_all(served, browser, {"canvas": f"/note/{quote(CANVAS)}"})
 
 
-def _take_all(served: Served, browser: Browser) -> None:
+def _take_all(served: Served, browser: Browser, pictures: Mapping[str, str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     page = browser.new_page(viewport=SIZE)
     page.goto(served.link)
     page.wait_for_url(f"{served.origin}/")
-    for name, address in PICTURES.items():
+    for name, address in pictures.items():
         page.goto(served.origin + address)
         page.wait_for_timeout(1_500)
         for scheme in ("light", "dark"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.notes.note import KNOWN_PROPERTIES
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.plan_vault import plan_vault
+from vaultmem.services.notes.plan_vault import plan_vault, template_folder
 
 
 @pytest.fixture
@@ -101,3 +105,33 @@ def test_a_project_of_code_is_no_vault_by_accident(home: Path, tmp_path: Path) -
     assert run_here("init", ".", cwd=root).code == 0
     assert [each.name for each in (root / "templates").iterdir()] == ["base.html"]
     assert run_here("init", cwd=root).code == 0
+
+
+def test_the_base_has_the_form_that_obsidians_types_describe() -> None:
+    """As `BasesConfigFile` of the package `obsidian` 1.13.1 has it; nobody opened Obsidian."""
+    base = yaml.safe_load((template_folder() / "obsidian/Memories.base").read_text())
+    views = base["views"]
+    names = [view["name"] for view in views]
+    named = {name for view in views for name in (*view["order"], view["sort"][0]["property"])}
+    statements = [*_list_statements(base["filters"])]
+    for view in views:
+        statements += _list_statements(view["filters"])
+
+    assert set(base) == {"filters", "properties", "views"}
+    assert names == ["Recent", "Today", "Waiting", "Contradictions"]
+    assert {name for name in named if not name.startswith("file.")} <= KNOWN_PROPERTIES
+    asked = {
+        name for each in statements for name in re.findall(r'(?:^|\[")([a-z]+)(?= |"\])', each)
+    }
+    assert asked == {"state", "contradicts"}
+
+
+def _list_statements(given: object) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+        return
+    assert isinstance(given, dict)
+    ((word, items),) = given.items()
+    assert word in {"and", "or", "not"}
+    for item in items:
+        yield from _list_statements(item)

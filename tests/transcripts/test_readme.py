@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 from console import ROOT, Machine, compare, run_page
+from obsidian_vault import write_files
 
 README = ROOT / "README.md"
+OBSIDIAN = ROOT / "docs/how-to/obsidian.md"
 TUTORIAL = ROOT / "docs/tutorial.md"
 
 
@@ -21,6 +23,14 @@ def test_the_readme_session_is_real_output(tmp_path: Path) -> None:
 
 def test_the_tutorial_is_real_output(tmp_path: Path) -> None:
     compare_page(TUTORIAL, Machine(tmp_path / "home", "Maren"))
+
+
+def test_the_session_in_obsidians_page_is_real_output(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    machine.cwd = machine.home / "Harbour"
+    machine.cwd.mkdir()
+    write_files(machine.cwd)
+    compare_page(OBSIDIAN, machine)
 
 
 def compare_page(page: Path, machine: Machine) -> None:
