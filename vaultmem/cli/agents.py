@@ -59,6 +59,10 @@ def connect(
     """Let a client such as Claude Code use the vault.
 
     The vault is written into the client's own settings; everything else in them stays as it is.
+
+    Examples:
+      vaultmem connect claude-code --hooks
+      vaultmem connect --status
     """
     from vaultmem.core.clients.client import find_client
     from vaultmem.environment import current_environment
@@ -113,6 +117,10 @@ def skill(
     """Teach an agent when to recall, remember and promote.
 
     It does so by a skill in the agent's own folder.
+
+    Examples:
+      vaultmem skill install
+      vaultmem skill show
     """
     from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
@@ -198,6 +206,9 @@ def hook(
 
     The event is told as JSON on standard input. On any trouble nothing is said; `vaultmem doctor`
     has the reason.
+
+    Examples:
+      vaultmem hook session-start --format text
     """
     from vaultmem.cli.hook import answer_hook
 
@@ -219,6 +230,9 @@ def mcp(
 
     It needs the extra `mcp`. The vault's resident process answers, for all agents at once; it is
     started where none is alive.
+
+    Examples:
+      vaultmem mcp --agent claude-code
     """
     from vaultmem.errors import VaultError
 

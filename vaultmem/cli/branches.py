@@ -102,6 +102,11 @@ def branch(
     """List the branches, or make, remove or move one.
 
     Nothing is checked out. The list says how far each is from what is checked out.
+
+    Examples:
+      vaultmem branch
+      vaultmem branch winter
+      vaultmem branch winter --delete
     """
     from vaultmem.services.branching.branches import make_branch, remove_branch
 
@@ -169,6 +174,9 @@ def switch(
     """Check out a branch.
 
     What is not committed, or saved meanwhile, is never overwritten.
+
+    Examples:
+      vaultmem switch --create winter
     """
     from vaultmem.services.branching.switch import switch_branch
 
@@ -197,6 +205,10 @@ def merge(
     All of it is merged, or nothing; --ref names another branch to merge into. Of words that both
     sides changed ours stay, and theirs follow in the note as a callout: `vaultmem resolve` lists
     them. Of a property the later value stays; the other is told.
+
+    Examples:
+      vaultmem merge winter --dry-run
+      vaultmem merge winter
     """
     from vaultmem.services.branching.merge import merge_branch, plan_merge
 

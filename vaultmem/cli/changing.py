@@ -85,6 +85,10 @@ def forget(
 
     More than one is removed only with --yes. --purge removes nothing: it prints what has to be done
     for git to forget as well.
+
+    Examples:
+      vaultmem forget october-reflection --reason "October is over."
+      vaultmem forget --older-than 1y --dry-run
     """
     from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 
@@ -162,6 +166,11 @@ def pin(
     """Show a note in every pack, or list what is pinned.
 
     Machines leave a pinned note as it is. The list says what each costs in every pack.
+
+    Examples:
+      vaultmem pin refund-rules
+      vaultmem pin
+      vaultmem pin --remove refund-rules
     """
     if (path and at) or (remove and not path):
         raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
@@ -199,7 +208,12 @@ def tag_(
     agent: AgentOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add tags to a note, or remove them."""
+    """Add tags to a note, or remove them.
+
+    Examples:
+      vaultmem tag rollback deploy/release
+      vaultmem tag rollback --remove deploy/release
+    """
     from vaultmem.services.reading.read_notes import resolve_address
     from vaultmem.services.writing.edit_notes import change_tags
 

@@ -37,6 +37,9 @@ def checkpoint(
     """Commit everything that changed, and say why.
 
     A vault without changes commits nothing.
+
+    Examples:
+      vaultmem checkpoint "limits of refunds"
     """
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
@@ -63,6 +66,9 @@ def promote(
 
     Nothing else is committed. A policy or skill that you promote may instruct from then on, and a
     preference goes with the packs that it concerns, until its text changes.
+
+    Examples:
+      vaultmem promote half-refunds-round-up
     """
     from vaultmem.services.branching.take import promote_from
     from vaultmem.services.lifecycle.promote import promote_notes, tell_unsaid

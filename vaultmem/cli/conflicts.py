@@ -87,6 +87,10 @@ def resolve(
 
     Without PATH, what nobody has decided is listed, and what git itself left open. A decision is
     one commit; the note's state stays as it is.
+
+    Examples:
+      vaultmem resolve
+      vaultmem resolve refund-rules --theirs
     """
     wanted = [
         name

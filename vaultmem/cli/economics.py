@@ -44,6 +44,10 @@ def recent(
     """Show what was shown last: what, to whom, for which question.
 
     What is pinned in every pack is left out; a pack's receipt has it (`vaultmem replay`).
+
+    Examples:
+      vaultmem recent
+      vaultmem recent refund-rules -n 5
     """
     from vaultmem.core.timestamps import parse_timestamp
     from vaultmem.services.economics import list_recent
@@ -91,6 +95,9 @@ def stats(
     """Show what recalls and packs cost in tokens, and saved.
 
     They save against flat memory: the whole vault in the prompt, once for each pack.
+
+    Examples:
+      vaultmem stats
     """
     from vaultmem.services.economics import read_pack_sizes, read_stats
 

@@ -33,6 +33,9 @@ def embed(
     """Prepare recall by meaning: make the vectors that are missing.
 
     It can be interrupted at any time, and goes on where it was.
+
+    Examples:
+      vaultmem embed --model static
     """
     from vaultmem.services.embedding.embed import drop_garbage, embed_sections
     from vaultmem.services.embedding.meaning import choose_model, open_meaning

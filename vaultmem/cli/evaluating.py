@@ -70,6 +70,10 @@ def eval_(
     """Measure how well recall and packs answer your questions.
 
     Nothing is counted or written. With --against or --set, all is asked twice, and compared.
+
+    Examples:
+      vaultmem eval ../questions.md
+      vaultmem eval ../questions.md --against HEAD~20 --set semantic=static
     """
     from vaultmem.services.finding.evaluate import AskEvaluation, evaluate
 

@@ -123,6 +123,10 @@ def recall_(
     """Find the notes that answer a question, best first.
 
     Each is shown by its best section, with the reason why it was found.
+
+    Examples:
+      vaultmem recall "how are refunds handled?" -n 3
+      vaultmem recall tokens --kind decision --since 2026-10-01
     """
     from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, tell_how_sure
 
@@ -189,6 +193,10 @@ def pack(
     """Print what an agent needs to know, within a token budget.
 
     That is what is pinned, and what answers the query; without one, what is most recent.
+
+    Examples:
+      vaultmem pack "holmpay 429" --budget 500
+      vaultmem pack "session tokens" --receipt
     """
     from vaultmem.core.packs.pack_item import PackStyle, parse_labels
     from vaultmem.services.finding.ask_pack import AskPack, ask_pack

@@ -37,6 +37,9 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Bring CONTEXT.md and other generated files up to date.
 
     vaultmem.yaml says which there are. `vaultmem watch` does this after each change.
+
+    Examples:
+      vaultmem context
     """
     from vaultmem.services.watching.context import render_contexts
 
@@ -63,6 +66,9 @@ def status(
     """Show what the vault holds, and what is not committed.
 
     It also tells who watches the vault, and ends with the last events of its history.
+
+    Examples:
+      vaultmem status
     """
     from vaultmem.services.health.status import read_status
 
@@ -99,6 +105,9 @@ def doctor(
     """Check the vault, its repository and this machine.
 
     The exit code is 1 if there is a problem.
+
+    Examples:
+      vaultmem doctor
     """
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault

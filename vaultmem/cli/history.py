@@ -60,7 +60,12 @@ def log(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show what happened in the vault, newest first."""
+    """Show what happened in the vault, newest first.
+
+    Examples:
+      vaultmem log -n 5
+      vaultmem log --path notes/payments
+    """
     from vaultmem.core.timestamps import parse_timestamp
     from vaultmem.services.history.commits import CommitFilter, list_commits
 
@@ -96,7 +101,12 @@ def show(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show who made a commit, why, and what it changed."""
+    """Show who made a commit, why, and what it changed.
+
+    Examples:
+      vaultmem show
+      vaultmem show HEAD~1
+    """
     from vaultmem.services.history.diff import show_commit
 
     shown = show_commit(open_here(vault, ref=ref, reads=True), commit)
@@ -135,6 +145,10 @@ def diff(
 
     Name them as A B or A..B; A...B is what B has since the two parted. Changed properties are shown
     as such.
+
+    Examples:
+      vaultmem diff HEAD~1 HEAD
+      vaultmem diff
     """
     from vaultmem.services.history.diff import diff_vault
 
@@ -173,6 +187,9 @@ def history(
     """Show what each commit did to a note, newest first.
 
     The note is followed through renames and removals.
+
+    Examples:
+      vaultmem history refund-rules
     """
     from vaultmem.services.history.commits import resolve_commit
     from vaultmem.services.history.diff import summarise_operation

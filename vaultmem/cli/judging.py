@@ -72,6 +72,10 @@ def assert_(
     """Test what a pack says; made for `git bisect run`.
 
     The exit code is 0 if the pack is as expected, 1 if not, 125 if that cannot be told.
+
+    Examples:
+      vaultmem assert "how are refunds handled?" --says "through the queue"
+      git bisect run vaultmem assert "session tokens" --says opaque
     """
     from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import judge_vault
@@ -121,6 +125,10 @@ def bisect(
     """Find the first commit at which a pack is not as expected.
 
     Nothing is checked out.
+
+    Examples:
+      vaultmem bisect --good 2026-10-01 -- tokens --says RS256
+      vaultmem bisect --good v1 "refund limits" --says "429 above 120" --not
     """
     from vaultmem.core.packs.expectation import expect
     from vaultmem.services.finding.judge import bisect_history
@@ -169,7 +177,7 @@ def replay(
         str,
         typer.Argument(
             metavar="[RECEIPT]",
-            help="Its id, the start of it, its file, or last; else receipts are listed.",
+            help="Its id, the start of it, or its file; else receipts are listed.",
         ),
     ] = "",
     limit: Annotated[
@@ -185,6 +193,10 @@ def replay(
     The list is of receipts, newest first: who asked what, and what it cost; --agent and --session
     say whose. A pack is rendered from git. Where git has lost a note that was shown, the rest is
     printed, what is gone is named, and the exit code is 4.
+
+    Examples:
+      vaultmem replay
+      vaultmem replay 9c41e07b
     """
     from vaultmem.services.finding.receipts import replay_receipt
 

@@ -48,6 +48,10 @@ def state_(
     Candidate, active, stale, archived: one step at a time, forth or back; a candidate becomes
     active by `promote`. Quarantined is a note that cannot be trusted, with a --reason: it is out of
     every recall and pack. Pinned notes and quarantined ones only a person moves.
+
+    Examples:
+      vaultmem state search-load-test stale --reason "Measured on the old server."
+      vaultmem state rollback quarantined --reason "It came from a web page."
     """
     from vaultmem.core.lifecycle import State, parse_state
     from vaultmem.services.lifecycle.transition import change_state
@@ -84,6 +88,9 @@ def supersede(
 
     The old one is deprecated. With --part it stays for what it says besides, and packs show the new
     one before it.
+
+    Examples:
+      vaultmem supersede expired-sessions-linger session-tokens-opaque
     """
     from vaultmem.services.lifecycle.supersede import supersede_note
 

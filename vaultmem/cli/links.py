@@ -52,6 +52,11 @@ def links(
     """List what a note links to, or what links to it.
 
     What leads nowhere is marked. Pinned notes and primed reference material are no orphans.
+
+    Examples:
+      vaultmem links refund-rules
+      vaultmem links --to refund-rules
+      vaultmem links --orphans
     """
     from vaultmem.services.reading.read_notes import resolve_whole
 
@@ -133,6 +138,9 @@ def mv(
     """Rename or move a note; every link to it and from it holds.
 
     Interrupted, nothing is changed.
+
+    Examples:
+      vaultmem mv lint-before-commit "check before commit.md"
     """
     from vaultmem.services.notes.rename import plan_rename, rename_note
 

@@ -41,6 +41,9 @@ def merge_driver(
     """Merge three versions of a note into OURS, for git.
 
     What could not stay is told on standard error.
+
+    Examples:
+      vaultmem merge-driver %O %A %B %P
     """
     from vaultmem.core.merging.note import is_note, merge_texts
     from vaultmem.storage.atomic import write_atomically

@@ -115,6 +115,10 @@ def remember_(
     """Write down a memory; the next question finds it.
 
     A note that says the same takes it in; notes that are near are linked and named.
+
+    Examples:
+      vaultmem remember "The pier at Holm is closed until May." --tag holm
+      git log -1 --format=%B | vaultmem remember - --kind decision
     """
     from vaultmem.core.lifecycle import parse_kind, parse_state
     from vaultmem.services.notes.remember import Memory, remember
@@ -147,7 +151,13 @@ def get(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a note, or one section of it (NOTE#Heading)."""
+    """Print a note, or one section of it (NOTE#Heading).
+
+    Examples:
+      vaultmem get refund-rules
+      vaultmem get s-0431#Decisions
+      vaultmem get refund-rules --at HEAD~1
+    """
     from vaultmem.core.notes.encoding import describe_encoding
     from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.services.reading.read_notes import get_note
@@ -191,6 +201,10 @@ def list_(
     """List the notes, or those of a kind, state, tag or folder.
 
     Notes in every state are listed, unless --state says otherwise.
+
+    Examples:
+      vaultmem list --state candidate
+      vaultmem list --kind decision --context payments
     """
     from vaultmem.services.finding.ask import look
     from vaultmem.services.reading.read_notes import list_notes
@@ -216,6 +230,9 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     """Open a note in your editor, and check it afterwards.
 
     The editor is $VISUAL or $EDITOR.
+
+    Examples:
+      vaultmem edit refund-rules
     """
     from vaultmem.errors import RefusedError
     from vaultmem.services.reading.look import find_branch

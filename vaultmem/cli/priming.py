@@ -68,6 +68,11 @@ def prime(
 
     Run again, it changes, adds and removes just what changed in the source. A note that somebody
     edited here stays as it is; --overwrite takes the source's version.
+
+    Examples:
+      vaultmem prime ../manual.md --source scanner-manual
+      vaultmem prime
+      vaultmem prime --remove scanner-manual --yes
     """
     if not place and not (source or remove):
         _list_sources(open_view(vault, ref, at, reads=True), as_json)

@@ -45,7 +45,11 @@ def blame(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show who wrote each line of a note, when and in which session."""
+    """Show who wrote each line of a note, when and in which session.
+
+    Examples:
+      vaultmem blame refund-rules
+    """
     from vaultmem.services.history.blame import blame_note
 
     found = blame_note(open_synced(vault, ref=ref, reads=True), path, at)
@@ -71,6 +75,9 @@ def why(
     """Show which notes mention a text, and who wrote them when.
 
     Facts and decisions come with what they rest on.
+
+    Examples:
+      vaultmem why opaque tokens
     """
     from vaultmem.services.history.explain import explain_text
 
@@ -100,6 +107,9 @@ def restore(
     """Write a note as it once was, as a new change.
 
     What it is now is committed first.
+
+    Examples:
+      vaultmem restore refund-rules --at HEAD~1
     """
     from vaultmem.services.history.restore import restore_note
 
@@ -126,6 +136,9 @@ def undo(
     """Take back what one commit did, as a new commit.
 
     Nothing is taken back where a note of it was changed since.
+
+    Examples:
+      vaultmem undo HEAD
     """
     from vaultmem.services.history.undo import undo_commit
 

@@ -85,6 +85,10 @@ def review(
     key decides it. Elsewhere they are listed; --accept, --other and --reject decide. Each decision
     is one commit. Of a large vault, what came from elsewhere is shown first, and --all compares the
     rest.
+
+    Examples:
+      vaultmem review
+      vaultmem review --only contradiction
     """
     opened = open_synced(vault, agent, session)
     named = [("accept", accept), ("other", other), ("reject", reject)]

@@ -79,6 +79,10 @@ def serve(
     Programs and agents are answered too. It needs the extra `web`. Only this machine is served,
     without --host: a browser comes in by a link with a one-time code, programs and agents (MCP at
     /mcp) name a token.
+
+    Examples:
+      vaultmem serve --open
+      vaultmem serve --write --port 8400
     """
     opened = open_here(vault, agent, ref=ref, for_owner=True)
     if status:

@@ -41,7 +41,12 @@ def note(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add a line to a session's details, or an open question."""
+    """Add a line to a session's details, or an open question.
+
+    Examples:
+      vaultmem session note "The printer cuts at 42 characters."
+      vaultmem session note "Who prints at night?" --question
+    """
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
     opened = open_here(vault, agent, session, ref)
@@ -70,7 +75,11 @@ def decide(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a decision as a note, which the session names."""
+    """Write a decision as a note, which the session names.
+
+    Examples:
+      vaultmem session decide "Each ticket has a line of its own." --tag slip
+    """
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.sessions.decide import decide as write_decision
 
@@ -105,6 +114,9 @@ def touch(
     """Note which files the session touched.
 
     What it left in them is noted too.
+
+    Examples:
+      vaultmem session touch vaultmem.yaml
     """
     from vaultmem.services.sessions.touched_files import touch_files
 
@@ -124,6 +136,9 @@ def turn(
     """Add what was said to the session's transcript.
 
     The transcript stays on this machine.
+
+    Examples:
+      vaultmem session turn user "Why is the slip so long?"
     """
     from datetime import datetime
 
@@ -148,7 +163,11 @@ def summarize(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Add a paragraph to the summary: where things stand."""
+    """Add a paragraph to the summary: where things stand.
+
+    Examples:
+      vaultmem session summarize "The slip is decided, not written."
+    """
     from vaultmem.services.sessions.edit_session import summarize as add_summary
 
     opened = open_here(vault, agent, session, ref)

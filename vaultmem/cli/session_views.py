@@ -61,6 +61,9 @@ def show(
     """Show how a session stands, and what it decided.
 
     What it asked and touched is shown too.
+
+    Examples:
+      vaultmem session show s-0431
     """
     from vaultmem.services.sessions.elsewhere import name_machine
     from vaultmem.services.sessions.read import get_session
@@ -93,6 +96,9 @@ def list_(
     """List the sessions, the last started first.
 
     Those whose process is gone are recovered first.
+
+    Examples:
+      vaultmem session list
     """
     from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
@@ -124,7 +130,11 @@ def search(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Find the sessions that answer a question, best first."""
+    """Find the sessions that answer a question, best first.
+
+    Examples:
+      vaultmem session search opaque tokens
+    """
     from vaultmem.core.finding.hit import choose_excerpt
     from vaultmem.services.sessions.search import search_sessions
 
@@ -153,7 +163,11 @@ def chain(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the sessions before a session, and those after it."""
+    """Show the sessions before a session, and those after it.
+
+    Examples:
+      vaultmem session chain s-0431
+    """
     from vaultmem.services.sessions.search import follow_chain
 
     opened = open_synced(vault, agent, session, ref, reads=True)
@@ -175,7 +189,11 @@ def chain(
 
 
 def stats(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = False) -> None:
-    """Count the sessions, and what they hold."""
+    """Count the sessions, and what they hold.
+
+    Examples:
+      vaultmem session stats
+    """
     from vaultmem.services.sessions.search import count_sessions
 
     found = count_sessions(open_synced(vault, ref=ref, reads=True))
@@ -197,6 +215,9 @@ def restore(
     """Print what the next context window needs of a session.
 
     It fits into a token budget.
+
+    Examples:
+      vaultmem session restore s-0431 --budget 500
     """
     from vaultmem.services.sessions.restore import restore_session
 
@@ -217,7 +238,11 @@ def which(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say which session is meant here, and why not another."""
+    """Say which session is meant here, and why not another.
+
+    Examples:
+      vaultmem session which
+    """
     from vaultmem.services.sessions.identify import identify_session
 
     opened = open_here(vault, agent, session, ref)
@@ -257,6 +282,10 @@ def family(
     """Print sessions that follow one another as one account.
 
     It says what it rests on.
+
+    Examples:
+      vaultmem session family s-0431
+      vaultmem session family --query "refund slip"
     """
     from vaultmem.services.tasks.view import view_family
 

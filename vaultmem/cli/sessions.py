@@ -76,6 +76,9 @@ def start(
     """Begin a session.
 
     One whose restore is pending is continued, and its restore printed.
+
+    Examples:
+      vaultmem --agent claude session start --goal "Refund single tickets"
     """
     from vaultmem.services.sessions.begin import NewSession, start_session
 
@@ -97,6 +100,9 @@ def resume(
     """Go on with a session in a new context window.
 
     Its restore is printed.
+
+    Examples:
+      vaultmem session resume s-0431
     """
     from vaultmem.services.sessions.begin import resume_session
 
@@ -121,6 +127,9 @@ def fork(
     """Begin a session that goes its own way from another one.
 
     That one's restore is printed.
+
+    Examples:
+      vaultmem session fork s-0431 --goal "Try it without a job"
     """
     from vaultmem.services.sessions.begin import NewSession, fork_session
 
@@ -140,6 +149,9 @@ def mark_restore(
     """Ask for a restore at the next start.
 
     It is for a session whose context is about to be lost.
+
+    Examples:
+      vaultmem session mark-restore s-0431
     """
     from vaultmem.services.sessions.windows import mark_restore as mark
 
@@ -165,7 +177,11 @@ def close(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """End a session, and commit what it wrote."""
+    """End a session, and commit what it wrote.
+
+    Examples:
+      vaultmem session close s-0431 --summary "The slip names each ticket."
+    """
     from vaultmem.services.sessions.close import close_session, parse_end
 
     opened = open_here(vault, agent, session, ref)

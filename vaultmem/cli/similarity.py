@@ -37,6 +37,9 @@ def similar(
     """List the notes that say the same as a text, or nearly.
 
     In place of a text, the path of a note can be given. What differs is shown.
+
+    Examples:
+      vaultmem similar "Half refunds are rounded up to the next cent."
     """
     from vaultmem.services.likeness.known import describe_similar
     from vaultmem.services.likeness.similar import find_similar, read_asked
@@ -65,6 +68,9 @@ def dedup(
     --apply merges them, in one commit. The note that is merged stays where it is, deprecated, and
     names the one that counts, so that links to it lead on. Pinned notes and those of a person are
     kept.
+
+    Examples:
+      vaultmem dedup
     """
     from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
 

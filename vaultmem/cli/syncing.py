@@ -57,6 +57,10 @@ def sync(
     Nothing is ever forced or asked for. A remote that cannot be reached is no error: what waits
     goes with the next sync. Exit code 5: the remote, or what came, was refused; 8: both sides
     changed what is no file of the vault. What could not go is then in a ref of its own there.
+
+    Examples:
+      vaultmem sync git@example.org:maren/notes.git
+      vaultmem sync
     """
     from vaultmem.services.syncing.plan import plan_sync
     from vaultmem.services.syncing.sync import sync_remote

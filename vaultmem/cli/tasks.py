@@ -51,7 +51,11 @@ def add(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a task down as a note in tasks/."""
+    """Write a task down as a note in tasks/.
+
+    Examples:
+      vaultmem task add "Name each ticket on the slip" --next "Ask Tuuli"
+    """
     from vaultmem.services.tasks.edit_tasks import add_task
 
     opened = _open(vault, agent, session, ref)
@@ -70,7 +74,11 @@ def set_(
     session: SessionOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say how a task stands, or what is next."""
+    """Say how a task stands, or what is next.
+
+    Examples:
+      vaultmem task set --status doing --next "Change the template"
+    """
     from vaultmem.core.tasks.task import TaskStatus
     from vaultmem.errors import RefusedError
     from vaultmem.services.tasks.edit_tasks import change_task, find_task
@@ -91,7 +99,11 @@ def list_(
     ref: RefOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List the tasks, the last changed first."""
+    """List the tasks, the last changed first.
+
+    Examples:
+      vaultmem task list
+    """
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
     tasks = list_tasks(open_synced(vault, ref=ref, reads=True), everything)
@@ -116,6 +128,9 @@ def show(
     """Show how a task stands, and what is next.
 
     Which sessions worked on it is shown too.
+
+    Examples:
+      vaultmem task show
     """
     from vaultmem.services.tasks.edit_tasks import find_task
 
@@ -148,6 +163,9 @@ def history(
     """Print all that is known of a task, within a token budget.
 
     That is its sessions, files and commits.
+
+    Examples:
+      vaultmem task history --budget 1000
     """
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
@@ -162,7 +180,11 @@ def expand(
     vault: VaultOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the full view that an artifact's digest stands for."""
+    """Print the full view that an artifact's digest stands for.
+
+    Examples:
+      vaultmem task expand 1f0c2b9a77e4
+    """
     from vaultmem.services.tasks.view import expand_artifact
 
     text = expand_artifact(open_synced(vault, reads=True), digest)
@@ -189,6 +211,9 @@ def handoff(
     """Print all that is known of a task, for whoever goes on.
 
     With --note, a word is left for them in handoffs/.
+
+    Examples:
+      vaultmem task handoff --note "The drawing of the slip is with Tuuli."
     """
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over, view_task

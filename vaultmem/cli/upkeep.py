@@ -49,6 +49,10 @@ def curate(
 
     Nothing is changed without --apply, and then exactly what is shown: `curate --save FILE`, look,
     `curate FILE --apply`. Notes that were changed since the report was made are refused.
+
+    Examples:
+      vaultmem curate --save ../report.json
+      vaultmem curate ../report.json --apply --yes
     """
     opened = open_synced(vault, agent, ref=ref, reads=not apply)
     found = _read_report(report) if report else _look_through(opened)
@@ -78,6 +82,9 @@ def dream(
 
     The notes become active, and are named in MEMORY.md. It gives no trust: policies and skills
     instruct nobody before you promote them.
+
+    Examples:
+      vaultmem dream --dry-run
     """
     from vaultmem.services.upkeep.dream import dream as promote_strongest
 
@@ -102,6 +109,9 @@ def compact(
     First to a summary, then to keywords, then the note is archived. A recall starts a note's time
     anew. Pinned notes, policies, skills and what a person wrote or edited stay. `restore NOTE --at
     COMMIT` brings a full text back; the commits say which.
+
+    Examples:
+      vaultmem compact
     """
     from vaultmem.services.upkeep.compact import compact as shorten
     from vaultmem.services.upkeep.compact import plan_compaction

@@ -22,13 +22,16 @@ def register(parent: typer.Typer) -> None:
     app = typer.Typer(cls=PlainGroup, invoke_without_command=True, rich_markup_mode=None)
     app.callback()(list_all)
     add_commands(app, add, remove)
-    parent.add_typer(app, name="vaults", help="List your vaults, and how they are.")
+    parent.add_typer(app, name="vaults")
 
 
 def list_all(context: typer.Context, as_json: JsonOption = False) -> None:
     """List your vaults, and how they are.
 
     A name of the list is what `--vault` takes, unless there is a folder of that name.
+
+    Examples:
+      vaultmem vaults
     """
     if context.invoked_subcommand:
         return
@@ -54,7 +57,11 @@ def add(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Put a vault on the list; nothing in it is changed."""
+    """Put a vault on the list; nothing in it is changed.
+
+    Examples:
+      vaultmem vaults add . --name ferrylane
+    """
     from vaultmem.services.vaults.listing import add_vault
 
     added = add_vault(_find_folders(), path, name)
@@ -68,7 +75,11 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, or its folder.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Take a vault off the list; its notes stay where they are."""
+    """Take a vault off the list; its notes stay where they are.
+
+    Examples:
+      vaultmem vaults remove ferrylane
+    """
     from vaultmem.services.vaults.listing import remove_vault
 
     removed = remove_vault(_find_folders(), name)

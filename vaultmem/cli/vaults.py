@@ -45,6 +45,10 @@ def init(
     What it will add, commit and leave out is said first. A folder outside git becomes a repository
     with a first commit; where files are there, you are asked. In an existing repository nothing is
     committed.
+
+    Examples:
+      vaultmem init
+      vaultmem init ~/notes
     """
     from vaultmem.environment import read_settings
     from vaultmem.services.notes.create import create_vault
@@ -161,6 +165,9 @@ def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """Bring the index up to date, and name notes with problems.
 
     Other commands do the first by themselves.
+
+    Examples:
+      vaultmem index
     """
     from vaultmem.services.reading.sync import sync_vault
 
@@ -215,6 +222,9 @@ def trust(
 
     So do its active skills and preferences. A vault that somebody else made is evidence only,
     until you say this.
+
+    Examples:
+      vaultmem trust
     """
     from vaultmem.services.finding.trust import sign_trusted, take_trust, trust_vault
     from vaultmem.services.vaults.beside import find_companions

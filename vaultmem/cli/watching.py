@@ -128,6 +128,11 @@ def watch(
     Other commands are answered at once meanwhile. A note whose state a person changes from
     candidate to active is promoted, a session note whose status is set is closed, and a file
     `.checkpoint` with a note in it makes a checkpoint.
+
+    Examples:
+      vaultmem watch
+      vaultmem watch --daemon
+      vaultmem watch --stop
     """
     opened = open_here(vault, for_owner=True)
     if unit:

@@ -1,0 +1,67 @@
+"""The examples in the help: each is a line that its command takes, and most are run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+from in_process import run_here
+from test_help import COMMANDS, list_commands
+
+from vaultmem.cli.app import build_commands
+
+ROOT = Path(__file__).parents[2]
+
+#: Beginnings of those that are only read: they go on until they are stopped, ask another machine,
+#: or stand for what is not in the sample.
+READ = (
+    *("watch", "serve", "mcp", "hook", "demo", "edit", "sync", "embed", "export", "merge-driver"),
+    *("eval", "import", "bisect", "resolve refund-rules", "task expand", "replay 9"),
+)
+
+MANUAL = "# Scanner\n\n## Charging\n\nIt takes two hours.\n"
+
+
+def list_examples(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield each command's name and its examples, without `vaultmem`."""
+    for name, each in command.commands.items():
+        for line in cleandoc(each.help).partition("Examples:\n")[2].splitlines():
+            yield " ".join((*words, name)), line.partition("vaultmem ")[2]
+        if hasattr(each, "commands"):
+            yield from list_examples(each, (*words, name))
+
+
+EXAMPLES = list(list_examples(build_commands()))
+
+
+def test_every_command_has_an_example() -> None:
+    names = {name for name, command in list_commands(build_commands()) if command.callback}
+    assert {name for name, _ in EXAMPLES} == names - {"session", "task"}
+
+
+def test_every_example_is_a_line_that_its_command_takes() -> None:
+    for name, line in EXAMPLES:
+        words = shlex.split(line.removeprefix("--agent claude "))
+        inside = name.split()
+        assert words[: len(inside)] == inside
+        command = COMMANDS[name]
+        command.make_context(name, words[len(inside) :], resilient_parsing=False)
+
+
+def test_the_examples_work_one_after_the_other_in_the_sample(home: Path, tmp_path: Path) -> None:
+    root = tmp_path / "ferrylane"
+    shutil.copytree(ROOT / "sample-vault", root)
+    (tmp_path / "manual.md").write_text(MANUAL)
+    for _, line in EXAMPLES:
+        if line.startswith(READ):
+            continue
+        if line.startswith(("undo", "switch", "merge")):
+            run_here("checkpoint", "what the examples wrote", cwd=root)
+        words = map(os.path.expanduser, shlex.split(line))
+        done = run_here(*words, cwd=root, stdin="Boats moor at noon.")
+        assert done.code == 0, (line, done)
