@@ -58,7 +58,7 @@ READS = {
     "dedup": "",
     "diff": "",
     "status": "as it was; without what was saved",
-    "doctor": "was stopped in the midst",
+    "doctor": "was stopped while",
 }
 
 #: Seconds that a command may take here: a second is promised, and this machine may be busy.

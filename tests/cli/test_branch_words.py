@@ -87,7 +87,7 @@ def test_a_log_of_what_one_branch_has_and_the_other_has_not(root: Path) -> None:
 
     assert [each["event"] for each in found] == ["write", ""]
     assert [each["subject"] for each in ours] == ["on main"]
-    assert none.out == "No event is like that.\n"
+    assert none.out == "No event matches.\n"
     assert (no_range.code, "--ref" in no_range.err) == (2, True)
     assert (unknown.code, "nowhere: no branch" in unknown.err) == (4, True)
 

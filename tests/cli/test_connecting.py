@@ -106,7 +106,7 @@ def test_nothing_is_written_if_one_of_the_files_is_not_understood(
     (home / ".claude/settings.json").write_text("{")
     done = run_cli("connect", "claude-code", "--hooks", "--vault", make_vault())
     assert (done.code, settings(home, "claude-code").exists()) == (5, False)
-    assert f"{home}/.claude/settings.json: line 1 of the settings is no JSON" in done.err
+    assert f"{home}/.claude/settings.json: line 1 of the settings is not JSON" in done.err
 
 
 def test_what_the_client_wrote_meanwhile_is_kept(
@@ -425,7 +425,7 @@ def test_settings_with_comments_of_the_same_name_are_the_ones(
 
 def test_bad_names_and_places_are_refused(make_vault: Make, run_cli: RunCli) -> None:
     root = make_vault()
-    assert "known are claude-code" in run_cli("connect", "emacs", "--vault", root).err
+    assert "it knows claude-code" in run_cli("connect", "emacs", "--vault", root).err
     assert run_cli("connect", "codex", "--user", "--project", "--vault", root).code == 5
     done = run_cli("connect", "claude-desktop", "--hooks", "--vault", root)
     assert "no hooks are known" in done.err

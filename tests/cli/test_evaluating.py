@@ -152,7 +152,7 @@ def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path)
         ("recency", 5, yaml),
         ("recency=0\nsemantic: onnx", 5, yaml),
         ("ignore=x", 5, "no answer here depends on that; set one of recency, semantic,"),
-        ("semantic=clever", 1, '"clever" is no semantic model'),
+        ("semantic=clever", 1, '"clever" is not a semantic model'),
     ):
         done = run_here("eval", asked, "--set", setting, cwd=root)
         assert (done.code, done.out) == (code, "")

@@ -68,7 +68,7 @@ def test_log_filters_and_keeps_its_format(run_cli: Run, root: Path) -> None:
     assert (only["event"], only["agent"], only["session"]) == ("checkpoint", "claude", "s-1")
     assert (only["intent"], only["confidence"], only["tool_call"]) == ("checkpoint", None, "t-1")
     assert found["shallow"] is False
-    assert (none.code, none.out) == (0, "No event is like that.\n")
+    assert (none.code, none.out) == (0, "No event matches.\n")
     assert folder.count("\n") == 2
     assert (wrong.code, wrong.err.count("\n")) == (5, 1)
     assert "2026-10-01" in wrong.err

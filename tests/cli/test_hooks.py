@@ -255,7 +255,7 @@ def test_trouble_is_kept_for_the_doctor(hook: Hook, run_cli: RunCli, root: Path)
     assert hook("prompt", '{"prompt": "refunds queued"}') == ""
     (root / "vaultmem.yaml").write_text("")
     told = run_cli("doctor", "--vault", root).out
-    assert "no JSON" in told
+    assert "not JSON" in told
 
 
 def test_no_vault_is_no_trouble(run_cli: RunCli, tmp_path: Path) -> None:

@@ -421,7 +421,7 @@ def test_places_without_anything_and_files_of_other_forms_are_named(
     (tmp_path / "empty").mkdir()
     with pytest.raises(NoteNotFoundError, match="nothing of that kind"):
         take(vault, "openclaw", tmp_path / "empty")
-    with pytest.raises(RefusedError, match="known are"):
+    with pytest.raises(RefusedError, match="use one of"):
         take(vault, "notion", tmp_path)
     file = tmp_path / "x.json"
     file.write_text('[{"id": "1", "memory": "One is here."}, {broken}, {"id": "2", "memory": "Two')

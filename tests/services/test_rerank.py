@@ -184,8 +184,8 @@ def test_who_does_not_wait_asks_no_reranker(
     ("setting", "told"),
     [
         ("onnx", "set VAULTMEM_RERANK_FOLDER"),
-        ("../model", "is no reranker; use onnx, endpoint or off"),
-        ("https://example.org/rerank", "is no reranker; use onnx, endpoint or off"),
+        ("../model", "is not a reranker; use onnx, endpoint or off"),
+        ("https://example.org/rerank", "is not a reranker; use onnx, endpoint or off"),
     ],
 )
 def test_a_vault_names_neither_folder_nor_host(

@@ -132,7 +132,7 @@ def test_a_state_folder_that_was_removed_ends_the_watcher(make_vault: Make, home
     with watch_process(root) as process:
         shutil.rmtree(home / "state")
         assert process.wait(30) == 1
-        assert "start the watcher anew" in process.stderr.read()  # type: ignore[union-attr]
+        assert "start the watcher again" in process.stderr.read()  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")

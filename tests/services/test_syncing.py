@@ -390,7 +390,7 @@ def test_status_and_doctor_tell_what_waits_and_why(make_machines: MakeMachines) 
     machines.refuse_pushes()
     assert anna.run("sync").code == 5
     shown = anna.run("status").out
-    assert "refused: pre-receive hook declined: not today; commits that wait: 1" in shown
+    assert "refused: pre-receive hook declined: not today; commits waiting: 1" in shown
     checks = {each["name"]: each for each in anna.run("doctor", "--json").json["checks"]}
     assert checks["sync"]["verdict"] == "problem"
     assert "not today" in checks["sync"]["told"]

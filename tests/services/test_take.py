@@ -207,8 +207,8 @@ def test_what_may_not_be_promoted_changes_nothing(root: Path, opened: Open) -> N
     refused: list[tuple[str, str, type[VaultError], str]] = [
         ("bots", "notes/old.md", RefusedError, "archived"),
         ("bots", "notes/leak.md", RefusedError, "notes/leak.md:2: this looks like a credential"),
-        ("bots", "notes/A.md", RefusedError, "a.md has that name but for its case"),
-        ("bots", "notes/GANGWAY.md", RefusedError, "but for its case"),
+        ("bots", "notes/A.md", RefusedError, "a.md differs from it only in upper and lower case"),
+        ("bots", "notes/GANGWAY.md", RefusedError, "in upper and lower case"),
         ("bots", "notes/a.md#Rotation", RefusedError, "promote the whole note"),
         ("bots", "../a.md", RefusedError, r"\.\."),
         ("bots", ".git/config", RefusedError, ".git"),

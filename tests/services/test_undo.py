@@ -64,5 +64,5 @@ def test_a_commit_of_something_else_is_left_to_git(replaced: tuple[Vault, str]) 
     (vault.root / "picture.txt").write_text("x")
     git(vault.root, "add", "picture.txt")
     git(vault.root, "commit", "-qm", "a picture")
-    with pytest.raises(RefusedError, match="no note"):
+    with pytest.raises(RefusedError, match=r"not? (a )?note"):
         undo_commit(vault, "HEAD")

@@ -176,7 +176,7 @@ def test_what_stands_under_a_new_notes_name_is_never_replaced(root: Path, opened
     for title in ("latin", "link", "folder"):
         assert remember(vault, Memory("x", title=title)).path == f"notes/inbox/{title}-2.md"
     for context in ("file", "link", "file/deeper"):
-        with pytest.raises(RefusedError, match="is no folder on that branch"):
+        with pytest.raises(RefusedError, match="is not a folder on that branch"):
             remember(vault, Memory("x", title="x", context=context))
 
     assert {line[0] for line in git(root, "diff", "--name-status", tip, "side").splitlines()} == {

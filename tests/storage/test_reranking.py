@@ -85,7 +85,7 @@ class TestCrossEncoder:
         assert make_encoder(tmp_path, columns=2).score("ferry", ["ferry"], ENOUGH) == [0.0]
 
     def test_that_is_another_model_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(MissingModelError, match="no cross-encoder"):
+        with pytest.raises(MissingModelError, match="not a cross-encoder"):
             make_encoder(tmp_path, columns=3).score("ferry", ["ferry"], ENOUGH)
 
     def test_folder_without_a_model_says_what_it_needs(self, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_notes_are_listed_by_what_is_chosen(served: Served) -> None:
     assert "Expired sessions stay in the table" in page
     assert "Refund amounts and deadlines" not in page
     assert "Refund amounts and deadlines" in browser.get("/notes?tag=payments").text
-    assert "No note is like that." in browser.get("/notes?name=nowhere").text
+    assert "No note matches." in browser.get("/notes?name=nowhere").text
 
 
 def test_search_says_why_and_counts_nobody(served: Served) -> None:

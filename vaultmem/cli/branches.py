@@ -248,7 +248,7 @@ def say_merged(done: MergeReport | MergePlan) -> None:
         whats = ", ".join(one_line(x.what) for x in done.conflicts if x.path == path)
         say(f"  conflict  {one_line(path)}: {whats}")
     if done.conflicts:
-        say("Both sides stand in these notes; `vaultmem resolve` shows them.")
+        say("Both versions are in these notes; `vaultmem resolve` shows them.")
 
 
 def _say_plan(plan: MergePlan, as_json: bool) -> None:

@@ -116,7 +116,7 @@ def forget(
     if not really and shown:
         say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
     elif not shown:
-        say("No note is like that.")
+        say("No note matches.")
 
 
 def _forget_confirmation(opened: Vault, paths: list[str], reason: str, as_json: bool) -> None:

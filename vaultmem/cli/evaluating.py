@@ -188,7 +188,7 @@ def _say_changed(made: Evaluation, file: str) -> None:
     changed = [(question, a, b) for question, a, b in listed if a.values != b.values]
     say()
     if not changed:
-        say("Each question is answered as well there.")
+        say("Each question is answered just as well there.")
         return
     say(f"{len(changed):,} of {len(made.questions):,} questions are answered otherwise there:")
     for question, a, b in changed[:_LISTED]:

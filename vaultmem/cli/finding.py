@@ -203,7 +203,7 @@ def pack(
     from vaultmem.services.finding.trust import tell_trust_elsewhere
 
     if output not in _FORMATS:
-        raise typer.BadParameter(f'"{output}" is no format; use {", ".join(_FORMATS)}')
+        raise typer.BadParameter(f'"{output}" is not a format; use {", ".join(_FORMATS)}')
     as_json = as_json or output == "json"
     opened = open_several(vault, all_vaults, agent, session, ref, alone=bool(at or include_refs))
     asked = AskPack(

@@ -205,7 +205,7 @@ def _describe_sync(sync: SyncState) -> str:
     if not sync.at:
         return f"never with {sync.remote}; `vaultmem sync` does"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sync.at))
-    waits = f"; commits that wait: {sync.waiting:,}" if sync.waiting else ""
+    waits = f"; commits waiting: {sync.waiting:,}" if sync.waiting else ""
     how = f" {sync.outcome}" + f": {one_line(sync.told)}" * bool(sync.told)
     return f"with {sync.remote}, {when}{how if sync.outcome != 'synced' else ''}{waits}"
 

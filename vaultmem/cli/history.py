@@ -78,7 +78,7 @@ def log(
         everything,
     )
     if span and ".." not in span:
-        raise typer.BadParameter(f'"{span}" is no A..B; --ref shows one branch, --path one note')
+        raise typer.BadParameter(f'"{span}" is not A..B; --ref shows one branch, --path one note')
     found = list_commits(open_here(vault, ref=ref, reads=True), wanted, limit, path, span)
     if as_json:
         emit_json(log_json(found))
@@ -90,7 +90,7 @@ def log(
     elif not (found.commits or path or span) and wanted == CommitFilter(everything=everything):
         say("No events yet; `vaultmem checkpoint NOTE` makes the first.")
     elif not found.commits:
-        say("No event is like that.")
+        say("No event matches.")
 
 
 def show(

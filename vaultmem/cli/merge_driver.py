@@ -53,7 +53,7 @@ def merge_driver(
         merged = merge_texts(path, *texts)
         if merged.conflicts or merged.losses:
             if not is_note(path):
-                raise RefusedError("both sides changed a line, and it is no note")
+                raise RefusedError("both sides changed a line, and it is not a note")
             merged = merge_texts(path, *texts, _find_sides(path))
         mode = os.stat(ours).st_mode & 0o777
         # No fsync: git reads it at once, and writes the note itself.

@@ -264,7 +264,7 @@ def say_proposed(proposed: Sequence[Proposed]) -> None:
         say(f"  > {one_line(each.text)}")
     if proposed:
         paths = " ".join(shlex.quote(each.path) for each in proposed)
-        say("  A standing wish; it goes with every pack that it concerns once you say so:")
+        say("  A standing wish. Once you promote it, every pack that it concerns shows it:")
         say(f"  vaultmem promote {paths}")
 
 

@@ -143,7 +143,7 @@ def serve_here(
         page = f"http://{server.hosts[0]}/enter?code={make_code(vault.state_folder)}"
         if opens:
             _open(page)
-        say(f"Serving {vault.root} as process {os.getpid()}; Ctrl-C ends it.")
+        say(f"Serving {vault.root} as process {os.getpid()}; press Ctrl-C to stop.")
         say(f"page  {page}")
         return f"MCP   {server.address}{MCP_PATH}, with the token in {token}"
 

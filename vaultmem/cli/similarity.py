@@ -53,7 +53,7 @@ def similar(
     for each in found:
         _say_near(each)
     if not found:
-        say("No note is like that.")
+        say("No note matches.")
 
 
 def dedup(

@@ -87,7 +87,7 @@ def set_(
         wanted = TaskStatus(status) if status else None
     except ValueError:
         known = ", ".join(TaskStatus)
-        raise RefusedError(f'task: "{status}" is no status; known are {known}') from None
+        raise RefusedError(f'task: "{status}" is not a status; use one of {known}') from None
     opened = _open(vault, agent, session, ref)
     task = change_task(opened, find_task(opened, name).id, wanted, next_step or None)
     _say_task("set", task, as_json)

@@ -242,7 +242,7 @@ def trust(
         trusted = take_trust(opened, place) if place else trust_vault(opened, companions.values())
         _say_trusted(trusted, as_json)
         if companions and not (place or as_json):
-            say(f"Asked beside it from now on: {', '.join(companions)}.")
+            say(f"Asked together with it from now on: {', '.join(companions)}.")
         _tell_unknown(opened)
 
 

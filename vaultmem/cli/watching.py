@@ -148,7 +148,7 @@ def watch(
         else:
             say(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
     else:
-        told = f"Watching {opened.root} as process {os.getpid()}; Ctrl-C ends it."
+        told = f"Watching {opened.root} as process {os.getpid()}; press Ctrl-C to stop."
         be_resident(opened, as_json, lambda: told, idle * 60)
 
 
@@ -201,7 +201,7 @@ def say_status(vault: Vault, as_json: bool) -> None:
     if as_json:
         emit_json(watcher_json(found))
     elif found is None:
-        say("Nobody watches this vault; `vaultmem watch` does.")
+        say("No watcher is running; `vaultmem watch` starts one.")
     else:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
         say(f"Watched by process {found.pid} since {since} (vaultmem {found.version}).")
@@ -220,7 +220,7 @@ def stop_resident(vault: Vault, as_json: bool) -> None:
     if as_json:
         emit_json({"stopped": found})
     else:
-        say(f"Process {found.pid} has ended." if found else "Nobody watches this vault.")
+        say(f"Process {found.pid} has ended." if found else "No watcher is running.")
 
 
 def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[Watching, Path]:

@@ -96,9 +96,9 @@ def parse_payload(data: bytes) -> HookPayload:
     try:
         given = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise RefusedError(f"the event is no JSON ({type(error).__name__})") from None
+        raise RefusedError(f"the event is not JSON ({type(error).__name__})") from None
     if not isinstance(given, dict):
-        raise RefusedError("the event is no JSON object")
+        raise RefusedError("the event is not a JSON object")
 
     def text(*names: str) -> str:
         return next((v for n in names if isinstance(v := given.get(n), str)), "")

@@ -63,7 +63,7 @@ def _log(vault: Vault, given: dict[str, Any]) -> Answer:
     limit, path, span = given.get("limit", 20), _find_path(vault, given), given.get("commit", "")
     found = list_commits(vault, wanted, limit, path, span if ".." in span else "")
     rows = [(describe_commit(each), commit_json(each)) for each in found.commits]
-    return _answer(given, rows, "No event is like that.")
+    return _answer(given, rows, "No event matches.")
 
 
 def _find_path(vault: Vault, given: dict[str, Any]) -> str:

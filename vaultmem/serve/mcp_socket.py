@@ -176,6 +176,6 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
         part = connection.recv(65_536)
         data += part
         if not part or len(data) > _LONGEST:
-            raise RefusedError("that is no client of this vault")
+            raise RefusedError("that is not a client of this vault")
     found: dict[str, Any] = json.loads(data)
     return found

@@ -102,7 +102,7 @@ def find_holders(path: Path) -> list[int]:
 def _describe_holder(path: Path) -> str:
     if stopped := _find_stopped(path):
         who = f"another vaultmem (process {stopped})"
-        return f"{who} was stopped in the midst of writing; `kill -CONT {stopped}`, or end it"
+        return f"{who} was stopped while writing; `kill -CONT {stopped}` lets it go on, or end it"
     holders = find_holders(path)
     who = f"another vaultmem{f' (process {holders[0]})' if holders else ''}"
     return f"{who} is writing to this vault; wait for it, or end it ({path})"

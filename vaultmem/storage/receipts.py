@@ -112,7 +112,7 @@ class ArtifactStore:
             RefusedError: it is no digest, or the file was changed.
         """
         if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
-            raise RefusedError(f'"{digest}" is no digest; give 6 to 64 hexadecimal digits')
+            raise RefusedError(f'"{digest}" is not a digest; give 6 to 64 hexadecimal digits')
         found = find_files(self._folder, self._names, f"{digest}*.md")
         if len({file.name for file in found}) != 1 or not _DIGEST.fullmatch(found[0].stem):
             raise NoteNotFoundError(f"{digest}: no artifact of that digest is kept here")

@@ -78,7 +78,7 @@ def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
         raise RefusedError(f'"{name}" cannot be a signer\'s name; give one like ann@example.org')
     code, _, err = _run(_LONGEST, f"{key}\n".encode(), "-l", "-f", "-")
     if code:
-        raise RefusedError(f"{key[:40]}: no public key ({_first_line(err)})")
+        raise RefusedError(f"{key[:40]}: not a public key ({_first_line(err)})")
     line = f'{name} namespaces="{namespace}" {key}'
     known = file.read_text(encoding="utf-8") if file.exists() else ""
     if line in known.splitlines():

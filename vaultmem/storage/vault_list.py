@@ -50,7 +50,7 @@ def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
             listed = json.load(opened)["vaults"]
         if all(isinstance(each, str) for each in listed.values()):
             return {name: path for name, path in listed.items() if is_vault_name(name)}
-        problem = "a path is no text"
+        problem = "a path is not text"
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -127,7 +127,7 @@ async def read_form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
     if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) != len(pairs):
-        raise RefusedError("that is no form of this page; load the page again")
+        raise RefusedError("that form is not of this page; load the page again")
     return dict(pairs)
 
 

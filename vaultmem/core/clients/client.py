@@ -255,5 +255,7 @@ def find_client(name: str) -> Client:
     """
     if name not in CLIENTS:
         known = ", ".join(CLIENTS)
-        raise RefusedError(f'connect: "{name}" is no client; known are {known}')
+        raise RefusedError(
+            f'connect: "{name}" is not a client that vaultmem knows; it knows {known}'
+        )
     return CLIENTS[name]

@@ -286,4 +286,4 @@ def _next(text: str, end: int, close: str) -> int:
 
 def _refuse(text: str, at: int) -> RefusedError:
     line = text.count("\n", 0, at) + 1
-    return RefusedError(f"line {line} of the settings is no JSON; correct it by hand")
+    return RefusedError(f"line {line} of the settings is not JSON; correct it by hand")

@@ -24,7 +24,7 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
-        raise RefusedError(f"the settings are no TOML ({error}); correct them by hand") from None
+        raise RefusedError(f"the settings are not TOML ({error}); correct them by hand") from None
 
 
 def set_table(text: str | None, name: tuple[str, str], values: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ def read_yaml(text: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError):
         whole = None
     if not isinstance(whole, dict):
-        raise RefusedError("the settings are no YAML of names and values; correct them by hand")
+        raise RefusedError("the settings are not YAML of names and values; correct them by hand")
     return whole
 
 

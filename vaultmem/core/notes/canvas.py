@@ -84,7 +84,7 @@ def _read_nodes(data: bytes) -> list[dict[str, Any]]:
     try:
         read = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON, so its cards are not read") from None
+        raise ValueError("it is not JSON, so its cards are not read") from None
     nodes = read.get("nodes", []) if isinstance(read, dict) else None
     if not isinstance(nodes, list):
         raise ValueError("it is not the JSON of a canvas")

@@ -64,7 +64,7 @@ def parse_labels(text: str) -> PackLabels:
     try:
         return PackLabels(text)
     except ValueError:
-        raise RefusedError(f'"{text}" are no labels; use {" or ".join(PackLabels)}') from None
+        raise RefusedError(f'"{text}" are not labels; use {" or ".join(PackLabels)}') from None
 
 
 class PackForm(NamedTuple):

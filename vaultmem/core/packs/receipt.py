@@ -180,7 +180,7 @@ def parse_receipt(text: str) -> Receipt:
         labels = PackLabels.FULL if made_as == 1 else content.get("labels", PackLabels.SHORT)
         return Receipt(**{**content, "labels": PackLabels(labels)})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise VaultError(f"this is no receipt ({type(error).__name__}: {error})") from None
+        raise VaultError(f"this is not a receipt ({type(error).__name__}: {error})") from None
 
 
 def parse_foreign(text: str, name: str, machine: str) -> Receipt | None:

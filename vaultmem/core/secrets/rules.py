@@ -217,5 +217,5 @@ def _make_allowlist(given: Mapping[str, Any]) -> Allowlist:
 def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = given.get(name, [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ValueError(f'"{name}" is no list of texts')
+        raise ValueError(f'"{name}" is not a list of texts')
     return tuple(found)

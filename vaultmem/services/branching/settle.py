@@ -108,8 +108,8 @@ def _refuse_foreign(merge: _Merge, merged: MergedTree) -> None:
             found.append(Conflict(each.path.removeprefix(prefix), "the whole file", *sides))
     if found:
         raise MergeConflictError(
-            f"not merged: {merge.where} and this branch changed {found[0].path}, which is no file "
-            "of the vault; nothing was changed; use git itself",
+            f"not merged: {merge.where} and this branch changed {found[0].path}, which is not a "
+            "file of the vault; nothing was changed; use git itself",
             found,
         )
 
@@ -251,7 +251,7 @@ def _find_free(merge: _Merge, path: str, where: str) -> str:
         taken = (find_entry(merge.vault.history, side, name) for side in (merge.ours, merge.theirs))
         if name not in merge.settled.files and not any(taken):
             return name
-    raise RefusedError(f"{path}: too many files are called like it; use git itself")
+    raise RefusedError(f"{path}: too many files have names like it; use git itself")
 
 
 def _read_file(vault: Vault, entry: TreeEntry) -> tuple[str, bytes]:

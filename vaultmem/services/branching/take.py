@@ -147,7 +147,7 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
         here = None
         if name := names_in(vault, path.parent).get(fold_name(path)):
             raise RefusedError(
-                f"{path}: {name} has that name but for its case; rename it first"
+                f"{path}: {name} differs from it only in upper and lower case; rename it first"
             ) from None
     for each in (note, here):
         if each is not None:

@@ -110,7 +110,7 @@ def open_meaning(vault: Vault, kind: str) -> Meaning:
     """
     if kind not in MODELS:
         raise RefusedError(
-            f'"{kind}" is no semantic model; use {", ".join(MODELS)}, or off in vaultmem.yaml'
+            f'"{kind}" is not a semantic model; use {", ".join(MODELS)}, or off in vaultmem.yaml'
         )
     named = tuple(
         sorted((k, v) for k, v in vault.environment.items() if k.startswith("VAULTMEM_EMBEDDING_"))

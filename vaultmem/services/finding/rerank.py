@@ -122,6 +122,6 @@ def _open(kind: str, named: tuple[tuple[str, str], ...]) -> RerankModel:
 
         return RerankService(read_address(environment, PREFIX))
     raise RefusedError(
-        f'"{kind}" is no reranker; use onnx, endpoint or off in vaultmem.yaml, '
+        f'"{kind}" is not a reranker; use onnx, endpoint or off in vaultmem.yaml, '
         f"and name its folder or service by {PREFIX}_*"
     )

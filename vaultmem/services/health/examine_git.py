@@ -69,14 +69,17 @@ def check_objects(vault: Vault) -> Check:
         return Check(
             "git's objects",
             Verdict.PROBLEM,
-            f"git lacks, or cannot read, what commits name: {len(told):,}",
+            f"objects that commits need are missing or damaged: {len(told):,}",
             tuple(told),
             "fetch them from a clone or a backup: `git fsck` names all; the notes are not affected",
         )
     if is_shallow(vault.history):
         remedy = "`git fetch --unshallow`, if all of the history is wanted"
         return Check(
-            "git's objects", Verdict.WARNING, "a shallow clone: older commits lack", remedy=remedy
+            "git's objects",
+            Verdict.WARNING,
+            "a shallow clone: older commits are missing",
+            remedy=remedy,
         )
     return Check("git's objects")
 
@@ -104,7 +107,7 @@ def check_leftovers(vault: Vault, fix: bool, now: float) -> Check:
         for file in left:
             drop_file(file)
         return Check("git's leftovers", fixed=tuple(f"removed {file.name}" for file in left))
-    told = "a git that was killed in a merge left versions of notes, which git has anyway"
+    told = "a git that was killed during a merge left copies of notes, which git has anyway"
     remedy = "`vaultmem doctor --fix` removes them"
     return Check("git's leftovers", Verdict.WARNING, told, tuple(map(str, left)), remedy)
 

@@ -158,7 +158,7 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
                 done.append(f"{file} is removed")
             left = []
     if not left:
-        return Check("watcher", told="nobody watches", fixed=tuple(done))
+        return Check("watcher", told="none is running", fixed=tuple(done))
     remedy = "`vaultmem watch` starts another; `vaultmem doctor --fix` removes what this one left"
     told = "a watcher was killed"
     return Check("watcher", Verdict.PROBLEM, told, tuple(map(str, left)), remedy)
@@ -173,7 +173,7 @@ def check_lock(vault: Vault) -> Check:
     told = "another vaultmem writes to this vault"
     holders = find_holders(file)
     if any(map(is_stopped, holders)):
-        told += ", and was stopped in the midst of it"
+        told += ", and was stopped while doing so"
         remedy = f"`kill -CONT {holders[0]}` lets it go on; or end it"
     return Check("vault's lock", Verdict.WARNING, told, _name(holders), remedy)
 

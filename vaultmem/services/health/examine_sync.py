@@ -22,7 +22,7 @@ def check_sync(vault: Vault, now: float) -> Check:
         remedy = "mend that, and run `vaultmem sync`"
         return Check("sync", Verdict.PROBLEM, f"the last one failed: {found.told}", remedy=remedy)
     if found.at and found.waiting and now - found.good_at > _LONG:
-        told = f"commits that wait: {found.waiting:,}; no sync came to its end for a week"
+        told = f"commits waiting: {found.waiting:,}; no sync has finished for a week"
         remedy = f"see that {found.remote} can be reached, and run `vaultmem sync`"
         return Check("sync", Verdict.WARNING, told, remedy=remedy)
     return Check("sync", told=f"with {found.remote}" if found.at else f"never with {found.remote}")

@@ -125,4 +125,6 @@ def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
 def _refuse_twin(path: PurePosixPath, names: Container[str]) -> None:
     """Make no second note whose name differs in nothing but case, or NFC and NFD."""
     if fold_name(path) in names:
-        raise ConflictError(f"{path}: a note has that name but for its case; rename it first")
+        raise ConflictError(
+            f"{path}: a note differs from it only in upper and lower case; rename it first"
+        )

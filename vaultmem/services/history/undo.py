@@ -48,7 +48,7 @@ def undo_commit(vault: Vault, name: str) -> Undone:
         raise RefusedError(f"{short}: it changed no note")
     for each in changes:
         if not is_note_path(PurePosixPath(each.path)) or not each.is_regular:
-            raise RefusedError(f"{short}: it changed {each.path}, which is no note; use git")
+            raise RefusedError(f"{short}: it changed {each.path}, which is not a note; use git")
 
     def plan(change: Change) -> None:
         for each in changes:

@@ -103,7 +103,8 @@ def find_kind(name: str) -> ImportKind:
         RefusedError: there is none.
     """
     if name not in KINDS:
-        raise RefusedError(f'import: "{name}" is no kind; known are archive, {", ".join(KINDS)}')
+        known = ", ".join(("archive", *KINDS))
+        raise RefusedError(f'import: "{name}" is not a kind of export; use one of {known}')
     return KINDS[name]
 
 

@@ -71,7 +71,9 @@ def take_conversation(vault: Vault, kind: str, talk: Conversation, dry_run: bool
     if known and not is_there:
         return Taken(title, Outcome.KNOWN, "", "imported before")
     if known and _digest(talk.turns[:count]) != known[1]:
-        return Taken(title, Outcome.KNOWN, path, "it went another way since; left as it is")
+        return Taken(
+            title, Outcome.KNOWN, path, "it differs from what was imported before; left as it is"
+        )
     fresh = [Turn(*turn, each.at) for each in talk.turns[count:] if (turn := describe_turn(each))]
     if is_there and not fresh:
         return Taken(title, Outcome.KNOWN, path, "imported before")

@@ -33,16 +33,16 @@ def check_unasked(vault: Vault) -> None:
     """
     name = vault.config.sync_remote
     if not name:
-        raise RefusedError('vaultmem.yaml has no "sync_remote", so nothing is synced unasked')
+        raise RefusedError('vaultmem.yaml has no "sync_remote", so nothing is synced by itself')
     place = find_place(vault)
     if vault.history.prefix:
         raise RefusedError(
-            "the vault is a folder of a larger repository, which is not synced unasked; "
+            "the vault is a folder of a larger repository, which is not synced by itself; "
             "run `vaultmem sync`"
         )
     if read_record(vault).agreed != name_address(place.remote):
         raise RefusedError(
-            f"{name}: not synced unasked before you have run `vaultmem sync` once on this machine"
+            f"{name}: not synced by itself until you have run `vaultmem sync` once on this machine"
         )
 
 
@@ -129,7 +129,7 @@ class Clock:
 
 def _describe(told: dict[str, object]) -> Synced | None:
     if told["outcome"] == "offline":
-        return Synced(f"offline; commits that wait: {told['waiting']}")
+        return Synced(f"offline; commits waiting: {told['waiting']}")
     if told["outcome"] != "synced":
         return Synced(f"not synced: {told['told']}", is_problem=True)
     if not (told["fetched"] or told["pushed"]):

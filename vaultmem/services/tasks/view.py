@@ -225,7 +225,7 @@ def polish_summary(found: TaskHistory, summarizer: str, environment: Mapping[str
     if summarizer == "plain":
         return found.summary
     if summarizer != "llm":
-        raise RefusedError(f'"{summarizer}" is no summarizer; there are plain and llm')
+        raise RefusedError(f'"{summarizer}" is not a summarizer; use plain or llm')
     try:
         told = ask_model(_INSTRUCTION, f"{found.summary}\n\n{found.rendered}", environment)
     except VaultError:

@@ -143,7 +143,7 @@ def read_current(vault: Vault, proposal: Proposal) -> list[Note]:
             continue
         note = find_note(vault, path)
         if note is None or note.blob != blob:
-            raise ConflictError(f"{path}: changed since it was shown; `vaultmem review` looks anew")
+            raise ConflictError(f"{path}: changed since it was shown; run `vaultmem review` again")
         notes.append(note)
     return notes
 

@@ -169,7 +169,7 @@ def _find_file(vault: Vault, name: str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise RefusedError(f"its folder cannot be found ({error}); correct the name") from None
     if not file.name or file.name == "..":
-        raise RefusedError("it is no file; name one, such as ~/code/AGENTS.md")
+        raise RefusedError("it is not a file; name one, such as ~/code/AGENTS.md")
     if not file.is_relative_to(vault.root):
         if not vault.trust.is_trusted():
             raise RefusedError(

@@ -93,7 +93,7 @@ def _find_said(vault: Vault, examined: Examined) -> set[str]:
 
 def _refuse(held: Mapping[str, str]) -> RefusedError:
     named = "; ".join(f"{path} {why}" for path, why in held.items())
-    return RefusedError(f"not committed: {named}. To get on: {HOW_TO_ALLOW}")
+    return RefusedError(f"not committed: {named}. To go on: {HOW_TO_ALLOW}")
 
 
 def _read_request(vault: Vault) -> tuple[_Request | None, VaultError | None]:

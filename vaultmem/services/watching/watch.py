@@ -109,7 +109,9 @@ class WatchLoop:
                 elif not self._only_looks:
                     self._rest()
                 if not self._is_mine():
-                    raise VaultError(f"{self._vault.state_folder}: removed; start the watcher anew")
+                    raise VaultError(
+                        f"{self._vault.state_folder}: removed; start the watcher again"
+                    )
         finally:
             self.is_watching = False
             self._watcher.catch_up()

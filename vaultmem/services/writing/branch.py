@@ -83,7 +83,7 @@ def _check_place(places: Mapping[str, TreeEntry], path: str) -> None:
     """Put a note where a file may be, and not in place of a folder, a link or what is above."""
     for folder in map(str, PurePosixPath(path).parents):
         if folder in places and places[folder].mode != FOLDER:
-            raise RefusedError(f"{path}: {folder} is no folder on that branch; choose another")
+            raise RefusedError(f"{path}: {folder} is not a folder on that branch; choose another")
     if path in places and places[path].mode not in REGULAR:
         raise RefusedError(f"{path}: not a regular file on that branch; choose another name")
 

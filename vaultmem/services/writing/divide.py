@@ -269,6 +269,6 @@ def _divide(files: Mapping[str, File], authors: Mapping[str, Author | None]) -> 
 def _refuse_leaks(leaks: Mapping[str, list[str]]) -> None:
     if places := [place for found in leaks.values() for place in found]:
         raise RefusedError(
-            f"not committed, this looks like a credential: {'; '.join(places)}. To get on: "
+            f"not committed, this looks like a credential: {'; '.join(places)}. To go on: "
             f"{HOW_TO_ALLOW}"
         )

@@ -97,7 +97,7 @@ def refuse_named(author: Author, subject: str = "", body: Iterable[str] = ()) ->
         RefusedError: it would.
     """
     if any(map(find_secrets, (author.agent, author.session, author.tool_call))):
-        raise RefusedError("the agent or session is called what looks like a credential; rename it")
+        raise RefusedError("the name of the agent or session looks like a credential; rename it")
     for found in find_secrets("\n".join((subject, *body))):
         raise RefusedError(
             f"nothing was done: the message or reason looks like a credential ({found.rule}); "

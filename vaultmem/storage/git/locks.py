@@ -120,7 +120,7 @@ def describe_lock(lock: Path) -> str:
     since = datetime.fromtimestamp(time.time() - _age_of(lock))
     return (
         f"another git is at work ({escape_bytes(str(lock))} exists); wait for it, or if none is, "
-        f"remove that file, which is there since {since:%Y-%m-%d %H:%M}"
+        f"remove that file, which has been there since {since:%Y-%m-%d %H:%M}"
     )
 
 

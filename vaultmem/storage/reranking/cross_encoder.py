@@ -70,7 +70,7 @@ class CrossEncoder:
         logits = output.reshape(len(output), -1)
         if output.ndim > 2 or logits.shape[1] not in {1, 2} or not np.isfinite(logits).all():
             raise MissingModelError(
-                f"{self._model.file}: no cross-encoder; it has not one score for each pair"
+                f"{self._model.file}: not a cross-encoder; it has not one score for each pair"
             )
         found: list[float] = (logits[:, -1] - logits[:, 0] * (logits.shape[1] == 2)).tolist()
         return found

@@ -93,7 +93,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
         given = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
         json.dumps(given, ensure_ascii=False).encode("utf-8")  # No half of a surrogate pair.
     except (ValueError, RecursionError):
-        raise RefusedError("the body is no JSON; send an object in UTF-8") from None
+        raise RefusedError("the body is not JSON; send an object in UTF-8") from None
     if not isinstance(given, dict):
         raise RefusedError("the body is JSON, but no object; send one")
     return given

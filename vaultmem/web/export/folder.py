@@ -37,7 +37,7 @@ def check_folder(folder: Path, root: Path) -> None:
     names = set(os.listdir(folder))
     others = sorted(name for name in names - _OWN if not _is_page(name))
     if names and (MARK not in names or others):
-        told = f"has {others[0]}, which no export has" if others else "is no export"
+        told = f"has {others[0]}, which no export has" if others else "is not an export"
         raise RefusedError(f"{folder}: {told}; name a folder that is empty or not there")
 
 
