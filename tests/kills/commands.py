@@ -25,7 +25,7 @@ NEXT = (
 
 def be_command(event: Any, root: Path) -> None:
     """Be the process of `vaultmem`, with these words."""
-    os.chdir(root)
+    os.chdir(root.parent if event.beside else root)
     if event.agent:
         os.environ.update(VAULTMEM_AGENT=event.agent, VAULTMEM_SESSION_ID=f"s-{event.agent}")
     sys.stdin, sys.stdout, sys.stderr = (open(n, m) for n, m in enumerate(("r", "w", "w")))
@@ -56,8 +56,10 @@ def give_next(root: Path, first: Any, is_thorough: bool) -> list[tuple[int, str]
     from vaultmem.cli.app import build_commands
 
     commands, done = build_commands(), []
-    os.chdir(root)
+    if first and first[0][0] == "import" and (root / "vaultmem.yaml").exists():
+        first, done = (), [(0, "")]  # It is there, and is not taken in twice.
     for words in (*first, *NEXT):
+        os.chdir(root if root.exists() else root.parent)
         os.environ["VAULTMEM_AGENT"] = "" if words[0] == "checkpoint" else "visitor"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

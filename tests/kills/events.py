@@ -12,6 +12,7 @@ from prepare import (
     candidates,
     forget_index,
     name_item,
+    prepare_archive,
     prepare_branch,
     prepare_confirmed,
     prepare_dedup,
@@ -62,6 +63,7 @@ class Event(NamedTuple):
     acknowledged: str = ""
     saves: Callable[[Path], object] | None = None
     first: Sequence[Sequence[str]] = ()
+    beside: bool = False
 
 
 def save(root: Path) -> None:
@@ -80,6 +82,9 @@ def call(tool: str, **given: Any) -> str:
 
 
 MEMORY = "The bollard at pier 9 is loose, and the harbour master knows."
+
+#: Given from the folder above the vault.
+TAKE = ["import", "archive", "kept.tar.gz", "vault"]
 
 #: Two notes that contradict each other.
 PAIR = name_item(Action.CONTRADICTION, "notes/few.md", "notes/many.md")
@@ -151,6 +156,10 @@ EVENTS: dict[str, Event] = {
     "import": Event(["import", "transcripts", "../t.jsonl"], prepare_transcript, agent=""),
     "import memories": Event(
         ["import", "mem0", "../mem0.json"], prepare_export, agent="", once=False
+    ),
+    "export an archive": Event(["export", "--archive", "../fresh.tar.gz"], some, agent=""),
+    "import an archive": Event(
+        TAKE, prepare_archive, agent="", tidy=True, first=[TAKE], beside=True
     ),
     "prime": Event(["prime", "../book.md", "--source", "book"], prepare_source),
     "unprime": Event(["prime", "--remove", "book", "--yes"], prepare_primed, agent=""),

@@ -140,6 +140,7 @@ class Site:
 
     def find_leftovers(self) -> list[str]:
         left = [line for line in self.git("status", "--porcelain", "-uall").splitlines() if line]
+        left += [f"left: {each.name}" for each in self.folder.glob(".vault.*")]
         for folder, names, files in os.walk(self.root):
             inside = ".git" in Path(folder).parts
             names[:] = [name for name in names if name != "objects"]

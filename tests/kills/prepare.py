@@ -13,6 +13,7 @@ from vaultmem.core.blob import blob_id
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.lifecycle import State
 from vaultmem.core.upkeep.proposal import Action, Proposal
+from vaultmem.services.archiving.export_archive import export_archive
 from vaultmem.services.branching.branches import make_branch
 from vaultmem.services.finding.count import count_recall
 from vaultmem.services.finding.recall import recall
@@ -269,6 +270,18 @@ def prepare_empty(root: Path) -> None:
     shutil.rmtree(root)
     root.mkdir()
     write(root, {"notes/crane.md": "# Crane\n\nThe crane lifts 40 t.\n"})
+
+
+def prepare_archive(root: Path) -> None:
+    """Leave an archive of the vault, and nothing else of it."""
+    import shutil
+
+    leave_uncommitted(root)
+    vault = opened(root)
+    export_archive(vault, root.parent / "kept.tar.gz")
+    vault.close()
+    for folder in (root, root.parent / "state", root.parent / "config", root.parent / "data"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def forget_index(root: Path) -> None:

@@ -130,7 +130,7 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
     if as_json:
         emit_json(done)
         return
-    say_painted("archived", "green", f"  {done.file}  ({done.bytes / 2**20:,.1f} MiB)")
+    say_painted("archived", "green", f"  {done.file}  ({-(-done.bytes // 1024):,} KiB)")
     counts = ((done.notes, "note"), (done.files - done.notes, "other file"))
     more = ((done.commits, "commit"), (done.receipts, "receipt"))
     say(f"  {', '.join(count_things(*each) for each in (*counts, *more))}")

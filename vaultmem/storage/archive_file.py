@@ -27,7 +27,7 @@ from vaultmem.core.archive import (
     parse_manifest,
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.atomic import drop_file, sync_folder
 
 _BLOCK = 1024 * 1024
 
@@ -44,7 +44,6 @@ class ArchiveWriter:
     """Members wait in a file without a name until all of them, and so the manifest, are known."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self._spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)
         self._found: dict[str, _Spooled] = {}
 
@@ -72,24 +71,40 @@ class ArchiveWriter:
     def write(self, file: Path, manifest: Manifest, progress: Callable[[int, int], None]) -> int:
         """Write the archive, whole or not at all; only its owner may read it. Return its bytes.
 
+        It grows under a hidden name, always the same: what a kill leaves, the next one goes over.
+
         Raises:
             OSError: the disk did not take it; what was there before still is.
         """
-        with tempfile.TemporaryFile(dir=self._folder) as made:
-            with (
-                gzip.GzipFile("", "wb", 6, made, mtime=0) as packed,
-                tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
-            ):
-                data = format_manifest(manifest)
-                tar.addfile(_describe(MANIFEST, Member(len(data), "")), io.BytesIO(data))
-                for number, (name, each) in enumerate(sorted(self._found.items()), 1):
-                    self._spool.seek(each.place)
-                    tar.addfile(_describe(name, each.member), self._spool)
-                    progress(number, len(self._found))
-            size = made.tell()
-            made.seek(0)
-            write_atomically(file, iter(lambda: made.read(_BLOCK), b""), mode=0o600)
+        growing = file.with_name(f".{file.name}.vaultmem-export")
+        drop_file(growing)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            with os.fdopen(os.open(growing, flags, 0o600), "w+b") as made:
+                self._pack(made, manifest, progress)
+                size = made.tell()
+                made.flush()
+                os.fsync(made.fileno())
+            os.replace(growing, file)
+        except BaseException:
+            drop_file(growing)
+            raise
+        sync_folder(file.parent)
         return size
+
+    def _pack(
+        self, made: IO[bytes], manifest: Manifest, progress: Callable[[int, int], None]
+    ) -> None:
+        with (
+            gzip.GzipFile("", "wb", 6, made, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            data = format_manifest(manifest)
+            tar.addfile(_describe(MANIFEST, Member(len(data), "")), io.BytesIO(data))
+            for number, (name, each) in enumerate(sorted(self._found.items()), 1):
+                self._spool.seek(each.place)
+                tar.addfile(_describe(name, each.member), self._spool)
+                progress(number, len(self._found))
 
     def close(self) -> None:
         """Let the disk have back what waited."""

@@ -33,6 +33,7 @@ from vaultmem.storage.durable_state import dump_state
 from vaultmem.storage.files import open_beneath
 from vaultmem.storage.git.bundle import write_bundle
 from vaultmem.storage.links import find_attachments
+from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.signals import SignalStore
 from vaultmem.vault import Vault
@@ -70,7 +71,10 @@ def export_archive(
     file = file.resolve()
     _check_target(vault, file)
     try:
-        with contextlib.closing(ArchiveWriter(file.parent)) as writer:
+        with (
+            hold_lock(vault.state_folder / "export.lock"),
+            contextlib.closing(ArchiveWriter(file.parent)) as writer,
+        ):
             manifest, skipped = _gather(vault, writer)
             size = writer.write(file, manifest, progress)
     except OSError as error:
