@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from core.credentials import CREDENTIALS
 from in_process import run_here
 from support import git, hash_tree, write_notes
 
@@ -24,6 +25,8 @@ def notes(home: Path, tmp_path: Path) -> Path:
         root,
         {
             ".obsidian/templates.json": '{"folder": "Meta/Forms"}\n',
+            ".obsidian/app.json": '{"userIgnoreFilters": ["Taxes/"]}\n',
+            "Taxes/2025.md": "Paid.\n",
             ".gitignore": "*.log\n",
             "Home.md": "# Home\n",
             "Private/Diary.md": "Dear diary.\n",
@@ -46,9 +49,9 @@ def test_what_is_said_is_what_is_done(notes: Path) -> None:
 
     assert hash_tree(notes) == before
     assert (plan.is_vault, plan.repository) == (False, None)
-    assert plan.files == (".gitignore", "Home.md", "Private/Diary.md")
+    assert plan.files == (".gitignore", "Home.md", "Private/Diary.md", "Taxes/2025.md")
     assert plan.size == sum((notes / path).stat().st_size for path in plan.files)
-    assert plan.private == ("Private/Diary.md",)
+    assert plan.private == ("Private/Diary.md", "Taxes/2025.md")
     assert plan.left_out == {
         "pictures over 1 MiB": 2,
         "videos over 1 MiB": 1,
@@ -73,6 +76,18 @@ def test_an_agent_does_not_commit_what_looks_private_unasked(notes: Path) -> Non
     assert "look private: Private/Diary.md" in refused.err
     assert not (notes / ".git").exists()
     assert run_here("init", str(notes), "--yes").code == 0
+
+
+def test_nothing_is_done_where_a_first_commit_would_hold_a_credential(
+    home: Path, tmp_path: Path
+) -> None:
+    write_notes(tmp_path / "v", {"a.md": "The key: " + dict(CREDENTIALS)["AWS access key"]})
+
+    refused = run_here("init", "v", cwd=tmp_path)
+
+    assert refused.code == 5
+    assert "nothing was done, this looks like a credential: a.md:1: aws" in refused.err
+    assert [each.name for each in (tmp_path / "v").iterdir()] == ["a.md"]
 
 
 def test_obsidians_folder_of_templates_is_used_and_a_full_one_left_alone(notes: Path) -> None:

@@ -33,6 +33,7 @@ def init_json(plan: InitPlan, created: Created | None = None) -> dict[str, Any]:
         "files": len(plan.files),
         "bytes": plan.size,
         "private": plan.private,
+        "credentials": plan.credentials,
         "left_out": plan.left_out,
         "excluded": created.excluded if created else (),
         "configured": created.configured if created else (),

@@ -107,8 +107,16 @@ def _ask_to_commit(plan: InitPlan, yes: bool) -> None:
     """Have a person agree to a first commit of what is there; who has no terminal goes on.
 
     Raises:
-        RefusedError: nobody can be asked, and some names look private.
+        RefusedError: something looks like a credential; or nobody can be asked, and some names look
+            private.
     """
+    if plan.credentials:
+        from vaultmem.services.writing.leaks import HOW_TO_ALLOW
+
+        raise RefusedError(
+            f"nothing was done, this looks like a credential: {name_some(plan.credentials)}. "
+            f"To get on: {HOW_TO_ALLOW}"
+        )
     if not plan.files or yes:
         return
     if sys.stdin.isatty() and sys.stdout.isatty():

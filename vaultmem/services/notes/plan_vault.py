@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
 import vaultmem
 from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.writing.leaks import find_leaks_in
 from vaultmem.services.writing.pending import HIDDEN_FILES
-from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.obsidian_settings import find_template_folder, read_obsidian
@@ -49,7 +53,8 @@ class InitPlan(NamedTuple):
 
     `repository` is the work tree that it belongs to, None where a repository is to be made: then
     `files`, of `size` bytes in all, are what is there and gets into its first commit, of which the
-    names of `private` look so; `left_out` counts what does not get in, by kind or reason.
+    names of `private` look so, or are excluded in Obsidian; `credentials` are the places
+    (path:line: rule) because of which there can be none. `left_out` counts what does not get in.
     """
 
     root: Path
@@ -59,6 +64,7 @@ class InitPlan(NamedTuple):
     files: tuple[str, ...] = ()
     size: int = 0
     private: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
 
 
@@ -141,12 +147,23 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
     by_git = _find_ignored(plan.root, list(sizes))
     files = [path for path, size in sizes.items() if size <= MAX_FILE_BYTES and path not in by_git]
     files.sort()
+    excluded = SetAside(read_obsidian(plan.root))
+    leaks = find_leaks_in(plan.root, config, dict(_read_all(plan.root, files)))
     return plan._replace(
         files=tuple(files),
         size=sum(sizes[path] for path in files),
-        private=tuple(path for path in files if _PRIVATE.search(path)),
+        private=tuple(
+            path for path in files if _PRIVATE.search(path) or excluded.why(path) == EXCLUDED
+        ),
+        credentials=tuple(place for places in leaks.values() for place in places),
         left_out=_count_left_out(plan.root, scan, sizes, by_git),
     )
+
+
+def _read_all(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        with contextlib.suppress(NoteNotFoundError, UnsafeFileError):
+            yield path, read_file(root, PurePosixPath(path))
 
 
 def _count_left_out(

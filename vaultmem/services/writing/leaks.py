@@ -14,6 +14,9 @@ from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.secret_rules import find_in_texts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vaultmem.config import Config
     from vaultmem.storage.journal import Author
     from vaultmem.vault import Vault
 
@@ -37,10 +40,21 @@ def find_leaks(
 
     What was there `before`, or in a file that goes now, is no leak: it has happened.
     """
+    return find_leaks_in(vault.root, vault.config, files, before, mark)
+
+
+def find_leaks_in(
+    root: Path,
+    config: Config,
+    files: Mapping[str, bytes | None],
+    before: Before = lambda _: None,
+    mark: str = ALLOW_MARK,
+) -> dict[str, list[str]]:
+    """Do as `find_leaks` for a folder, under these settings."""
     looked = {
         path: decode_text(data).text
         for path, data in files.items()
-        if data is not None and not vault.config.allows_secrets(path)
+        if data is not None and not config.allows_secrets(path)
     }
 
     @cache
@@ -49,7 +63,7 @@ def find_leaks(
         return "\n".join(decode_text(data).text for data in gone if data is not None)
 
     places: dict[str, list[str]] = {}
-    all_found = find_in_texts(vault.root, list(looked.items()), mark)
+    all_found = find_in_texts(root, list(looked.items()), mark)
     for (path, text), found in zip(looked.items(), all_found, strict=True):
         shown = mask_secrets(path)
         if not found and shown == path:
