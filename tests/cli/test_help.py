@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 from in_process import run_here
 
+import vaultmem.errors
 from vaultmem.cli.app import build_commands
 from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
 from vaultmem.cli.help_page import tell_first
+from vaultmem.cli.topics import list_topics, read_topic
+from vaultmem.config import CONFIG_NAME, read_config
+from vaultmem.core.lifecycle import Kind, State
 
 #: How Typer writes of types by itself.
 ODD = ("<str>", "<list", "<int", "{")
@@ -67,7 +72,7 @@ def test_help_is_found_by_every_way_to_ask_for_it() -> None:
     near, none = run_here("recal"), run_here("help", "xyzzy")
     assert (near.code, none.code) == (2, 2)
     assert "there is no command `recal`. Did you mean `recall`?" in near.err
-    assert "there is no command `xyzzy`." in none.err
+    assert "there is no command or topic `xyzzy`." in none.err
 
 
 def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
@@ -85,6 +90,40 @@ def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
     doubted = run_here("quarantine", "b", "--reason", "who knows", "--json", cwd=root).json
     assert [each["to"] for each in doubted["moved"]] == ["quarantined"]
     assert wrong.code == 2
+
+
+def test_each_topic_is_one_screen_and_named_in_the_first_help() -> None:
+    topics = list_topics()
+    told = describe_commands().partition("What is behind it: ")[2].replace(".", "").split()
+    assert [each.strip(",") for each in told] == topics
+    for name in topics:
+        done = run_here("help", name)
+        lines = done.out.splitlines()
+        assert (done.code, done.err) == (0, "")
+        assert len(lines) <= 30
+        assert max(map(len, lines)) < 80
+        for also in re.findall(r"vaultmem help ([a-z-]+)", done.out):
+            assert also in topics
+    assert run_here("help", "states").out == run_here("help", "kinds-and-states").out
+    near = run_here("help", "enviroment")
+    assert (near.code, "Did you mean `environment`?" in near.err) == (2, True)
+
+
+def test_topics_say_what_is_so(tmp_path: Path) -> None:
+    """Kinds, states, exit codes, settings and variables are those that there are."""
+    text = read_topic("kinds-and-states")
+    for each in {*Kind, *State} - {State.UNREADABLE}:
+        assert re.search(rf"^  .*\b{each}\b", text, re.M), each
+    codes = {int(each) for each in re.findall(r"^ {2,4}(\d+)  ", read_topic("exit-codes"), re.M)}
+    errors = {getattr(each, "exit_code", 0) for each in vars(vaultmem.errors).values()}
+    assert codes == {0, 2, 125, 130} | errors
+    lines = re.findall(r"^  (\w+: \S+)", read_topic("settings"), re.M)
+    (tmp_path / CONFIG_NAME).write_text("\n".join(lines))
+    assert len(lines) > 8
+    assert read_config(tmp_path).promoters == ("claude",)
+    sources = "".join(file.read_text() for file in Path(vaultmem.__file__).parent.rglob("*.py"))
+    for name in re.findall(r"VAULTMEM_\w+", read_topic("environment")):
+        assert name in sources
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])

@@ -30,25 +30,36 @@ class _Commands(PlainGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the arguments begin with, or say which ones are near."""
-        if args[0] == "help":
+        name, topics = args[0], []
+        if name == "help":
+            from vaultmem.cli.topics import list_topics, read_topic
+
+            topics = list_topics()
+            if text := read_topic(" ".join(args[1:])):
+                typer.echo(text, nl=False)
+                ctx.exit()
             args = [*args[1:], "--help"]
-        name = args[0]
+            name = args[0]
         if now := RENAMED.get(name):
             warn(f"`{name}` is `{now}` now")
             before, _, behind = now.partition(" ... ")
             args = [*before.split(), *args[1:], *behind.split()]
-            name = args[0]
-        if not (name.startswith("-") or find_home(name)):
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, self.list_commands(ctx), 2, 0.7)
-            meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
-            ctx.fail(f"there is no command `{name}`.{meant}")
+        elif not (name.startswith("-") or find_home(name)):
+            _refuse(ctx, name, self.list_commands(ctx), topics)
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write all commands by what they are for."""
         formatter.write(describe_commands())
+
+
+def _refuse(ctx: Any, name: str, commands: list[str], topics: list[str]) -> None:
+    """End with what might have been meant by a name that is none."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*commands, *topics], 2, 0.7)
+    meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+    ctx.fail(f"there is no command {'or topic ' if topics else ''}`{name}`.{meant}")
 
 
 def _build(name: str, home: str) -> Any:

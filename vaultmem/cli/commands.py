@@ -136,7 +136,12 @@ Options without a command
                  Let your shell complete commands and what they take.
 
 Learn more
-  vaultmem COMMAND --help
+  vaultmem help COMMAND
+                 What it does, its options, and examples.
+  vaultmem help TOPIC
+                 What is behind it: agents, commits, environment, evidence,
+                 exit-codes, kinds-and-states, machines, notes, obsidian,
+                 packs, sessions, settings.
 """
 
 

@@ -43,6 +43,11 @@ def _run() -> None:
         from vaultmem.cli.commands import describe_commands
 
         sys.exit(_print(0, describe_commands().encode(), b""))
+    if arguments[:1] == ["help"] and len(arguments) == 2:
+        from vaultmem.cli.topics import read_topic
+
+        if topic := read_topic(arguments[1]):
+            sys.exit(_print(0, topic.encode(), b""))
     code = _answer_warm(arguments)
     if code is None:
         _run_here(arguments)

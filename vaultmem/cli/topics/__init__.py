@@ -1,0 +1,23 @@
+"""What `vaultmem help TOPIC` prints: a text of one screen for each concept."""
+
+from __future__ import annotations
+
+import os
+
+_FOLDER = os.path.dirname(__file__)
+_END = ".txt"
+
+
+def list_topics() -> list[str]:
+    """Return the topics' names."""
+    return sorted(name.removesuffix(_END) for name in os.listdir(_FOLDER) if name.endswith(_END))
+
+
+def read_topic(word: str) -> str:
+    """Return the text of a topic, which a word of its name will do for; empty if there is none."""
+    topics = list_topics()
+    named = [word] if word in topics else [each for each in topics if word in each.split("-")]
+    if len(named) != 1:
+        return ""
+    with open(os.path.join(_FOLDER, named[0] + _END), encoding="utf-8") as file:
+        return file.read()
