@@ -11,8 +11,12 @@ from in_process import run_here
 from support import git, write_notes
 
 from vaultmem import Vault, save_checkpoint, sync_vault
+from vaultmem.core.links.link import find_links
+from vaultmem.core.links.names import Names
+from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.core.obsidian.settings import ObsidianSettings
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.health.status import read_status
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.watching.sync_hints import sync_pending
@@ -199,3 +203,60 @@ def test_a_daily_note_has_the_day_of_its_name(make_vault: Make, opened: Open) ->
     ).out
     assert "22.11.2025.md" in told
     assert "Meeting.md" not in told
+
+
+LINKED = {
+    "notes/pay/refunds.md": "# Refunds\n\nRefunds go out on Mondays.\n",
+    "notes/pay/old refunds.md": "# Old refunds\n\nRefunds go out on Fridays.\n",
+    "Projects/refunds.md": "# Another\n\nNothing of that.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "to_new", "to_old"),
+    [
+        (None, "[[notes/pay/refunds]]", "[[notes/pay/old refunds]]"),
+        ({}, "[[notes/pay/refunds]]", "[[old refunds]]"),
+        ({"newLinkFormat": "relative"}, "[[refunds]]", "[[old refunds]]"),
+        ({"newLinkFormat": "absolute"}, "[[notes/pay/refunds]]", "[[notes/pay/old refunds]]"),
+        ({"newLinkFormat": "absolute", "useMarkdownLinks": True}, "[[notes/pay/refunds]]", ""),
+    ],
+)
+def test_new_links_are_written_as_obsidian_does(
+    make_vault: Make, told: dict[str, object] | None, to_new: str, to_old: str
+) -> None:
+    root = make_vault(LINKED)
+    if told is not None:
+        _tell(root, **told)
+    replaced = ("notes/pay/old refunds.md", "notes/pay/refunds.md")
+    assert run_here("supersede", *replaced, cwd=root).code == 0
+    old, new = ((root / "notes/pay" / n).read_text() for n in ("old refunds.md", "refunds.md"))
+    assert f'superseded_by:\n  - "{to_new}"\n' in old
+    assert f'supersedes:\n  - "{to_old or "[[notes/pay/old refunds]]"}"\n' in new
+    links = run_here("links", "notes/pay/refunds.md", "--json", cwd=root).json
+    assert {each["target"] for each in links["links"]} == {"notes/pay/old refunds.md"}
+
+
+@pytest.mark.parametrize(
+    ("told", "link"),
+    [
+        ({}, "[[Old refunds]]"),
+        ({"useMarkdownLinks": True}, "[Old refunds](Old%20refunds.md)"),
+        ({"useMarkdownLinks": True, "newLinkFormat": "relative"}, "[x](../notes/pay/x.md)"),
+        ({"newLinkFormat": "relative"}, "[[../notes/pay/x]]"),
+        ({"newLinkFormat": "absolute"}, "[[notes/pay/x]]"),
+    ],
+)
+def test_links_in_texts_too(
+    make_vault: Make, opened: Open, told: dict[str, object], link: str
+) -> None:
+    root = make_vault({"notes/pay/x.md": "x\n", "Other/x.md": "x\n", "P/Old refunds.md": "y\n"})
+    _tell(root, **told)
+    vault = opened(root)
+    sync_vault(vault)
+    path = "notes/pay/x.md" if "pay" in link else "P/Old refunds.md"
+    written = NewLinks(vault).in_body(path, "sessions/one.md")
+    assert written == link
+    names = Names([*vault.manifest.stats(), "sessions/one.md"])
+    (found,) = find_links(f"See {written}.", Frontmatter())
+    assert names.find(found, "sessions/one.md") == path

@@ -45,6 +45,10 @@ class Names:
                 return found
         return _choose(self._aliases.get(wanted, []), folder, "")
 
+    def is_alone(self, path: str) -> bool:
+        """Tell whether no other file has the name of this one."""
+        return len(self._by_name.get(fold(path).rpartition("/")[2], [])) <= 1
+
     def _look_up(self, name: str, written: str, folder: str) -> str | None:
         if name.startswith(("./", "../")):
             joined = _join(folder, name)
@@ -89,6 +93,20 @@ def spell(link: Link, target: str, source: str, names: Names) -> str | None:
         if names.resolve(path, source) == target:
             return encode_destination(path) if link.kind is LinkKind.MARKDOWN else path
     return None
+
+
+def spell_new(target: str, source: str, names: Names, *, is_relative: bool) -> str:
+    """Return the path of a new link to a note, without its ending, as Obsidian writes it.
+
+    It is the bare name where no other file has that, else the whole path; or the way from the
+    folder of `source`, without a leading `./`. What would mean another file is the whole path.
+    """
+    whole = target.removesuffix(".md")
+    if is_relative:
+        written = _relative(whole, source).removeprefix("./")
+    else:
+        written = whole.rpartition("/")[2] if names.is_alone(target) else whole
+    return written if names.resolve(written, source) == target else whole
 
 
 def _choose(candidates: list[tuple[str, str]], folder: str, name: str) -> str | None:

@@ -213,10 +213,10 @@ def add_to_list(text: str, note: Note, name: str, items: tuple[str, ...], limit:
     return text if wanted == have else set_property(text, name, wanted)
 
 
-def drop_from_list(text: str, note: Note, name: str, item: str) -> str:
-    """Return `text`, the note's with other changes, without an item of a list property."""
+def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
+    """Return `text`, the note's with other changes, without these items of a list property."""
     have = list_items(note, name)
-    wanted = tuple(each for each in have if each != item)
+    wanted = tuple(each for each in have if each not in items)
     if wanted == have:
         return text
     return set_property(text, name, wanted) if wanted else remove_property(text, name)

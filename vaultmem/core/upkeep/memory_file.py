@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind
+from vaultmem.core.links.link import decode_destination
 from vaultmem.core.notes.note import Note
 from vaultmem.core.sessions.section_edit import append_to_section
 from vaultmem.core.token_count import count_tokens
@@ -34,7 +35,7 @@ _MARKS = re.compile(
     r"\[\[+|\]\]+|(?<=\])\(|\[(?=\^|.\])|<(?=[A-Za-z/!?])|[`\x00-\x1f\x7f]+|%%+|(?<!\S)#(?=[^\W\d])"
 )
 _BULLET = re.compile(r"[-*+] +\S")
-_LINK_LAST = re.compile(r"[-*+] +\S.*\[\[([^\[\]|#]+)\]\]\s*")
+_LINK_LAST = re.compile(r"[-*+] +\S.*(?:\[\[([^\[\]|#]+)\]\]|\[[^\[\]]*\]\(([^()\s]+)\.md\))\s*")
 _CUT = " ..."
 
 
@@ -91,7 +92,8 @@ def find_bullets(text: str, path: str) -> dict[int, str]:
     """Return the lines (0-based) that a dream may have written of a note, with their links."""
     names = {path.removesuffix(".md"), PurePosixPath(path).stem}
     found = ((n, _LINK_LAST.fullmatch(line)) for n, line in enumerate(text.splitlines()))
-    return {n: match[1] for n, match in found if match and match[1] in names}
+    links = {n: match[1] or decode_destination(match[2]) for n, match in found if match}
+    return {n: link for n, link in links.items() if link in names}
 
 
 def name_heading(kind: str) -> str:

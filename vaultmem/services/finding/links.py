@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.finding.blending import share_scores
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.lifecycle import STATE_WEIGHT, State
-from vaultmem.core.links.link import Link, LinkKind, link_to
-from vaultmem.core.links.names import UNLINKABLE, Names, find_place
+from vaultmem.core.links.link import Link, LinkKind
+from vaultmem.core.links.names import Names, find_place
 from vaultmem.core.notes.record import NoteRecord, SectionRecord
-from vaultmem.core.paths import fold, is_text
+from vaultmem.services.finding.new_links import NewLinks, list_files
 from vaultmem.services.reading.texts import read_sections, read_text
-from vaultmem.storage.links import LinkStore, find_attachments
+from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
 
 
@@ -65,12 +64,8 @@ class LinkGraph:
         return Names(dict.fromkeys([*files, path]), {**aliases, path: moved or []})
 
     def link_shortly(self, path: str) -> str:
-        """Return the shortest wikilink that means the note at a path and no other."""
-        stem = PurePosixPath(path).stem
-        ending = fold(f"/{stem}.md")
-        is_alone = sum(fold(f"/{each}").endswith(ending) for each in self._files) == 1
-        is_name = is_alone and not UNLINKABLE & set(stem)
-        return link_to(stem if is_name and self.names.resolve(stem, "") == path else path)
+        """Return a new link to a note for a text at the root: the shortest, or as in Obsidian."""
+        return NewLinks(self._vault, self.names).in_body(path, "")
 
     def all_links(self) -> Iterator[tuple[int, list[Link]]]:
         """Yield each note's document with its links as written, hidden ones as well."""
@@ -187,18 +182,6 @@ def list_orphans(vault: Vault) -> list[tuple[NoteRecord, int]]:
         for record in vault.view.records("d.pinned = 0 AND d.path NOT LIKE 'primed/%'")
         if record.path not in targets
     ]
-
-
-def list_files(vault: Vault) -> list[str]:
-    """Return the paths of all files that a link may mean: notes and attachments."""
-    found = dict.fromkeys(vault.view.paths().values())
-    if vault.view.has_work_tree:
-        found.update(dict.fromkeys(vault.manifest.stats()))
-        found.update(dict.fromkeys(find_attachments(vault.root)))
-    for source in vault.view.sources:
-        if source.number is not None:
-            found.update(dict.fromkeys(vault.history.tree(source.commit)))
-    return list(filter(is_text, found))
 
 
 def _as_pattern(text: str) -> str:

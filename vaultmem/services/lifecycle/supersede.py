@@ -14,6 +14,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.lifecycle.transition import check_move, check_reason, name_mover
 from vaultmem.services.likeness.updates import list_unsaid
 from vaultmem.services.reading.read_notes import read_note, resolve_address
@@ -64,12 +65,14 @@ def supersede_note(
         if by.state in CLOSED_STATES:
             raise RefusedError(f"{new_path}: {by.state} itself, so it cannot replace another")
         holds = name_validity(was, by, vault.local_time().date())
-        changes = plan_supersession(was, new_path, reason, name_mover(vault, is_machine), holds)
+        links, mover = NewLinks(vault), name_mover(vault, is_machine)
+        changes = plan_supersession(was, new_path, reason, mover, links, holds)
         why = (reason,) if reason else ()
         body = (f"{old_path}: {was.state} to deprecated", f"by {new_path}", *why)
         between = " by "
         if part:
-            changes = {new_path: _take_over(link_to(str(old_path)), "", holds, "supersedes_part")}
+            named = links.in_property(str(old_path), str(new_path))
+            changes = {new_path: _take_over(was, named, "", holds, "supersedes_part")}
             body, between = (f"both stay, {new_path} names the other", *why), ", in part, by "
         subject = name_pair("supersede", str(old_path), between, str(new_path))
         event = Event("supersede", subject, vault.author, body, "refine")
@@ -101,6 +104,7 @@ def plan_supersession(
     new: PurePosixPath,
     reason: str,
     mover: Mover,
+    links: NewLinks,
     holds: Span | None = None,
     alias: str = "",
 ) -> dict[PurePosixPath, Edit]:
@@ -108,16 +112,27 @@ def plan_supersession(
 
     `holds` are the days that are written into them, where the new one is another value.
     """
+    check_supersession(old, mover)
+    return {
+        old.path: _deprecate(
+            links.in_property(str(new), str(old.path)),
+            reason or f"superseded by {link_to(str(new))}",
+            holds,
+        ),
+        new: _take_over(old, links.in_property(str(old.path), str(new)), alias, holds),
+    }
+
+
+def check_supersession(old: Note, mover: Mover) -> None:
+    """Allow a note to be replaced.
+
+    Raises:
+        RefusedError: it is not this mover's to replace.
+    """
     if old.state is not State.DEPRECATED:
         check_move(old, State.DEPRECATED, mover)
     elif old.pinned and mover.is_machine:
         raise RefusedError(f"{old.path}: pinned, so only a person replaces it")
-    return {
-        old.path: _deprecate(
-            link_to(str(new)), reason or f"superseded by {link_to(str(new))}", holds
-        ),
-        new: _take_over(link_to(str(old.path)), alias, holds),
-    }
 
 
 def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
@@ -137,11 +152,13 @@ def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
     return text if day is None or note.matter.get(name) else set_property(text, name, day)
 
 
-def _take_over(link: str, alias: str, holds: Span | None, name: str = "supersedes") -> Edit:
+def _take_over(
+    old: Note, link: str, alias: str, holds: Span | None, name: str = "supersedes"
+) -> Edit:
     def change(note: Note) -> str:
         text = _set_day(note.text, note, "valid_from", holds.end if holds else None)
         text = add_to_list(text, note, name, (link,))
-        text = drop_from_list(text, note, "contradicts", link)
+        text = drop_from_list(text, note, "contradicts", link, link_to(str(old.path)))
         return add_to_list(text, note, "aliases", (alias,)) if alias else text
 
     return change

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.links.link import link_to
 from vaultmem.core.paths import parse_note_path, slugify
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.likeness.known import (
     Known,
     Nearby,
@@ -133,7 +133,7 @@ def put_new(
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
-    data = compose_note(seen, memory, title, state, _link(near)).encode("utf-8")
+    data = compose_note(seen, memory, title, state, _link(seen, near, str(folder))).encode("utf-8")
     path = find_free_name(folder, memory.name or slugify(title), names_in(seen, folder))
     change.put(path, data)
     near_by = describe_similar(near, memory.text)
@@ -179,11 +179,14 @@ def _describe_absorbed(
     return Remembered(target.path, blob, note.title, state, Outcome.KNOWN, shown)
 
 
-def _link(near: tuple[SimilarNote, ...]) -> Links:
+def _link(vault: Vault, near: tuple[SimilarNote, ...], folder: str) -> Links:
     against = name_contradicted(near)
+    links, source = NewLinks(vault), f"{folder}/new.md"
     return {
-        "contradicts": tuple(link_to(each.path) for each in against),
-        "related": tuple(link_to(each.path) for each in near if each not in against),
+        "contradicts": tuple(links.in_property(each.path, source) for each in against),
+        "related": tuple(
+            links.in_property(each.path, source) for each in near if each not in against
+        ),
     }
 
 

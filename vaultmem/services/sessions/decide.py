@@ -9,9 +9,8 @@ from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.reading.look import look_now
-from vaultmem.services.reading.read_notes import resolve_address
 from vaultmem.services.sessions.edit_session import act_in, edit_session
 from vaultmem.services.sessions.read import find_path
 from vaultmem.vault import Vault
@@ -56,15 +55,17 @@ def link_decision(
     vault: Vault, session: str, path: str, title: str, agent: str | None = None
 ) -> Session:
     """Link a decision's note from a session's properties and its section of decisions."""
-    link = f"[[{_shortest_link(vault, path)}]]"
+    links = NewLinks(look_now(vault))
 
     def change(note: Note) -> str:
+        link = links.as_wikilink(path, str(note.path))
         prop = note.matter.get("decisions")
         listed = prop.value if prop and isinstance(prop.value, tuple) else ()
         text = note.text
         if link not in listed:
             text = set_property(text, "decisions", (*listed, link))
-        return append_to_section(text, DECISIONS, as_item(f"{link}: {title}"))
+        told = links.in_body(path, str(note.path))
+        return append_to_section(text, DECISIONS, as_item(f"{told}: {title}"))
 
     return edit_session(vault, session, change, closed_too=True, agent=agent)
 
@@ -81,13 +82,3 @@ def find_unlinked(vault: Vault, session: Session) -> list[tuple[str, str]]:
         for record in look_now(vault).view.records(where, (session.facts.id,))
         if PurePosixPath(record.path).stem not in linked
     ]
-
-
-def _shortest_link(vault: Vault, path: str) -> str:
-    """Return the name by which a note can be linked: its own, if no other note has it."""
-    note = PurePosixPath(path)
-    try:
-        found, _ = resolve_address(look_now(vault), note.stem)
-        return note.stem if found == note else path[:-3]
-    except (NoteNotFoundError, RefusedError):
-        return path[:-3]

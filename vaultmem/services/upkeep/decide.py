@@ -17,6 +17,7 @@ from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.upkeep.choices import CHOICES, PART, Choice
 from vaultmem.core.upkeep.proposal import NEW_STATES, Action, Proposal
 from vaultmem.errors import RefusedError
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.lifecycle.promote import promote_notes
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.lifecycle.transition import change_state, check_reason, refuse_branch
@@ -120,7 +121,7 @@ def _reject(
     path = proposal.path
     if proposal.into:
         subject = name_pair("review", path, " differs from ", proposal.into)
-        return _change(vault, _set_apart(*notes), subject, reason)
+        return _change(vault, _set_apart(NewLinks(vault), *notes), subject, reason)
     if action is Action.REVIEW_QUARANTINED:
         stays = {path: _set_reviewed(vault)}
         return _change(vault, stays, name_files("review", [path], " stays in quarantine"), reason)
@@ -157,20 +158,22 @@ def _confirm(vault: Vault) -> Edit:
     return change
 
 
-def _set_apart(old: Note, new: Note) -> dict[str, Edit]:
+def _set_apart(links: NewLinks, old: Note, new: Note) -> dict[str, Edit]:
     """Return the changes by which the second note says that it is about something else."""
+    named = links.in_property(str(old.path), str(new.path))
 
     def drop(other: Note) -> Edit:
         def change(note: Note) -> str:
             text = note.text
+            written = links.in_property(str(other.path), str(note.path))
             for name in CONFLICT_PROPERTIES:
-                text = drop_from_list(text, note, name, link_to(str(other.path)))
+                text = drop_from_list(text, note, name, written, link_to(str(other.path)))
             return text
 
         return change
 
     def mark(note: Note) -> str:
-        return add_to_list(drop(old)(note), note, "differs_from", (link_to(str(old.path)),))
+        return add_to_list(drop(old)(note), note, "differs_from", (named,))
 
     return {str(old.path): drop(new), str(new.path): mark}
 

@@ -14,7 +14,8 @@ from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
-from vaultmem.services.lifecycle.supersede import plan_supersession
+from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.lifecycle.supersede import check_supersession, plan_supersession
 from vaultmem.services.lifecycle.transition import name_mover
 from vaultmem.services.likeness.known import NewMemory, may_absorb
 from vaultmem.services.likeness.pairs import Pair, compare_vault
@@ -84,14 +85,14 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
         ConflictError, RefusedError: as for `apply_merges`.
     """
     changes: dict[PurePosixPath, Edit] = {}
-    at = vault.local_time()
+    at, links = vault.local_time(), NewLinks(vault)
     for merge in merges:
         drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
         if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
             raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
         reason = f"says the same as [[{merge.keep.removesuffix('.md')}]]"
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
-        planned = plan_supersession(drop, keep.path, reason, mover, alias=alias)
+        planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
         for path, change in planned.items():
             steps = [_confirm(drop, at), change] if path == keep.path else [change]
             before = [changes[path]] if path in changes else []
@@ -124,7 +125,7 @@ def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
     ):
         return False
     try:
-        plan_supersession(drop, keep.path, "", mover)
+        check_supersession(drop, mover)
     except RefusedError:
         return False
     return may_absorb(vault, keep, _as_new(drop))
