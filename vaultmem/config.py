@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core import settings as rules
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
@@ -264,11 +265,8 @@ def _find_problem(matter: Frontmatter, block: str) -> str:
 def _read_value(prop: Property) -> object:
     """Return a key's value, None where it has none."""
     if prop.name not in _DEFAULTS:
-        import difflib
-
-        near = difflib.get_close_matches(prop.name, _DEFAULTS, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"known keys: {', '.join(_DEFAULTS)}"
-        raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"; {hint}')
+        near = ask_meant(prop.name, [*_DEFAULTS], f"; known keys: {', '.join(_DEFAULTS)}")
+        raise VaultError(f'{CONFIG_NAME}: unknown key "{prop.name}"{near}')
     wanted = type(_DEFAULTS[prop.name])
     value = prop.value
     if prop.kind == "null":

@@ -249,7 +249,7 @@ def test_a_folder_that_is_itself_a_bare_repository_is_no_vault(root: Path, tmp_p
             continue  # There is no note that git would have to be asked of.
         done = run(bare, *words)
         assert done.code in {1, 4}, words
-        assert re.search("a bare repository|there is no such note", done.err), words
+        assert re.search("a bare repository|no note is called", done.err), words
 
     assert hash_tree(bare) == before
 

@@ -364,4 +364,4 @@ def test_a_wrong_configuration_names_the_nearest_key(run_cli: Run, root: Path) -
     done = run_cli("list", cwd=root)
 
     assert done.code == 1
-    assert 'did you mean "budget"?' in done.err
+    assert "did you mean budget" in done.err

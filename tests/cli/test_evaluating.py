@@ -147,7 +147,7 @@ def test_a_setting_is_checked_as_vaultmem_yaml_is(make_vault: Make, asked: Path)
     root = make_vault(NOTES)
     yaml = "not a setting; write it as KEY=VALUE"
     for setting, code, told in (
-        ("recensy=0", 5, 'unknown key "recensy"; did you mean "recency"?'),
+        ("recensy=0", 5, 'unknown key "recensy"; did you mean recency'),
         ("recency=7", 5, '"recency" cannot be "7"; it takes 0 to 1'),
         ("recency", 5, yaml),
         ("recency=0\nsemantic: onnx", 5, yaml),
@@ -192,8 +192,8 @@ def test_a_note_that_is_not_there_is_named_with_its_line(make_vault: Make, asked
     root = make_vault(NOTES)
     write_notes(root, {"notes/a.md": "# Same\n\nOne.\n", "notes/b.md": "# Same\n\nTwo.\n"})
     for note, told in (
-        ("peir", 'there is no note "peir"; did you mean notes/pier.md?'),
-        ("[[Quay, new]]", 'there is no note "Quay, new"; did you mean notes/quay.md?'),
+        ("peir", 'no note is called "peir"; did you mean pier?'),
+        ("[[Quay, new]]", 'no note is called "Quay, new"; did you mean quay?'),
         ("quay#Width", 'notes/quay.md has no heading "Width"'),
         ("Same", '"Same" is the title of notes/a.md, notes/b.md; name one by its path'),
     ):

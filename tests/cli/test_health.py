@@ -151,7 +151,7 @@ def test_broken_settings_are_told_with_their_remedy(
 
     done = run_cli("--vault", root, "status", cwd=tmp_path)
     assert done.code == 0
-    told = 'vaultmem.yaml: unknown key "ignor"; did you mean "ignore"?'
+    told = 'vaultmem.yaml: unknown key "ignor"; did you mean ignore?'
     assert f"settings    {told}\n" in done.out
     assert "branch      main at " in done.out
     (root / "vaultmem.yaml").write_bytes(b"\xff")

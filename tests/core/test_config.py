@@ -84,7 +84,7 @@ def test_what_is_equal_contradicts_nothing_and_all_keys_count_together() -> None
 
 
 def test_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(VaultError, match='unknown key "budgets"; did you mean "budget"'):
+    with pytest.raises(VaultError, match='unknown key "budgets"; did you mean budget'):
         parse_config("budgets: 5\n")
     with pytest.raises(VaultError, match="known keys: agent, ref, author, budget"):
         parse_config("zzz: 5\n")

@@ -156,7 +156,7 @@ def test_sources_are_listed_and_removed_without_what_is_somebody_s(vault: Vault)
     unprime_source(vault, "book", everything=True)
     assert [each.name for each in list_sources(vault)] == ["book2"]
     assert "two" in git(vault.root, "log", "-p", "--", "primed/book/b.md")
-    with pytest.raises(NoteNotFoundError, match="there are: book2"):
+    with pytest.raises(NoteNotFoundError, match="did you mean book2"):
         unprime_source(vault, "book")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import VaultError
 
 #: Parameters that name a note or a folder of them, by their metavar without brackets and dots.
 NOTES = frozenset({"PATH", "NOTE", "OLD", "NEW", "TEXT|PATH", "PATTERN"})
@@ -24,11 +24,10 @@ def name_values(param: Any) -> str:
     return str(getattr(param, "metavar", "") or "").strip("[].")
 
 
-def read_as_shell(params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a command, those that name notes relative to the vault's root.
 
-    Raises:
-        RefusedError: an absolute path, or one with dots, is not in the vault.
+    What leads out of the vault stays as it is, to be refused.
     """
     done = dict(given)
     named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
@@ -37,7 +36,7 @@ def read_as_shell(params: Iterable[Any], given: Mapping[str, Any]) -> dict[str, 
         return done
     for param in named:
         value, kind = done[param.name], name_values(param)
-        if kind == "NEW":
+        if kind == "NEW" and command == "mv":
             done[param.name] = place.read_new(value, given.get("old", ""))
         elif isinstance(value, str):
             done[param.name] = place.read(value)
@@ -73,7 +72,8 @@ class _Place:
         for name, rest in ((text, ""), (path, mark + heading)):
             if (found := self._find(name)) is not None:
                 return found + rest
-        return self._require_inside(path) + mark + heading if self._is_explicit(text) else text
+        inside = self._relate(path) if self._is_explicit(text) else None
+        return text if inside is None else inside + mark + heading
 
     def read_new(self, text: str, old: str) -> str:
         """Return the path that a note is to have; a bare name is left beside a bare name.
@@ -85,7 +85,7 @@ class _Place:
             return text
         inside = self._relate(text) if self._is_below or self._is_explicit(text) else text
         if inside is None:
-            inside = self._require_inside(text)
+            return text
         return inside if "/" in inside else f"./{inside}"
 
     def read_pattern(self, text: str) -> str:
@@ -93,7 +93,8 @@ class _Place:
         if not glob.has_magic(text):
             return self.read(text)
         is_here = self._is_below and glob.glob(text, root_dir=self._folder, recursive=True)
-        return self._require_inside(text) if is_here or self._is_explicit(text) else text
+        inside = self._relate(text) if is_here or self._is_explicit(text) else None
+        return text if inside is None else inside
 
     def _find(self, name: str) -> str | None:
         """Return the path from the root of what is at a path from here, None if nothing is."""
@@ -132,13 +133,6 @@ class _Place:
         if not whole.startswith(f"{self._root}/"):
             return None
         return whole[len(self._root) + 1 :] + ("/" if path.endswith("/") else "")
-
-    def _require_inside(self, text: str) -> str:
-        inside = self._relate(text)
-        if inside is None:
-            told = f"is not in {self._root}" if os.path.isabs(text) else "leaves the vault"
-            raise RefusedError(f'"{text}" {told}; name a note inside it')
-        return inside
 
     def _is_explicit(self, text: str) -> bool:
         """Tell whether a path says where it begins: there alone it may lead."""

@@ -37,7 +37,7 @@ class PlainCommand(HelpPage, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with paths as the shell of whoever gives it means them."""
-        ctx.params = read_as_shell(self.params, ctx.params)
+        ctx.params = read_as_shell(self.name or "", self.params, ctx.params)
         return super().invoke(ctx)
 
 

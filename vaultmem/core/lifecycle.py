@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import RefusedError
 
 
@@ -175,5 +176,6 @@ def check_transition(
 def _member(text: str, names: list[str], what: str) -> str:
     name = text.strip().lower()
     if name not in names:
-        raise RefusedError(f'unknown {what} "{text}"; use {", ".join(names)}')
+        near = ask_meant(name, names, f"; use {', '.join(names)}")
+        raise RefusedError(f'unknown {what} "{text}"{near}')
     return name

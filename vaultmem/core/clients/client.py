@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import RefusedError
 
 #: The name under which a client knows the vault.
@@ -254,8 +255,6 @@ def find_client(name: str) -> Client:
         RefusedError: none has it.
     """
     if name not in CLIENTS:
-        known = ", ".join(CLIENTS)
-        raise RefusedError(
-            f'connect: "{name}" is not a client that vaultmem knows; it knows {known}'
-        )
+        near = ask_meant(name, CLIENTS.keys(), f"; it knows {', '.join(CLIENTS)}")
+        raise RefusedError(f'connect: "{name}" is not a client that vaultmem knows{near}')
     return CLIENTS[name]

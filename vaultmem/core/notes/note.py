@@ -27,6 +27,8 @@ from vaultmem.core.notes.whose import is_memory
 from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.obsidian.settings import DailyNotes
 from vaultmem.core.paths import PINNED_FILES
+from vaultmem.core.safe_text import name_some
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
 
 #: Properties that vaultmem gives a meaning; all others are the person's own.
@@ -175,8 +177,10 @@ class Note(NamedTuple):
         """
         if section := self.find_section(heading):
             return section
-        names = ", ".join(each.heading for each in self.sections if each.heading) or "none"
-        raise NoteNotFoundError(f'{self.path}: no heading "{heading}"; it has: {names}')
+        names = [each.heading for each in self.sections if each.heading]
+        has = f"; it has {name_some(names, 10)}" if names else "; it has no headings"
+        told = ask_meant(heading, names, has)
+        raise NoteNotFoundError(f'{self.path}: no heading "{heading}"{told}')
 
 
 class UnreadableNoteError(ValueError):

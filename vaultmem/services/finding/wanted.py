@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.questions import Question, split_notes
 from vaultmem.core.links.names import Names, find_place
-from vaultmem.core.paths import fold
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.finding.links import LinkGraph
+from vaultmem.services.reading.titles import find_titled, tell_unknown
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class WantedNotes:
         named, _, heading = written.partition("#")
         path = self._find_path(named.strip()) if heading else ""
         if not path:
-            raise NoteNotFoundError(f'there is no note "{written}"{self._suggest(named)}')
+            raise NoteNotFoundError(tell_unknown(self._seen, named or written))
         sections = self._seen.view.sections_of([self._graph.documents[path]])
         place = find_place([each for _, each in sorted(sections.items())], heading, "")
         if place is None:
@@ -77,7 +77,7 @@ class WantedNotes:
         documents = self._graph.documents
         if (path := self._graph.names.resolve(name, "")) in documents:
             return path or ""
-        titled = self._titles.get(fold(name), [])
+        titled = find_titled(self._seen, name)
         if len(titled) > 1:
             paths = ", ".join(titled[:3])
             raise NoteNotFoundError(f'"{name}" is the title of {paths}; name one by its path')
@@ -96,15 +96,6 @@ class WantedNotes:
         path = moved.get(Names(moved).resolve(name, "") or "", "")
         return path if path in self._graph.documents else ""
 
-    def _suggest(self, name: str) -> str:
-        import difflib
-
-        known = {fold(path.removesuffix(".md")): path for path in self._records}
-        known |= {each.rpartition("/")[2]: path for each, path in known.items()}
-        known |= {title: paths[0] for title, paths in self._titles.items()}
-        near = difflib.get_close_matches(fold(name.removesuffix(".md")), known, n=1)
-        return f"; did you mean {known[near[0]]}?" if near else ""
-
     @cached_property
     def _graph(self) -> LinkGraph:
         return LinkGraph(self._seen)
@@ -112,13 +103,6 @@ class WantedNotes:
     @cached_property
     def _records(self) -> dict[str, NoteRecord]:
         return {record.path: record for record in self._seen.view.records()}
-
-    @cached_property
-    def _titles(self) -> dict[str, list[str]]:
-        titles: dict[str, list[str]] = {}
-        for path, record in self._records.items():
-            titles.setdefault(fold(record.title.strip()), []).append(path)
-        return titles
 
     @cached_property
     def _moves(self) -> Sequence[tuple[str, str]]:

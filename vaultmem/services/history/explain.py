@@ -145,7 +145,7 @@ def _read_links(matter: Frontmatter) -> list[str]:
 def _resolve(vault: Vault, name: str) -> str:
     """Return the path of the note that a link names, empty if there is none or several."""
     try:
-        return str(resolve_address(vault, name)[0])
+        return str(resolve_address(vault, name, by_title=False)[0])
     except VaultError:
         return ""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vaultmem.core.imports.item import Conversation, Item, Unread
 from vaultmem.core.imports.kinds import KINDS, ImportKind
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.importing.sources import Source, find_sources, read_source
 from vaultmem.services.importing.take import (
@@ -103,8 +104,9 @@ def find_kind(name: str) -> ImportKind:
         RefusedError: there is none.
     """
     if name not in KINDS:
-        known = ", ".join(("archive", *KINDS))
-        raise RefusedError(f'import: "{name}" is not a kind of export; use one of {known}')
+        known = ("archive", *KINDS)
+        near = ask_meant(name, known, f"; use one of {', '.join(known)}")
+        raise RefusedError(f'import: "{name}" is not a kind of export{near}')
     return KINDS[name]
 
 

@@ -119,7 +119,7 @@ def find_similar(
 def read_asked(vault: Vault, text: str) -> Asked:
     """Return a text to be looked for, or that of the note whose path it is."""
     try:
-        path, heading = resolve_address(vault, text)
+        path, heading = resolve_address(vault, text, by_title=False)
         note = read_note(vault, path)
     except (NoteNotFoundError, RefusedError):
         return Asked(text)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.note import Note
 from vaultmem.core.priming import FOLDER, is_edited, primed_digest
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.priming.prime import read_primed, see_target, write_texts
 from vaultmem.services.reading.sync import sync_vault
@@ -84,8 +85,10 @@ def unprime_source(
 def _choose(vault: Vault, source: str, everything: bool) -> Unpriming:
     notes = read_primed(vault, source)
     if not notes:
-        names = ", ".join(each.name for each in list_sources(vault)) or "none yet"
-        raise NoteNotFoundError(f"{source}: there is no such source; there are: {names}")
+        known = [each.name for each in list_sources(vault)]
+        there = f"; there are {', '.join(known[:5])}" if known else "; nothing is primed yet"
+        near = ask_meant(source, known, there)
+        raise NoteNotFoundError(f"{source}: there is no such source{near}")
     kept = {} if everything else {p: why for p, note in notes.items() if (why := _reason(note))}
     return Unpriming(tuple(path for path in notes if path not in kept), kept)
 

@@ -171,11 +171,13 @@ def count_notes(vault: Vault, name: Callable[[NoteRecord], Iterable[str]]) -> li
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
-def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
+def resolve_address(vault: Vault, address: str, by_title: bool = True) -> tuple[PurePosixPath, str]:
     """Return the path and heading that an address means: `.md` and folders may be left out.
 
+    What is no path and no bare name may be a title or an alias, unless `by_title` is off.
+
     Raises:
-        NoteNotFoundError: several notes have that bare name, or none.
+        NoteNotFoundError: several notes have that name, or none.
         RefusedError: the path is unsafe.
     """
     is_there = _is_file if vault.view.is_work_tree else _is_listed
@@ -193,6 +195,13 @@ def resolve_address(vault: Vault, address: str) -> tuple[PurePosixPath, str]:
         for each in known
         if unicodedata.normalize("NFC", f"/{each}").removesuffix(".md").casefold().endswith(wanted)
     ]
+    if not found and by_title:
+        from vaultmem.services.reading.titles import find_titled, tell_unknown
+
+        if titled := find_titled(vault, address):
+            found, heading = titled, ""
+        elif not (found := find_titled(vault, name) if heading else []):
+            raise NoteNotFoundError(tell_unknown(vault, name))
     if len(found) == 1:
         return PurePosixPath(found[0]), heading
     if found:

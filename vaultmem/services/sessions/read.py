@@ -10,6 +10,7 @@ from vaultmem.core.notes.note import UnreadableNoteError, parse_note
 from vaultmem.core.paths import parse_note_path
 from vaultmem.core.sessions.session import plain_id, session_path
 from vaultmem.core.sessions.session_note import parse_session
+from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.look import find_branch, go_to, look_now, name_branch
 from vaultmem.services.reading.read_notes import read_note
@@ -119,7 +120,8 @@ def find_path(vault: Vault, name: str) -> PurePosixPath:
     record = ActiveSessions(vault.state_folder).find(session)
     if record is not None and record.ref not in {"", name_branch(seen)}:
         raise NoteNotFoundError(f"{session}: it is kept on {record.ref}; name that with --ref")
-    raise NoteNotFoundError(f"{session}: there is no such session; see `vaultmem session list`")
+    near = ask_meant(session, [e.id for e in everything], "; see `vaultmem session list`")
+    raise NoteNotFoundError(f"{session}: there is no such session{near}")
 
 
 def is_meant_here(vault: Vault, record: ActiveSession) -> bool:

@@ -105,7 +105,7 @@ def _read_decisions(vault: Vault, decisions: Iterable[Decision]) -> dict[str, De
         if not decision.target or decision.target in found:
             continue
         try:
-            path, _ = resolve_address(vault, decision.target)
+            path, _ = resolve_address(vault, decision.target, by_title=False)
             note = read_note(vault, path)
         except (NoteNotFoundError, RefusedError):
             continue

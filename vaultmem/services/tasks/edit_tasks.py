@@ -8,6 +8,7 @@ from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.edit_properties import format_property, set_property
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import fold_name, slugify
+from vaultmem.core.suggest import ask_meant
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import look_now
@@ -91,10 +92,13 @@ def find_task(vault: Vault, name: str = "") -> Task:
         return left[0]
     found = [task for task in tasks if task.id == bare]
     found = found or [task for task in tasks if task.id.startswith(bare)]
-    if len(found) != 1:
-        known = ", ".join(task.id for task in (found or tasks)[:5]) or "none"
-        reason = "several tasks begin so" if found else "there is no such task"
-        raise NoteNotFoundError(f"{name}: {reason}: {known}")
+    if len(found) > 1:
+        known = ", ".join(task.id for task in found[:5])
+        raise NoteNotFoundError(f"{name}: several tasks begin so: {known}")
+    if not found:
+        known_by = {each: task.id for task in tasks for each in (task.title, task.id)}
+        lists = "; `vaultmem task list` lists them" if tasks else ", nor any other"
+        raise NoteNotFoundError(f"{name}: there is no such task{ask_meant(bare, known_by, lists)}")
     return found[0]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.notes.encoding import read_escapes
 from vaultmem.core.paths import is_text
 from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.suggest import ask_meant
 from vaultmem.core.timestamps import is_timestamp, parse_timestamp
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, VaultError
 
@@ -74,7 +75,8 @@ class Refs:
         commit = self._find(name)
         if not commit:
             raise NoteNotFoundError(
-                f"{name}: no branch, tag or commit is called that{self._hint()}"
+                f"{name}: no branch, tag or commit is called that"
+                f"{ask_meant(name, self._names('refs/heads', 'refs/tags'), self._hint())}"
             )
         shown = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
@@ -90,10 +92,18 @@ class Refs:
         commit = self._find_branch(self._check_name(name))
         if not commit:
             raise NoteNotFoundError(
-                f"{name}: there is no such branch; `vaultmem branch` lists them, "
-                "`vaultmem branch NAME --from REF` makes one"
+                f"{name}: there is no such branch"
+                + ask_meant(
+                    name,
+                    self._names("refs/heads"),
+                    "; `vaultmem branch` lists them, `vaultmem branch NAME --from REF` makes one",
+                )
             )
         return commit
+
+    def _names(self, *kinds: str) -> list[str]:
+        """Return the names of all branches or tags."""
+        return self._git.run("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).split()
 
     def branches(self) -> list[Branch]:
         """Return all local branches, by name."""
@@ -219,7 +229,7 @@ class Refs:
             )
         out = self._git.run("rev-list", "-1", "--first-parent", f"--before={latest}", start, "--")
         if not out:
-            raise NoteNotFoundError(f"{text}: no commit is that old{self._hint()}")
+            raise NoteNotFoundError(f"{text}: no commit is that old{self._tell_first(start)}")
         return self._target(out[:7], "", out)
 
     def _find_branch(self, name: str) -> str:
@@ -240,6 +250,13 @@ class Refs:
     def _target(self, name: str, branch: str, commit: str) -> Target:
         at = self._git.run("log", "-1", "--no-show-signature", "--format=%ct", commit, "--")
         return Target(name, branch, commit, int(at))
+
+    def _tell_first(self, commit: str) -> str:
+        """Return from when the first commit is that leads to one."""
+        if self.is_shallow():
+            return self._hint()
+        roots = self._git.run("rev-list", "--first-parent", "--format=%cs", commit, "--")
+        return f"; the first is from {roots.rpartition(chr(10))[2]}"
 
     def _hint(self) -> str:
         if self.is_shallow():
