@@ -145,7 +145,9 @@ def draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool 
     conflicts = name_authors(vault, settled.conflicts, ours, source.commit)
     settled = settled._replace(conflicts=conflicts)
     body = _tell(source, settled)
-    event = Event("merge", f"merge: {source.name} into {into}", vault.author, body)
+    count = len(settled.conflicts)
+    tail = f" ({count} conflict{'s' * (count != 1)})" if count else ""
+    event = Event("merge", f"merge: {source.name} into {into}{tail}", vault.author, body)
     draft = draft_event(vault, event, settled.files, int(vault.now()))
     refuse_leaks(vault, ours, merged.tree, settled.files)
     return Drafted(draft._replace(base=merged.tree, extra_parents=(source.commit,)), settled)
