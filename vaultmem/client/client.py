@@ -121,7 +121,7 @@ class Client:
         return str(self._change("POST", "rename", note, {"to": to}, ref=ref)["to"])
 
     def move(self, note: Version, state: str, reason: str = "", *, ref: str = "") -> None:
-        """Move a note to another state of its life, and commit that."""
+        """Move a note to another state, and commit that."""
         self._change("POST", "state", note, {"state": state, "reason": reason}, ref=ref)
 
     def promote(self, note: Version, *, ref: str = "") -> None:

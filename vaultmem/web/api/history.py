@@ -154,7 +154,7 @@ HISTORY = (
     Operation(
         "why",
         "GET /why",
-        "Tell which facts and decisions mention something, and who wrote them when.",
+        "Show which notes mention a text, and who wrote them when.",
         _why,
         {
             "query": text("What it is about.", 1_000_000, 1),

@@ -193,7 +193,7 @@ WRITING = (
     _change(
         "move_note",
         "POST /state/{path}",
-        "Move a note to another state of its life, and commit that.",
+        "Move a note to another state, and commit that.",
         _move,
         body={"state": choice("The state that it goes to.", _STATES), "reason": _REASON},
         required=("state",),
