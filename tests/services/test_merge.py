@@ -602,12 +602,16 @@ def test_links_follow_a_rename_that_the_other_side_made(
     commit_on(root, "main", {"notes/old.md": None, "notes/new.md": LONG})
     commit_on(root, "side", {"notes/b.md": "# B\n\nSee [[old|it]] and [x](old.md).\n"})
     commit_on(root, "side", {"notes/c.md": "[[notes/old#Long]]\n"})
+    board = '{"nodes":[{"file":"notes/old.md"},{"text":"[[old]]"}]}'
+    commit_on(root, "side", {"b.canvas": board, "bad.canvas": "}" + board})
     git(root, "reset", "-q", "--hard")
 
     merge_branch(opened(root), "side")
 
     assert (root / "notes/b.md").read_text() == "# B\n\nSee [[new|it]] and [x](new.md).\n"
     assert (root / "notes/c.md").read_text() == "[[notes/new#Long]]\n"
+    assert (root / "b.canvas").read_text() == board.replace("old", "new")
+    assert (root / "bad.canvas").read_text() == "}" + board
 
 
 def test_a_name_that_one_note_gives_up_and_another_takes_is_not_removed(

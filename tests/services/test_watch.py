@@ -205,7 +205,10 @@ def test_a_commit_by_the_person_is_noticed(make_vault: Make, watch: Watch) -> No
     wait_until(lambda: loop._head == f"main {head}")
 
 
-def test_five_saves_in_a_moment_are_one_rewriting_or_two(make_vault: Make, watch: Watch) -> None:
+def test_five_saves_in_a_moment_are_one_rewriting_or_two(
+    make_vault: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vaultmem.services.watching.watch._CALM", 2.0)
     root = make_vault({"MEMORY.md": "# Memory\n\nNumber 0.\n"})
     loop, told = watch(root)
     for number in range(1, 6):

@@ -19,9 +19,13 @@ _CHARACTER = re.compile(
 def find_canvas_links(text: str) -> Iterator[Link]:
     """Yield the files of a canvas, and the links in its cards' text, with their places in `text`.
 
-    `line` is that of the JSON.
+    `line` is that of the JSON. What is no JSON has none.
     """
-    for key, start, end in find_strings(text):
+    try:
+        strings = list(find_strings(text)) if json.loads(text) else []
+    except (ValueError, RecursionError):
+        return
+    for key, start, end in strings:
         line = text.count("\n", 0, start) + 1
         value = json.loads(text[start - 1 : end + 1])
         if key == "file":

@@ -9,6 +9,7 @@ from vaultmem.core.delta.file_changes import FileChange
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import apply_edits, plan_edits
 from vaultmem.core.merging.note import is_note
+from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import fold
 from vaultmem.errors import RefusedError
@@ -28,8 +29,10 @@ class MergedNotes:
         self.paths = frozenset(self._tree) | frozenset(self.files)
 
     def read(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return mode and text of those of the notes that are UTF-8."""
-        wanted = sorted(path for path in self.paths.intersection(paths) if is_note(path))
+        """Return mode and text of those of the notes that are UTF-8; of a canvas its JSON."""
+        wanted = sorted(
+            path for path in self.paths.intersection(paths) if is_note(path) or is_canvas(path)
+        )
         stored = [path for path in wanted if path not in self.files]
         blobs = self._vault.history.objects.read_all(self._tree[path].blob for path in stored)
         found = {
