@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles clean
+.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -56,6 +56,9 @@ bundles: $(VENV)/installed-test  ## Build dist/: wheel, Claude Code plugin, MCP 
 	rm -f dist/*.whl
 	$(BIN)/python -m build -q --wheel --outdir dist .
 	$(BIN)/python docs/bundles.py dist/*.whl $(BUNDLES)
+
+man: $(VENV)/installed  ## Write dist/vaultmem.1, the manual page.
+	$(BIN)/python docs/man.py
 
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }

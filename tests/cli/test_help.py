@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -137,3 +138,17 @@ def test_the_first_help_loads_no_command_and_no_library(words: list[str]) -> Non
 
     assert (done.returncode, done.stdout) == (0, describe_commands())
     assert not {"typer", "typing", "vaultmem.environment"} & set(done.stderr.split())
+
+
+def test_the_manual_page_has_every_command_and_nothing_that_roff_takes_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["man", "--into", str(tmp_path)])
+    runpy.run_path(str(Path(__file__).parents[2] / "docs/man.py"), run_name="__main__")
+    page = (tmp_path / "vaultmem.1").read_text()
+
+    assert re.findall(r"^\.SS \"(.*)\"$", page.replace("\\-", "-"), re.M) == list(COMMANDS)
+    requests = {line.split()[0] for line in page.splitlines() if line[:1] in {".", "'"}}
+    assert requests == {".TH", ".SH", ".SS", ".PP", ".TP", ".nf", ".fi"}
+    assert not re.search(r"\\(?!-|e|&|f[BR])", page)
+    assert page.count("\\fB\\-\\-vault\\fR") == 1, "what is shared is told once"

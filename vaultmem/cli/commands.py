@@ -153,6 +153,13 @@ def read_rows() -> Iterator[tuple[str, str, str]]:
             yield name, home, sentence
 
 
+def read_groups() -> Iterator[tuple[str, list[str]]]:
+    """Yield each heading and the names of the commands below it."""
+    for group in _TABLE.strip().split("\n\n"):
+        heading, *rows = group.splitlines()
+        yield heading, [row.split()[0] for row in rows]
+
+
 def find_home(name: str) -> str:
     """Return the module of a command; empty, if there is none of that name."""
     return next((home for each, home, _ in read_rows() if each == name), "")
