@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from in_process import run_here
@@ -14,6 +14,7 @@ from vaultmem import Vault, save_checkpoint, sync_vault
 from vaultmem.core.links.link import find_links
 from vaultmem.core.links.names import Names
 from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.note import parse_note
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.core.obsidian.settings import ObsidianSettings
 from vaultmem.services.finding.new_links import NewLinks
@@ -260,3 +261,37 @@ def test_links_in_texts_too(
     names = Names([*vault.manifest.stats(), "sessions/one.md"])
     (found,) = find_links(f"See {written}.", Frontmatter())
     assert names.find(found, "sessions/one.md") == path
+
+
+@pytest.mark.parametrize(
+    ("written", "tags", "aliases"),
+    [
+        ("tags: ferry quay", "ferry quay", ""),
+        ("tags: '#ferry, #quay/north'", "ferry quay/north", ""),
+        ("Tags:\n  - ferry\n  - '#quay'", "ferry quay", ""),
+        ("tag: ferry", "ferry", ""),
+        ("tags: 2026", "2026", ""),
+        ("tags:", "", ""),
+        ("aliases: The ferry, Boat", "", "The ferry|Boat"),
+        ("Alias: Boat", "", "Boat"),
+        ("aliases:\n  - The ferry, old\ncssclasses: wide\ncssclass: a b", "", "The ferry, old"),
+    ],
+)
+def test_obsidians_own_properties_are_read_as_there(written: str, tags: str, aliases: str) -> None:
+    note = parse_note(PurePosixPath("a.md"), f"---\n{written}\n---\nx\n".encode())
+    assert note.tags == tuple(tags.split())
+    assert note.aliases == tuple(filter(None, aliases.split("|")))
+    assert not note.warnings
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Tags: ferry quay\n", "Tags:\n  - ferry\n  - quay\n  - new\n"),
+        ("tag: ferry\n", "tag:\n  - ferry\n  - new\n"),
+    ],
+)
+def test_a_tag_is_added_where_the_others_are(make_vault: Make, before: str, after: str) -> None:
+    root = make_vault({"a.md": f"---\n{before}---\nx\n"})
+    assert run_here("tag", "a.md", "new", cwd=root).code == 0
+    assert (root / "a.md").read_text() == f"---\n{after}---\nx\n"

@@ -20,6 +20,7 @@ from vaultmem.core.notes.frontmatter import (
 )
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.values import divide_text
 from vaultmem.core.notes.whose import is_memory
 from vaultmem.errors import RefusedError
 
@@ -226,4 +227,4 @@ def list_items(note: Note, name: str) -> tuple[str, ...]:
     """Return the items of a list property, also where they are written in one line."""
     prop = note.matter.get(name)
     old = prop.value if prop is not None and prop.kind != "null" else ()
-    return old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
+    return old if isinstance(old, tuple) else divide_text(name, old)

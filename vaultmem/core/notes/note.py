@@ -205,7 +205,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     sections, first_heading = split_sections(visible, matter.body, headings)
     is_own = is_memory(path, matter)
     reader = PropertyReader(matter, is_strict=is_own)
-    tags = reader.texts("tags", "tag")
+    tags = reader.texts(*reader.names_like("tags", "tag"))
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
     misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [State.QUARANTINED.value])
     problem = find_conflict(text, fences) or matter.problem or misspelt
@@ -218,7 +218,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         text=text,
         visible=visible,
         title=reader.text("title") or first_heading or path.stem,
-        aliases=reader.texts("aliases", "alias"),
+        aliases=reader.texts(*reader.names_like("aliases", "alias")),
         tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
         state=_restrict(state, text, matter, problem),

@@ -40,7 +40,7 @@ class PropertyReader:
         return prop.value.strip()
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """Return a list property; a single text counts as a list divided at commas."""
+        """Return a list property, the first of these that there is; a single text is divided."""
         for name in names:
             prop = self._properties.get(name)
             if prop is None or prop.kind == "null":
@@ -52,8 +52,14 @@ class PropertyReader:
                 return ()
             if prop.kind != "str":
                 self._warn(prop, "a list")
-            return tuple(part for item in prop.value.split(",") if (part := item.strip()))
+            return divide_text(name, prop.value)
         return ()
+
+    def names_like(self, *names: str) -> tuple[str, ...]:
+        """Return the names of properties that are one of these in whatever case, in this order."""
+        known = {each.lower(): each for each in self._properties}
+        exact = [name for name in names if name in self._properties]
+        return (*exact, *(known[name] for name in names if name in known and name not in exact))
 
     def flag(self, name: str) -> bool:
         """Return a checkbox."""
@@ -132,6 +138,13 @@ class PropertyReader:
     def _say(self, warning: str) -> None:
         if self._is_strict:
             self.warnings.append(warning)
+
+
+def divide_text(name: str, text: str) -> tuple[str, ...]:
+    """Return the items of a list that is given as one text: at commas, tags at spaces as well."""
+    is_tags = name.lower() in {"tags", "tag"}
+    parts = text.replace(",", " ").split() if is_tags else text.split(",")
+    return tuple(part for item in parts if (part := item.strip()))
 
 
 def as_json(prop: Property) -> JsonValue:

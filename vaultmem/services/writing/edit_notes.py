@@ -11,11 +11,13 @@ from vaultmem.core.lifecycle import parse_kind, parse_state
 from vaultmem.core.notes.canvas import is_canvas
 from vaultmem.core.notes.edit_properties import (
     PropertyValue,
+    list_items,
     mark_as_memory,
     remove_property,
     set_property,
 )
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
+from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
 from vaultmem.services.writing.change import Change, Written
@@ -92,14 +94,14 @@ def change_tags(
 
 
 def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> str:
-    prop = note.matter.get("tags")
-    old = prop.value if prop is not None else ()
-    tags = old if isinstance(old, tuple) else tuple(filter(None, map(str.strip, old.split(","))))
+    names = PropertyReader(note.matter).names_like("tags", "tag")
+    name = names[0] if names else "tags"
+    tags = list_items(note, name)
     gone = {tag.lstrip("#").casefold() for tag in remove}
     kept = [tag for tag in tags if tag.lstrip("#").casefold() not in gone]
     have = {tag.lstrip("#").casefold() for tag in kept}
     kept += [tag.lstrip("#") for tag in add if tag.lstrip("#").casefold() not in have]
-    return note.text if tuple(kept) == tags else set_property(note.text, "tags", tuple(kept))
+    return note.text if tuple(kept) == tags else set_property(note.text, name, tuple(kept))
 
 
 def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
