@@ -33,10 +33,10 @@ class SetAside:
         self._folders = tuple(f"{fold(each)}/" for each in settings.template_folders)
         self._templates = frozenset(map(fold, settings.templates))
         self.refused: list[str] = []
-        self._patterns = list(self._read(settings.excluded))
+        self._searches = [each.search for each in self._read(settings.excluded)]
 
     def __bool__(self) -> bool:
-        return bool(self._folders or self._templates or self._patterns)
+        return bool(self._folders or self._templates or self._searches)
 
     def why(self, path: str) -> str:
         """Return why the file at a path of the vault is no note, "" where nothing says so."""
@@ -44,7 +44,10 @@ class SetAside:
             folded = fold(path)
             if folded.startswith(self._folders) or folded in self._templates:
                 return TEMPLATE
-        return EXCLUDED if any(each.search(path) for each in self._patterns) else ""
+        for search in self._searches:
+            if search(path):
+                return EXCLUDED
+        return ""
 
     def _read(self, filters: Iterable[str]) -> Iterable[re.Pattern[str]]:
         prefixes: list[str] = []
