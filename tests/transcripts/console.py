@@ -16,6 +16,8 @@ from process_server import run_forked
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
+_HIDDEN = r"<!-- \$ ([^\n]*) -->"
+
 _PLACES = ("STATE", "CONFIG", "DATA")
 
 
@@ -45,6 +47,9 @@ class Machine:
         words = shlex.split(command.replace("~/", f"{self.home}/"))
         if words[0] == "cd" and len(words) == 2:
             self.cwd = self.cwd / words[1]
+            return ""
+        if words[0] == "export":
+            self.env |= dict(word.split("=", 1) for word in words[1:])
             return ""
         if words[0] == "vaultmem" and not set("|;<>&") & set(command):
             for stream in self._streams:
@@ -76,7 +81,8 @@ def compare(page: Path, fresh: str) -> None:
 def run_page(page: Path, type_: Callable[[str], str]) -> str:
     """Return a page with the output of each `$ command` as it is here and now.
 
-    An id of six letters behind an option of `review` stands for the first that was printed before.
+    A command in a comment (`<!-- $ command -->`) is given where it stands, and not shown. An id of
+    six letters behind an option of `review` stands for the first that was printed before.
     """
     printed = ""
 
@@ -88,10 +94,14 @@ def run_page(page: Path, type_: Callable[[str], str]) -> str:
         return f"$ {command}\n{printed}"
 
     def refresh(block: re.Match[str]) -> str:
+        if hidden := block[2]:
+            assert "error:" not in run(hidden), hidden
+            return block[0]
         commands = [line[2:] for line in block[1].splitlines() if line.startswith("$ ")]
         return "```console\n" + "".join(map(run, commands)) + "```"
 
-    return BLOCK.sub(refresh, page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    return re.sub(rf"{BLOCK.pattern}|{_HIDDEN}", refresh, text, flags=re.DOTALL)
 
 
 def steady(text: str) -> str:
@@ -103,5 +113,7 @@ def steady(text: str) -> str:
     text = re.sub(r"(?<=[0-9])T[0-9:]{8}\b", "", text)
     text = re.sub(r"(?m)^[0-9a-f]{6}(?=  )|(?<=--reject )[0-9a-f]{6}", "000000", text)
     text = re.sub(r"(?<=--other )[0-9a-f]{6}$", "000000", text, flags=re.MULTILINE)
+    text = re.sub(r"\bsha256 [0-9a-f]+|\b[0-9a-f]{12}$", "sha256", text, flags=re.MULTILINE)
+    text = re.sub(r"(?m)^((?:> )?- )\d\d:\d\d ", r"\g<1>00:00 ", text)
     text = re.sub(r"refs/vaultmem/rescue/\S+", "refs/vaultmem/rescue/", text)
     return re.sub(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}Z| \d{2}:\d{2})?", "2026-01-01", text)

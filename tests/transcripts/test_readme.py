@@ -1,4 +1,4 @@
-"""The sessions in README and in the tutorial are what the commands really print."""
+"""The sessions in README, the tutorial and other pages are what the commands really print."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from console import ROOT, Machine, compare, run_page
 from obsidian_vault import write_files
 
@@ -31,6 +32,20 @@ def test_the_session_in_obsidians_page_is_real_output(tmp_path: Path) -> None:
     machine.cwd.mkdir()
     write_files(machine.cwd)
     compare_page(OBSIDIAN, machine)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "page",
+    ["explanation/lifecycle", "how-to/preferences", "how-to/sessions", "how-to/tasks"],
+)
+def test_the_sessions_of_a_page_are_real_output(page: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "home", "Maren")
+    shutil.copytree(ROOT / "sample-vault", machine.home / "memory")
+    machine.type("vaultmem init memory")
+    machine.cwd = machine.home / "memory"
+    file = ROOT / f"docs/{page}.md"
+    compare(file, run_page(file, machine.type).replace(str(machine.home), "/home/maren"))
 
 
 def compare_page(page: Path, machine: Machine) -> None:
