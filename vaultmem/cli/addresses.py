@@ -31,7 +31,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     """
     done = dict(given)
     named = [each for each in params if name_values(each) in NOTES and done.get(each.name)]
-    place = _Place.find(given.get("vault") or "") if named else None
+    place = Place.of(given.get("vault") or "") if named else None
     if place is None:
         return done
     for param in named:
@@ -46,7 +46,7 @@ def read_as_shell(command: str, params: Iterable[Any], given: Mapping[str, Any])
     return done
 
 
-class _Place:
+class Place:
     """Where the caller stands, and the vault that is meant."""
 
     def __init__(self, root: Path, folder: str) -> None:
@@ -57,7 +57,7 @@ class _Place:
         self._is_below = self._is_inside and inside != "."
 
     @classmethod
-    def find(cls, vault: str | list[str]) -> _Place | None:
+    def of(cls, vault: str | list[str]) -> Place | None:
         """Return the place of a command; None where there is no vault to be found."""
         from vaultmem.cli.opening import find_named_root
         from vaultmem.environment import current_folder
@@ -70,7 +70,7 @@ class _Place:
         """Return an address with its path from the vault's root, where it names one from here."""
         path, mark, heading = text.partition("#")
         for name, rest in ((text, ""), (path, mark + heading)):
-            if (found := self._find(name)) is not None:
+            if (found := self.find(name)) is not None:
                 return found + rest
         inside = self._relate(path) if self._is_explicit(text) else None
         return text if inside is None else inside + mark + heading
@@ -81,7 +81,7 @@ class _Place:
         With `./` it says that a bare name is meant from the vault's root.
         """
         is_bare = "/" not in text and not os.path.isdir(os.path.join(self._folder, text))
-        if is_bare and "/" not in old and self._find(old) is None:
+        if is_bare and "/" not in old and self.find(old) is None:
             return text
         inside = self._relate(text) if self._is_below or self._is_explicit(text) else text
         if inside is None:
@@ -96,7 +96,7 @@ class _Place:
         inside = self._relate(text) if is_here or self._is_explicit(text) else None
         return text if inside is None else inside
 
-    def _find(self, name: str) -> str | None:
+    def find(self, name: str) -> str | None:
         """Return the path from the root of what is at a path from here, None if nothing is."""
         is_path = name and (self._is_below or "/" in name) and "\0" not in name
         inside = self._relate(name) if is_path else None

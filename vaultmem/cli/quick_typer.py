@@ -33,6 +33,11 @@ class PlainCommand(HelpPage, TyperCommand):
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
         _refuse_twice(ctx, self, args)
+        if ctx.resilient_parsing:  # A shell asks what could come next.
+            from vaultmem.cli.completing import offer_values
+
+            for param in self.params:
+                offer_values(ctx, param)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
