@@ -117,6 +117,8 @@ def test_a_project_of_code_is_no_vault_by_accident(home: Path, tmp_path: Path) -
     assert f"uses the git repository at {root}; nothing" in " ".join(inside.out.split())
     assert (root / "memory/templates/fact.md").exists()
     assert not (root / "MEMORY.md").exists()
+    at_home = run_here("init", cwd=home)
+    assert (at_home.code, "vaultmem init ~/memory" in at_home.err) == (5, True)
     assert run_here("init", ".", cwd=root).code == 0
     assert [each.name for each in (root / "templates").iterdir()] == ["base.html"]
     assert run_here("init", cwd=root).code == 0

@@ -88,9 +88,10 @@ def _choose_folder(folder: str) -> Path:
     """Return the folder that is meant.
 
     Raises:
-        RefusedError: none is named, and the current one is a project of code and no vault.
+        RefusedError: it is the home folder; or none is named, and the current one is a project of
+            code and no vault.
     """
-    from vaultmem.environment import current_folder
+    from vaultmem.environment import current_environment, current_folder
     from vaultmem.services.notes.plan_vault import find_project_file
 
     here = Path(current_folder())
@@ -100,7 +101,14 @@ def _choose_folder(folder: str) -> Path:
             f"this is a project of code ({name}); give its memory a folder of its own with "
             "`vaultmem init memory`, or make the project itself the vault with `vaultmem init .`"
         )
-    return here / Path(folder).expanduser()
+    place = here / Path(folder).expanduser()
+    home = current_environment().get("HOME", "")
+    if home and place.resolve() == Path(home).resolve():
+        raise RefusedError(
+            "this is your home folder, all of which would be memory; give memory a folder of its "
+            "own with `vaultmem init ~/memory`"
+        )
+    return place
 
 
 def _ask_to_commit(plan: InitPlan, yes: bool) -> None:
