@@ -62,7 +62,7 @@ def test_the_first_lines_for_claude_code_and_obsidian_work(tmp_path: Path) -> No
     (machine.cwd / "Day.md").write_text("Something you wrote about.\n")
     shown = []
     for client in ("Claude Code", "Obsidian"):
-        found = re.search(rf"\*\*With {client}\*\*.*?\n\n((?:    .*\n)+)", text)
+        found = re.search(rf"\*\*With {client}\*\*[\s\S]*?\n\n((?:    .*\n)+)", text)
         assert found
         lines = [line.partition("  #")[0].strip() for line in found[1].splitlines()]
         shown += [machine.type(line) for line in lines if line != "vaultmem watch"]
