@@ -130,7 +130,7 @@ def test_every_command_has_a_help_and_json() -> None:
     [group] = [each for each in parent.registered_groups if each.name == NAME]
     assert group.typer_instance is not None
     names = [command.name for command in group.typer_instance.registered_commands]
-    assert len(set(names)) == 17
+    assert len(set(names)) == 18
     for command in group.typer_instance.registered_commands:
         assert command.callback is not None
         assert str(command.callback.__doc__).strip()
