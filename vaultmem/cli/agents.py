@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.agents import connected_json, connections_json, shown_json, skill_json
-from vaultmem.cli.opening import open_here
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
+from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.clients.agents import UNNAMED
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, connect, skill, hook, mcp)
 
 
+@takes("vault", "as_json")
 def connect(
+    here: Here,
     client: Annotated[
         str,
         typer.Argument(
@@ -53,8 +55,6 @@ def connect(
         bool, typer.Option("--print", help="Print the entry, for you to put where it belongs.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Let a client such as Claude Code use the vault.
 
@@ -75,21 +75,21 @@ def connect(
     )
 
     if status:
-        _say_connections(as_json)
+        _say_connections(here.as_json)
         return
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
     where = Where(Path.cwd() if project else Path.home(), project, current_environment())
     if print_:
         find_client(client)
-        _print_entry(show_entry(client, open_here(vault).root, where, hooks), as_json)
+        _print_entry(show_entry(client, here.open().root, where, hooks), here.as_json)
         return
     if remove:
         changes = disconnect_client(client, where, dry_run)
     else:
         found = find_client(client)  # A wrong name is told before a missing vault.
-        changes = connect_client(client, open_here(vault).root, where, hooks, dry_run)
-    if as_json:
+        changes = connect_client(client, here.open().root, where, hooks, dry_run)
+    if here.as_json:
         emit_json(connected_json(client, changes, is_dry=dry_run))
         return
     for change in changes:
@@ -181,7 +181,9 @@ def _say_connections(as_json: bool) -> None:
     say(f"Not found here: {rest}.")
 
 
+@takes("vault", "agent")
 def hook(
+    here: Here,
     event: Annotated[
         str,
         typer.Argument(
@@ -199,8 +201,6 @@ def hook(
     wait: Annotated[
         bool, typer.Option("--wait", help="Do it here, not in a process of its own.")
     ] = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
 ) -> None:
     """Answer an agent's event; agents run this by themselves.
 
@@ -212,19 +212,18 @@ def hook(
     """
     from vaultmem.cli.hook import answer_hook
 
-    answer_hook(event, form, wait, vault, agent)
+    answer_hook(event, form, wait, here.vault, here.agent)
 
 
+@takes("vault", "ref", "agent")
 def mcp(
+    here: Here,
     alone: Annotated[
         bool, typer.Option("--alone", help="Serve by this process; ask and start no other.")
     ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that writes.")
     ] = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    ref: RefOption = "",
 ) -> None:
     """Serve the vault to an agent by the Model Context Protocol.
 
@@ -236,7 +235,7 @@ def mcp(
     """
     from vaultmem.errors import VaultError
 
-    opened = open_here(vault, agent, ref=ref)
+    opened = here.open()
     name = opened.author.agent
     if name in {"", UNNAMED}:
         name = opened.config.agent or "mcp"

@@ -18,17 +18,10 @@ from vaultmem.answers.branches import (
     switched_json,
     unmerged_json,
 )
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import (
-    AgentOption,
-    DryRunOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 
@@ -79,7 +72,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, branch, switch, merge)
 
 
+@takes("vault", "as_json")
 def branch(
+    here: Here,
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="The branch; else all are listed.")
     ] = "",
@@ -96,8 +91,6 @@ def branch(
     reset: Annotated[
         bool, typer.Option("--reset", help="Move the branch to TO; where it was is kept as a ref.")
     ] = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the branches, or make, remove or move one.
 
@@ -112,19 +105,19 @@ def branch(
 
     if (reset and (delete or start)) or (to and not reset):
         raise typer.BadParameter("give one of --from REF, --delete, or --reset with TO")
-    opened = open_here(vault)
+    opened = here.open()
     if not name:
         if start or delete or reset or force:
             raise typer.BadParameter("name the branch")
-        _list_branches(opened, as_json)
+        _list_branches(opened, here.as_json)
         return
     if reset:
-        _reset(opened, name, to, as_json)
+        _reset(opened, name, to, here.as_json)
         return
     commit = (
         remove_branch(opened, name, force) if delete else make_branch(opened, name, start).commit
     )
-    if as_json:
+    if here.as_json:
         emit_json(branch_json(name, commit, is_removed=delete))
     else:
         say_painted("removed  " if delete else "made  ", "green", f"{name}  at {commit[:7]}")
@@ -163,13 +156,13 @@ def _list_branches(opened: Vault, as_json: bool) -> None:
         say("No branch has a commit yet; `vaultmem checkpoint NOTE` makes the first.")
 
 
+@takes("vault", "as_json")
 def switch(
+    here: Here,
     name: NameArgument,
     create: Annotated[
         bool, typer.Option("--create", "-c", help="Make the branch first, where you are.")
     ] = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Check out a branch.
 
@@ -180,8 +173,8 @@ def switch(
     """
     from vaultmem.services.branching.switch import switch_branch
 
-    target, files = switch_branch(open_synced(vault), name, create)
-    if as_json:
+    target, files = switch_branch(here.open_synced(), name, create)
+    if here.as_json:
         emit_json(switched_json(name, target.commit, files))
     else:
         say_painted(
@@ -191,14 +184,11 @@ def switch(
         )
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def merge(
+    here: Here,
     name: Annotated[str, typer.Argument(metavar="REF", help="The branch to merge.")],
     dry_run: DryRunOption = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Merge a branch into the one that is checked out.
 
@@ -212,15 +202,15 @@ def merge(
     """
     from vaultmem.services.branching.merge import merge_branch, plan_merge
 
-    opened = open_synced(vault, agent, session, ref)
+    opened = here.open_synced()
     if dry_run:
-        _say_plan(plan_merge(opened, name), as_json)
+        _say_plan(plan_merge(opened, name), here.as_json)
         return
     try:
         done = merge_branch(opened, name)
     except MergeConflictError as error:
-        end_with_conflicts(error, unmerged_json if as_json else None)
-    if as_json:
+        end_with_conflicts(error, unmerged_json if here.as_json else None)
+    if here.as_json:
         emit_json(merge_json(done))
     elif not done.commit:
         say(f"{done.into} has all of {name} already; nothing was merged.")

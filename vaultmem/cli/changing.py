@@ -9,18 +9,10 @@ import typer
 
 from vaultmem.answers.notes import edited_json, forgotten_json, unconfirmed_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    JsonOption,
-    PathArgument,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 
@@ -49,7 +41,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, forget, pin, tag_)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def forget(
+    here: Here,
     paths: Annotated[list[str], typer.Argument(metavar="[PATH...]", help="The notes.")] = [],  # noqa: B006
     tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="All notes with a tag.")] = "",
     older_than: Annotated[
@@ -75,11 +69,6 @@ def forget(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, also for several.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Remove notes; git still has what was committed.
 
@@ -92,19 +81,19 @@ def forget(
     """
     from vaultmem.services.notes.forget import Wanted, forget_notes, select_notes
 
-    opened = open_view(vault, ref, agent=agent, session=session)
+    opened = here.open_view()
     age = parse_age(older_than) if older_than else None
     if purge:
-        _say_purge(opened, paths, Wanted(tag, age, from_session, query), as_json)
+        _say_purge(opened, paths, Wanted(tag, age, from_session, query), here.as_json)
         return
     if confirmation:
-        _forget_confirmation(opened, paths, reason, as_json)
+        _forget_confirmation(opened, paths, reason, here.as_json)
         return
     chosen = select_notes(opened, paths, Wanted(tag, age, from_session, query))
     really = not dry_run and (yes or len(chosen.notes) == 1)
     shown = [record.path for record in chosen.notes]
     commits = forget_notes(opened, chosen.notes, reason).report.commits if really else ()
-    if as_json:
+    if here.as_json:
         told = commits if reason else None
         emit_json(forgotten_json(shown, chosen.kept, told, is_dry=not really))
         return
@@ -152,16 +141,13 @@ def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -
             say(f"    {command}")
 
 
+@takes("vault", "ref", "at", "agent", "as_json")
 def pin(
+    here: Here,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else what is pinned is listed.")
     ] = "",
     remove: Annotated[bool, typer.Option("--remove", help="Pin it no longer.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show a note in every pack, or list what is pinned.
 
@@ -172,12 +158,12 @@ def pin(
       vaultmem pin
       vaultmem pin --remove refund-rules
     """
-    if (path and at) or (remove and not path):
+    if (path and here.at) or (remove and not path):
         raise typer.BadParameter("give PATH, --remove PATH, or --at WHEN alone")
     if path:
-        _set_pinned(path, not remove, open_view(vault, ref, agent=agent), as_json)
+        _set_pinned(path, not remove, here.open_view(), here.as_json)
     else:
-        _list_pinned(open_view(vault, ref, at, reads=True), as_json)
+        _list_pinned(here.open_view(reads=True), here.as_json)
 
 
 def _list_pinned(opened: Vault, as_json: bool) -> None:
@@ -197,16 +183,14 @@ def _list_pinned(opened: Vault, as_json: bool) -> None:
         warn(f"warning: {warning}")
 
 
+@takes("vault", "ref", "agent", "as_json")
 def tag_(
+    here: Here,
     path: PathArgument,
     add: Annotated[list[str], typer.Argument(metavar="[TAG...]", help="Tags to add.")] = [],  # noqa: B006
     remove: Annotated[
         list[str], typer.Option("--remove", metavar="TAG", help="A tag to remove (repeatable).")
     ] = [],  # noqa: B006
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add tags to a note, or remove them.
 
@@ -217,10 +201,10 @@ def tag_(
     from vaultmem.services.reading.read_notes import resolve_address
     from vaultmem.services.writing.edit_notes import change_tags
 
-    opened = open_view(vault, ref, agent=agent)
+    opened = here.open_view()
     found, _ = resolve_address(opened, path)
     blob, tags = change_tags(opened, found, tuple(add), tuple(remove))
-    if as_json:
+    if here.as_json:
         emit_json(edited_json(found, blob, tags=tags))
     else:
         say_painted("tagged  ", "green", f"{found}  {' '.join('#' + tag for tag in tags)}")

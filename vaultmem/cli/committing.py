@@ -11,10 +11,9 @@ from vaultmem.answers.lifecycle import promoted_json
 from vaultmem.answers.notes import report_json
 from vaultmem.cli.branches import end_with_conflicts
 from vaultmem.cli.history_text import say_report
-from vaultmem.cli.opening import open_here, open_synced, open_view
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.errors import MergeConflictError
 
 if TYPE_CHECKING:
@@ -26,13 +25,10 @@ def register(app: typer.Typer) -> None:
     add_commands(app, checkpoint, promote)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def checkpoint(
+    here: Here,
     note: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it stands for.")],
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Commit everything that changed, and say why.
 
@@ -43,24 +39,21 @@ def checkpoint(
     """
     from vaultmem.services.writing.checkpoint import save_checkpoint
 
-    report = save_checkpoint(open_here(vault, agent, session, ref), " ".join(note))
-    if as_json:
+    report = save_checkpoint(here.open(), " ".join(note))
+    if here.as_json:
         emit_json(report_json(report))
         return
     _say_outcome(report)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def promote(
+    here: Here,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The notes.")],
     source: Annotated[
         str,
         typer.Option("--from", metavar="BRANCH", help="Take these notes over from a branch first."),
     ] = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Make candidate notes active, and commit them.
 
@@ -75,12 +68,12 @@ def promote(
 
     if source:
         try:
-            done = promote_from(open_synced(vault, agent, session, ref), source, paths)
+            done = promote_from(here.open_synced(), source, paths)
         except MergeConflictError as error:
-            end_with_conflicts(error, untaken_json if as_json else None)
+            end_with_conflicts(error, untaken_json if here.as_json else None)
     else:
-        done = promote_notes(open_view(vault, ref, agent=agent, session=session), paths)
-    if as_json:
+        done = promote_notes(here.open_view(), paths)
+    if here.as_json:
         emit_json(promoted_json(done))
         return
     for path, before in done.notes:

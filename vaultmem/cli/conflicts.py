@@ -13,10 +13,9 @@ import typer
 from vaultmem.answers.conflicts import conflicts_json, resolved_json
 from vaultmem.cli.branches import say_left, say_merged
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError, VaultError
 
@@ -63,7 +62,9 @@ def _say_conflict(each: Unsettled) -> None:
             say(f"    {side:<5}  {one_line(line)}")
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def resolve(
+    here: Here,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else all are listed.")
     ] = "",
@@ -77,11 +78,6 @@ def resolve(
     everything: Annotated[
         bool, typer.Option("--all", help="Settle what a stopped git merge left, and commit it.")
     ] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List what both sides of a merge said, or decide it.
 
@@ -98,17 +94,17 @@ def resolve(
         if on
     ]
     if not (path or wanted or everything):
-        _list_conflicts(open_synced(vault, ref=ref), as_json)
+        _list_conflicts(here.open_synced(), here.as_json)
         return
     if everything and not path and not wanted:
-        _finish(open_synced(vault, agent, session, ref), as_json)
+        _finish(here.open_synced(), here.as_json)
         return
     if len(wanted) != 1 or not path or everything:
         raise RefusedError(
             "name a note and one of --ours, --theirs, --both, --edit; or --all alone"
         )
-    done = _resolve(open_synced(vault, agent, session, ref), path, wanted[0], number)
-    if as_json:
+    done = _resolve(here.open_synced(), path, wanted[0], number)
+    if here.as_json:
         emit_json(resolved_json(done))
         return
     what = (

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.economics import recent_json, stats_json, tell_time
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +23,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, recent, stats)
 
 
+@takes("vault", "as_json")
 def recent(
+    here: Here,
     note: Annotated[
         str, typer.Argument(metavar="[NOTE]", help="Only where this note was shown.")
     ] = "",
@@ -38,8 +39,6 @@ def recent(
     since: Annotated[
         str, typer.Option("--since", metavar="WHEN", help="Only then or later (2026-10-01).")
     ] = "",
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show what was shown last: what, to whom, for which question.
 
@@ -53,7 +52,7 @@ def recent(
     from vaultmem.services.economics import list_recent
     from vaultmem.services.reading.read_notes import resolve_address
 
-    opened = open_synced(vault, reads=True)
+    opened = here.open_synced(reads=True)
     shown = list_recent(
         opened,
         limit,
@@ -62,7 +61,7 @@ def recent(
         path=str(resolve_address(opened, note)[0]) if note else "",
         since=parse_timestamp(since) if since else 0.0,
     )
-    if as_json:
+    if here.as_json:
         emit_json(recent_json(shown))
         return
     if not shown:
@@ -82,15 +81,15 @@ def _say_shown(shown: Shown) -> None:
         say_painted(f"    {path}#{heading}" if heading else f"    {path}", "dim")
 
 
+@takes("vault", "as_json")
 def stats(
+    here: Here,
     session: Annotated[
         str, typer.Option("--session", metavar="ID", help="Only this session.", show_default=False)
     ] = "",
     plot: Annotated[
         bool, typer.Option("--plot", help="Plot the size of packs against that of the vault.")
     ] = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show what recalls and packs cost in tokens, and saved.
 
@@ -101,9 +100,9 @@ def stats(
     """
     from vaultmem.services.economics import read_pack_sizes, read_stats
 
-    opened = open_synced(vault, reads=True)
+    opened = here.open_synced(reads=True)
     found = read_stats(opened, session)
-    if as_json:
+    if here.as_json:
         emit_json(stats_json(found))
         return
     _say_sums(found)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +16,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, embed)
 
 
+@takes("vault", "as_json")
 def embed(
+    here: Here,
     model: Annotated[
         str,
         typer.Option(
@@ -27,8 +28,6 @@ def embed(
             show_default=False,
         ),
     ] = "",
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Prepare recall by meaning: make the vectors that are missing.
 
@@ -40,11 +39,11 @@ def embed(
     from vaultmem.services.embedding.embed import drop_garbage, embed_sections
     from vaultmem.services.embedding.meaning import choose_model, open_meaning
 
-    opened = open_synced(vault)
+    opened = here.open_synced()
     meaning = open_meaning(opened, choose_model(opened, model))
     done = embed_sections(opened, meaning, progress=ProgressLine("embedding sections"))
     drop_garbage(opened, meaning)
-    if as_json:
+    if here.as_json:
         emit_json(done)
         return
     each = f", {done.added / done.seconds:,.0f} a second" if done.added else ""

@@ -9,9 +9,9 @@ import typer
 
 from vaultmem.answers.finding import added_question_json, evaluation_json
 from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, eval_)
 
 
+@takes("vault", "ref", "as_json")
 def eval_(
+    here: Here,
     file: Annotated[
         str,
         typer.Argument(
@@ -63,9 +65,6 @@ def eval_(
             "--budget", metavar="TOKENS", help="A pack's (repeatable); else 500, 1000 and 2000."
         ),
     ] = [],  # noqa: B006
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Measure how well recall and packs answer your questions.
 
@@ -79,16 +78,16 @@ def eval_(
 
     place = Path(file).expanduser()
     if add:
-        _add(place, add, notes, vault, ref, as_json)
+        _add(place, add, notes, here.vault, here.ref, here.as_json)
         return
     if notes:
         raise typer.BadParameter("Notes are named with --add; the file of questions is one.")
     asked = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
-    made = evaluate(open_synced(vault, ref=ref, reads=True), place, asked, ProgressLine)
+    made = evaluate(here.open_synced(reads=True), place, asked, ProgressLine)
     for run in made.runs:
         if run.lacks:
             warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
-    if as_json:
+    if here.as_json:
         emit_json(evaluation_json(made))
         return
     _say_figures(made)

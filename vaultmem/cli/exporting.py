@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
-    AtOption,
     ContextOption,
     FromAgentOption,
     FromSessionOption,
-    JsonOption,
     KindOption,
     PathOption,
-    RefOption,
     SinceOption,
     StateOption,
     TagOption,
     UntilOption,
-    VaultOption,
     make_filter,
     narrow_filter,
 )
@@ -37,6 +32,7 @@ from vaultmem.cli.output import (
     warn,
 )
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.query import NoteFilter
@@ -50,7 +46,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, export)
 
 
+@takes("vault", "ref", "at", "as_json")
 def export(
+    here: Here,
     archive: Annotated[
         str,
         typer.Option(
@@ -88,10 +86,6 @@ def export(
     since: SinceOption = "",
     until: UntilOption = "",
     path: PathOption = [],  # noqa: B006
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Write the vault as one archive, as lines of JSON, or as pages.
 
@@ -111,15 +105,15 @@ def export(
     is_narrow = wanted != make_filter([], [], [], "", any_state=True)
     if sum(map(bool, (archive, jsonl, html))) != 1:
         raise typer.BadParameter("give one of --archive FILE, --jsonl FILE and --html DIR")
-    if (is_narrow and not jsonl) or (archive and (ref or at)):
+    if (is_narrow and not jsonl) or (archive and (here.ref or here.at)):
         what = "an archive is of the whole vault" if archive else "pages are of all notes"
         raise RefusedError(f"export: {what}; only --jsonl can be narrowed down")
     if archive:
-        _export_archive(open_here(vault), Path(archive).expanduser(), as_json)
+        _export_archive(here.open(), Path(archive).expanduser(), here.as_json)
     elif jsonl:
-        _export_lines(open_view(vault, ref, at, reads=True), jsonl, wanted, as_json)
+        _export_lines(here.open_view(reads=True), jsonl, wanted, here.as_json)
     else:
-        _export_pages(open_view(vault, ref, at, reads=True), html, as_json)
+        _export_pages(here.open_view(reads=True), html, here.as_json)
 
 
 def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:

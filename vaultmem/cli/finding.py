@@ -34,6 +34,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
     from vaultmem.services.finding.ask import Answer
@@ -75,7 +76,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, recall_, pack)
 
 
+@takes("ref", "at", "agent", "session", "as_json")
 def recall_(
+    here: Here,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
     limit: Annotated[
         int,
@@ -111,14 +114,9 @@ def recall_(
     path: PathOption = [],  # noqa: B006
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
-    ref: RefOption = "",
-    at: AtOption = "",
     include_refs: IncludeRefsOption = "",
     expand_links: ExpandLinksOption = False,
     semantic: SemanticOption = None,
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Find the notes that answer a question, best first.
 
@@ -133,21 +131,23 @@ def recall_(
     states = state or (_ALL_BUT_QUARANTINED if include_archived else [])
     if include_quarantined:
         states = [*(states or _SHOWN), "quarantined"]
-    opened = open_several(vault, all_vaults, agent, session, ref, alone=bool(at or include_refs))
+    opened = open_several(
+        vault, all_vaults, here.agent, here.session, here.ref, alone=bool(here.at or include_refs)
+    )
     wanted = make_filter(kind, states, tag, context)
     asked = Ask(
         " ".join(query),
         limit or (MOST_FITTING if budget else 0),
         filter=narrow_filter(wanted, from_agent, from_session, since, until, path),
-        at=at,
+        at=here.at,
         refs=split_names(include_refs),
         semantic=semantic,
         expand_links=expand_links,
         suggests=True,
     )
-    answer = ask(opened, asked, show_hits(budget, explain, as_json), ProgressLine)
+    answer = ask(opened, asked, show_hits(budget, explain, here.as_json), ProgressLine)
     _warn_of_models(answer)
-    if as_json:
+    if here.as_json:
         emit_json(answer_json(answer))
         return
     for line in tell_how_sure(answer):

@@ -9,10 +9,10 @@ import typer
 
 from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import tell_commit
-from vaultmem.cli.opening import following, open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
+from vaultmem.cli.opening import following, open_here
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
 
@@ -33,7 +33,8 @@ def register(app: typer.Typer) -> None:
     add_commands(app, context, status, doctor)
 
 
-def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+@takes("vault", "as_json")
+def context(here: Here) -> None:
     """Bring CONTEXT.md and other generated files up to date.
 
     vaultmem.yaml says which there are. `vaultmem watch` does this after each change.
@@ -43,8 +44,8 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """
     from vaultmem.services.watching.context import render_contexts
 
-    rendered = render_contexts(open_synced(vault))
-    if as_json:
+    rendered = render_contexts(here.open_synced())
+    if here.as_json:
         emit_json(contexts_json(rendered))
     else:
         for each in rendered:
@@ -56,13 +57,8 @@ def context(vault: VaultOption = "", as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def status(
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "agent", "session", "as_json")
+def status(here: Here) -> None:
     """Show what the vault holds, and what is not committed.
 
     It also tells who watches the vault, and ends with the last events of its history.
@@ -72,11 +68,11 @@ def status(
     """
     from vaultmem.services.health.status import read_status
 
-    opened, problem = _open_anyway(vault, agent, session, ref)
+    opened, problem = _open_anyway(here.vault, here.agent, here.session, here.ref)
     with following(opened) as progress:
         found = read_status(opened, progress, problem)
     say_behind(opened.lag)
-    if as_json:
+    if here.as_json:
         emit_json(status_json(opened, found))
         return
     _say_doubtful(found)
@@ -95,12 +91,12 @@ def status(
             say_painted(commit.commit[:7], "yellow", f"  {tell_commit(commit)}")
 
 
+@takes("vault", "as_json")
 def doctor(
+    here: Here,
     fix: Annotated[
         bool, typer.Option("--fix", help="Mend what can be mended without losing anything.")
     ] = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Check the vault, its repository and this machine.
 
@@ -112,12 +108,12 @@ def doctor(
     from vaultmem.core.check import Verdict
     from vaultmem.services.health.doctor import examine_vault
 
-    opened, problem = _open_anyway(vault, reads=not fix)
+    opened, problem = _open_anyway(here.vault, reads=not fix)
     with following(opened) as progress:
         checks = examine_vault(opened, fix, progress, settings_problem=problem)
     say_behind(opened.lag)
     has_problems = any(check.verdict is Verdict.PROBLEM for check in checks)
-    if as_json:
+    if here.as_json:
         emit_json(checks_json(checks, is_ok=not has_problems))
     else:
         for check in checks:

@@ -8,10 +8,9 @@ import typer
 
 from vaultmem.answers.history import diff_json, log_json, shown_json, trace_json
 from vaultmem.cli.history_text import align, say_brief, say_operation, short_time, tell_commit
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AtOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -35,7 +34,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, log, show, diff, history)
 
 
+@takes("vault", "ref", "as_json")
 def log(
+    here: Here,
     span: Annotated[
         str, typer.Argument(metavar="[A..B]", help="Only what B has, and A has not.")
     ] = "",
@@ -56,9 +57,6 @@ def log(
     everything: Annotated[
         bool, typer.Option("--all", help="Also commits that vaultmem did not make.")
     ] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show what happened in the vault, newest first.
 
@@ -79,8 +77,8 @@ def log(
     )
     if span and ".." not in span:
         raise typer.BadParameter(f'"{span}" is not A..B; --ref shows one branch, --path one note')
-    found = list_commits(open_here(vault, ref=ref, reads=True), wanted, limit, path, span)
-    if as_json:
+    found = list_commits(here.open(reads=True), wanted, limit, path, span)
+    if here.as_json:
         emit_json(log_json(found))
         return
     for commit in found.commits:
@@ -93,13 +91,12 @@ def log(
         say("No event matches.")
 
 
+@takes("vault", "ref", "as_json")
 def show(
+    here: Here,
     commit: Annotated[
         str, typer.Argument(metavar="COMMIT", help="A commit, branch, tag or date; else HEAD.")
     ] = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show who made a commit, why, and what it changed.
 
@@ -109,8 +106,8 @@ def show(
     """
     from vaultmem.services.history.diff import show_commit
 
-    shown = show_commit(open_here(vault, ref=ref, reads=True), commit)
-    if as_json:
+    shown = show_commit(here.open(reads=True), commit)
+    if here.as_json:
         emit_json(shown_json(shown))
         return
     _say_commit(shown)
@@ -125,7 +122,9 @@ def show(
         say("It changed nothing in the vault.")
 
 
+@takes("vault", "ref", "as_json")
 def diff(
+    here: Here,
     old: Annotated[
         str,
         typer.Argument(
@@ -137,9 +136,6 @@ def diff(
     ] = "",
     path: BelowOption = "",
     brief: Annotated[bool, typer.Option("--brief", help="One line for each note.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show what changed in the notes between two commits.
 
@@ -152,12 +148,12 @@ def diff(
     """
     from vaultmem.services.history.diff import diff_vault
 
-    opened = open_here(vault, ref=ref, reads=True)
+    opened = here.open(reads=True)
     found = diff_vault(opened, old, new, path)
     say_behind(opened.lag)
     for name, reason in found.skipped.items():
         warn(f"left out {name}: {reason}")
-    if as_json:
+    if here.as_json:
         emit_json(diff_json(found))
         return
     if not found.operations:
@@ -171,7 +167,9 @@ def diff(
         say_operation(operation)
 
 
+@takes("vault", "ref", "at", "as_json")
 def history(
+    here: Here,
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="The note, as it is called now or was once.")
     ],
@@ -179,10 +177,6 @@ def history(
         int,
         typer.Option("-n", "--limit", metavar="N", help="Changes at most.", show_default=False),
     ] = 0,
-    at: AtOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show what each commit did to a note, newest first.
 
@@ -195,9 +189,9 @@ def history(
     from vaultmem.services.history.diff import summarise_operation
     from vaultmem.services.history.trace import trace_note
 
-    opened = open_synced(vault, ref=ref, reads=True)
-    found = trace_note(opened, path, limit, resolve_commit(opened, at) if at else "")
-    if as_json:
+    opened = here.open_synced(reads=True)
+    found = trace_note(opened, path, limit, resolve_commit(opened, here.at) if here.at else "")
+    if here.as_json:
         emit_json(trace_json(found))
         return
     rows = [

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.agents import import_json
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import DryRunOption, JsonOption, VaultOption
+from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import ProgressLine, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
     from vaultmem.services.importing.run import ImportReport
@@ -34,7 +34,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, import_)
 
 
+@takes("vault", "as_json")
 def import_(
+    here: Here,
     kind: Annotated[
         str,
         typer.Argument(
@@ -58,8 +60,6 @@ def import_(
         ),
     ] = False,
     dry_run: DryRunOption = False,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Take in what other programs remember, or an archived vault.
 
@@ -72,7 +72,7 @@ def import_(
         vaultmem import archive ~/memory.tar.gz memory --trust
     """
     if kind == "archive":
-        _import_archive(paths, trust, dry_run, as_json)
+        _import_archive(paths, trust, dry_run, here.as_json)
         return
     if trust:
         raise typer.BadParameter("--trust is for `import archive` alone")
@@ -80,8 +80,8 @@ def import_(
 
     find_kind(kind)
     progress = ProgressLine("importing, KiB")
-    report = import_kind(open_synced(vault), kind, paths, dry_run=dry_run, progress=progress)
-    if as_json:
+    report = import_kind(here.open_synced(), kind, paths, dry_run=dry_run, progress=progress)
+    if here.as_json:
         emit_json(import_json(report))
     else:
         _say_report(report)

@@ -10,17 +10,9 @@ import typer
 
 from vaultmem.answers.finding import bisected_json, judged_json, receipts_json, replayed_json
 from vaultmem.cli.history_text import say_operation, short_time, tell_commit
-from vaultmem.cli.opening import open_here, open_synced, open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import PlainCommand, add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, VaultError
 
@@ -58,16 +50,14 @@ def register(app: typer.Typer) -> None:
     add_commands(app, replay)
 
 
+@takes("vault", "ref", "at", "as_json")
 def assert_(
+    here: Here,
     query: QueryArgument,
     finds: FindsOption = [],  # noqa: B006
     says: SaysOption = [],  # noqa: B006
     negated: NotOption = False,
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Test what a pack says; made for `git bisect run`.
 
@@ -82,11 +72,11 @@ def assert_(
 
     try:
         expected = expect(" ".join(query), finds, says, negated, budget)
-        reasons = judge_vault(open_view(vault, ref, at, reads=True), expected)
+        reasons = judge_vault(here.open_view(reads=True), expected)
     except VaultError as error:
         warn(f"cannot be judged: {error}")
         raise typer.Exit(CANNOT_JUDGE) from None
-    if as_json:
+    if here.as_json:
         emit_json(judged_json(reasons))
     elif not reasons:
         say("as expected")
@@ -106,7 +96,9 @@ class _BisectCommand(PlainCommand):
         return super().parse_args(ctx, args)
 
 
+@takes("vault", "ref", "as_json")
 def bisect(
+    here: Here,
     query: QueryArgument,
     good: Annotated[
         str, typer.Option("--good", metavar="A", help="A commit, tag or date with a good pack.")
@@ -118,9 +110,6 @@ def bisect(
     says: SaysOption = [],  # noqa: B006
     negated: NotOption = False,
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Find the first commit at which a pack is not as expected.
 
@@ -134,13 +123,13 @@ def bisect(
     from vaultmem.services.finding.judge import bisect_history
     from vaultmem.services.history.diff import show_commit
 
-    opened = open_synced(vault, ref=ref, reads=True)
+    opened = here.open_synced(reads=True)
     expected = expect(" ".join(query), finds, says, negated, budget)
     last = opened.ref if bad == "HEAD" and opened.ref else bad
-    tell = None if as_json else partial(_say_step, opened)
+    tell = None if here.as_json else partial(_say_step, opened)
     done = bisect_history(opened, good, last, expected, tell)
     shown = [show_commit(opened, commit) for commit in done.first_bad]
-    if as_json:
+    if here.as_json:
         emit_json(bisected_json(done, shown))
         return
     if len(shown) > 1:
@@ -172,7 +161,9 @@ def _say_step(opened: Vault, step: JudgedCommit, left: int) -> None:
         say(f"      {reason}")
 
 
+@takes("vault", "agent", "session", "as_json")
 def replay(
+    here: Here,
     receipt: Annotated[
         str,
         typer.Argument(
@@ -183,10 +174,6 @@ def replay(
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Receipts at most, in the list.")
     ] = 20,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the packs that agents got, or print one again.
 
@@ -200,12 +187,12 @@ def replay(
     """
     from vaultmem.services.finding.receipts import replay_receipt
 
-    opened = open_here(vault)
+    opened = here.open()
     if not receipt:
-        _list_receipts(opened, agent, session, limit, as_json)
+        _list_receipts(opened, here.agent, here.session, limit, here.as_json)
         return
     found = replay_receipt(opened, receipt)
-    if as_json:
+    if here.as_json:
         emit_json(replayed_json(found))
     else:
         say(found.text.rstrip("\n"))

@@ -8,17 +8,10 @@ import typer
 
 from vaultmem.answers.lifecycle import moved_json, superseded_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    PathArgument,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 _ReasonOption = Annotated[
@@ -31,17 +24,14 @@ def register(app: typer.Typer) -> None:
     add_commands(app, state_, supersede)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def state_(
+    here: Here,
     path: PathArgument,
     state: Annotated[
         str, typer.Argument(metavar="STATE", help="active, stale, archived, quarantined ...")
     ],
     reason: _ReasonOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Move a note to another state, and commit that.
 
@@ -59,9 +49,9 @@ def state_(
     wanted = parse_state(state)
     if wanted is State.QUARANTINED and not reason:
         raise typer.BadParameter("say why it cannot be trusted: --reason TEXT")
-    opened = open_view(vault, ref, agent=agent, session=session)
+    opened = here.open_view()
     done = change_state(opened, [path], wanted, reason)
-    if as_json:
+    if here.as_json:
         emit_json(moved_json(done))
         return
     for move in done.moves:
@@ -71,18 +61,15 @@ def state_(
     say_commits(done.report.commits)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def supersede(
+    here: Here,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The note that no longer holds.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="The note that holds instead.")],
     part: Annotated[
         bool, typer.Option("--part", help="Only what both speak of: the old note stays.")
     ] = False,
     reason: _ReasonOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Replace a note by another; each then names the other.
 
@@ -94,9 +81,9 @@ def supersede(
     """
     from vaultmem.services.lifecycle.supersede import supersede_note
 
-    opened = open_view(vault, ref, agent=agent, session=session)
+    opened = here.open_view()
     done = supersede_note(opened, old, new, reason, part=part)
-    if as_json:
+    if here.as_json:
         emit_json(superseded_json(done))
         return
     became = "a part of it, so it stays" if part else f"{done.before} to deprecated"

@@ -13,17 +13,10 @@ from vaultmem.answers.links import (
     orphans_json,
     renamed_json,
 )
-from vaultmem.cli.opening import open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    DryRunOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-)
+from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -36,7 +29,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, links, mv)
 
 
+@takes("vault", "ref", "at", "as_json")
 def links(
+    here: Here,
     path: Annotated[
         str, typer.Argument(metavar="[PATH]", help="The note; else the broken links of all notes.")
     ] = "",
@@ -44,10 +39,6 @@ def links(
     orphans: Annotated[
         bool, typer.Option("--orphans", help="The notes that no other note links to.")
     ] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List what a note links to, or what links to it.
 
@@ -62,14 +53,14 @@ def links(
 
     if (to and not path) or (orphans and (path or to)):
         raise typer.BadParameter("give PATH, --to PATH, or --orphans")
-    opened = open_view(vault, ref, at, reads=True)
+    opened = here.open_view(reads=True)
     if path:
         show = _list_backlinks if to else _list_links
-        show(opened, str(resolve_whole(opened, path)), as_json)
+        show(opened, str(resolve_whole(opened, path)), here.as_json)
     elif orphans:
-        _list_orphans(opened, as_json)
+        _list_orphans(opened, here.as_json)
     else:
-        _list_broken(opened, as_json)
+        _list_broken(opened, here.as_json)
 
 
 def _list_broken(opened: Vault, as_json: bool) -> None:
@@ -126,14 +117,12 @@ def _list_orphans(opened: Vault, as_json: bool) -> None:
     say(f"{len(found):,} orphans")
 
 
+@takes("vault", "ref", "agent", "as_json")
 def mv(
+    here: Here,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The note.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its new path, or a folder.")],
     dry_run: DryRunOption = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Rename or move a note; every link to it and from it holds.
 
@@ -144,9 +133,9 @@ def mv(
     """
     from vaultmem.services.notes.rename import plan_rename, rename_note
 
-    opened = open_view(vault, ref, agent=agent)
+    opened = here.open_view()
     done = plan_rename(opened, old, new) if dry_run else rename_note(opened, old, new)
-    if as_json:
+    if here.as_json:
         emit_json(renamed_json(done, is_dry=dry_run))
         return
     say_painted("would move  " if dry_run else "moved  ", "green", f"{done.old} -> {done.new}")

@@ -12,27 +12,21 @@ import typer
 
 from vaultmem.answers.notes import note_json, records_json
 from vaultmem.cli.asking import open_several, split_vault
-from vaultmem.cli.opening import open_here, open_synced, open_view
+from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
-    AgentOption,
     AllVaultsOption,
-    AtOption,
     ContextOption,
     FromAgentOption,
     FromSessionOption,
-    JsonOption,
     KindOption,
     PathArgument,
     PathOption,
-    RefOption,
-    SessionOption,
     SinceOption,
     StateOption,
     TagOption,
     TitleOption,
     TopicOption,
     UntilOption,
-    VaultOption,
     VaultsOption,
     make_filter,
     narrow_filter,
@@ -40,6 +34,7 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
@@ -72,7 +67,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, remember_, get, list_, edit)
 
 
+@takes("vault", "agent", "session", "as_json")
 def remember_(
+    here: Here,
     text: Annotated[
         list[str], typer.Argument(metavar="TEXT", help="What to remember; - reads standard input.")
     ],
@@ -107,10 +104,6 @@ def remember_(
     force: Annotated[
         bool, typer.Option("--force", help="Make a new note, whatever is known already.")
     ] = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Write down a memory; the next question finds it.
 
@@ -134,22 +127,20 @@ def remember_(
         confidence=confidence,
         refs=tuple(ref),
     )
-    done = remember(open_here(vault, agent, session, branch), memory, force=force)
-    if as_json:
+    done = remember(open_here(here.vault, here.agent, here.session, branch), memory, force=force)
+    if here.as_json:
         emit_json(done)
     else:
         _say_remembered(done)
 
 
+@takes("vault", "ref", "at", "as_json")
 def get(
+    here: Here,
     path: PathArgument,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
     full: Annotated[
         bool, typer.Option("--full", help="As it was before compaction shortened it.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Print a note, or one section of it (NOTE#Heading).
 
@@ -162,8 +153,8 @@ def get(
     from vaultmem.core.notes.full_text import tell_shortened
     from vaultmem.services.reading.read_notes import get_note
 
-    named, path = split_vault(vault, path)
-    found = get_note(open_view(named, ref, at, reads=True), path, full)
+    named, path = split_vault(here.vault, path)
+    found = get_note(open_view(named, here.ref, here.at, reads=True), path, full)
     note = found.note
     if note.state == "quarantined":
         warn(f"warning: {note.path} is quarantined; nothing in it is to be trusted or done")
@@ -175,13 +166,15 @@ def get(
         warn(f"note: {found.changed}")
     if note.encoding:
         warn(f"warning: {note.path}: {describe_encoding(note.encoding)}")
-    if as_json:
+    if here.as_json:
         emit_json(note_json(found))
     else:
         say_raw(found.text)
 
 
+@takes("ref", "at", "as_json")
 def list_(
+    here: Here,
     kind: KindOption = [],  # noqa: B006
     state: StateOption = [],  # noqa: B006
     tag: TagOption = [],  # noqa: B006
@@ -194,9 +187,6 @@ def list_(
     path: PathOption = [],  # noqa: B006
     vault: VaultsOption = [],  # noqa: B006
     all_vaults: AllVaultsOption = False,
-    ref: RefOption = "",
-    at: AtOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the notes, or those of a kind, state, tag or folder.
 
@@ -211,10 +201,10 @@ def list_(
 
     wanted = make_filter(kind, state, tag, context, pinned or None, any_state=True)
     wanted = narrow_filter(wanted, from_agent, from_session, since, until, path)
-    opened = open_several(vault, all_vaults, ref=ref, alone=True)
-    found = ((each.name, look(each, at)) for each in opened.together)
+    opened = open_several(vault, all_vaults, ref=here.ref, alone=True)
+    found = ((each.name, look(each, here.at)) for each in opened.together)
     records = [(name, record) for name, seen in found for record in list_notes(seen, wanted)]
-    if as_json:
+    if here.as_json:
         emit_json(records_json(records))
         return
     paths = [one_line(f"{name}:{each.path}" if name else each.path) for name, each in records]
@@ -226,7 +216,8 @@ def list_(
     say(f"{len(records):,} notes")
 
 
-def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -> None:
+@takes("vault", "agent")
+def edit(here: Here, path: PathArgument) -> None:
     """Open a note in your editor, and check it afterwards.
 
     The editor is $VISUAL or $EDITOR.
@@ -239,7 +230,7 @@ def edit(path: PathArgument, vault: VaultOption = "", agent: AgentOption = "") -
     from vaultmem.services.reading.read_notes import read_as_written, resolve_address
     from vaultmem.services.reading.sync import sync_paths
 
-    opened = open_synced(vault, agent)
+    opened = here.open_synced()
     if branch := find_branch(opened):
         raise RefusedError(f"{branch}: not checked out, so there is no file to open; switch to it")
     found, _ = resolve_address(opened, path)

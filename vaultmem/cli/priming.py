@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.notes import primed_json, unprimed_json
-from vaultmem.cli.opening import open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    DryRunOption,
-    JsonOption,
-    RefOption,
-    VaultOption,
-)
+from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -35,7 +28,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, prime)
 
 
+@takes("vault", "ref", "at", "agent", "as_json")
 def prime(
+    here: Here,
     place: Annotated[
         str,
         typer.Argument(
@@ -58,11 +53,6 @@ def prime(
         bool, typer.Option("--all", help="To --remove: notes edited or written here as well.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do --remove.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    at: AtOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Take in reference material, a note for each heading.
 
@@ -75,20 +65,20 @@ def prime(
       vaultmem prime --remove scanner-manual --yes
     """
     if not place and not (source or remove):
-        _list_sources(open_view(vault, ref, at, reads=True), as_json)
+        _list_sources(here.open_view(reads=True), here.as_json)
         return
-    if at or not place or not (source or remove):
+    if here.at or not place or not (source or remove):
         raise typer.BadParameter("give FILE --source NAME, --remove SOURCE, or nothing")
     if remove:
-        opened = open_view(vault, ref, agent=agent)
-        _remove_source(opened, place, everything, yes, as_json)
+        opened = here.open_view()
+        _remove_source(opened, place, everything, yes, here.as_json)
         return
     from vaultmem.services.priming.prime import prime_source
 
     files = _read_place(place)
-    opened = open_view(vault, ref, agent=agent)
+    opened = here.open_view()
     plan = prime_source(opened, source, files, pin=pin, overwrite=overwrite, dry_run=dry_run)
-    if as_json:
+    if here.as_json:
         emit_json(primed_json(source, plan, is_dry=dry_run))
     else:
         _say_primed(source, plan, dry_run)

@@ -9,17 +9,9 @@ import typer
 from vaultmem.answers.history import blame_json, explained_json
 from vaultmem.answers.notes import restored_json, undone_json
 from vaultmem.cli.history_text import align, say_commits
-from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import (
-    AgentOption,
-    AtOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -36,14 +28,12 @@ def register(app: typer.Typer) -> None:
     add_commands(app, blame, why, restore, undo)
 
 
+@takes("vault", "ref", "at", "as_json")
 def blame(
+    here: Here,
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="The note, or one section of it (PATH#Heading).")
     ],
-    at: AtOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show who wrote each line of a note, when and in which session.
 
@@ -52,8 +42,8 @@ def blame(
     """
     from vaultmem.services.history.blame import blame_note
 
-    found = blame_note(open_synced(vault, ref=ref, reads=True), path, at)
-    if as_json:
+    found = blame_note(here.open_synced(reads=True), path, here.at)
+    if here.as_json:
         emit_json(blame_json(found))
         return
     width = len(str(found.lines[-1].number)) if found.lines else 0
@@ -64,13 +54,11 @@ def blame(
         say(_CUT.format(", ".join(sorted(commit[:7] for commit in found.ends))))
 
 
+@takes("vault", "ref", "at", "as_json")
 def why(
+    here: Here,
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What it is about.")],
     limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Sections at most.")] = 5,
-    at: AtOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show which notes mention a text, and who wrote them when.
 
@@ -82,8 +70,8 @@ def why(
     from vaultmem.services.history.explain import explain_text
 
     asked = " ".join(text)
-    grounds = explain_text(open_view(vault, ref, at, reads=True), asked, limit)
-    if as_json:
+    grounds = explain_text(here.open_view(reads=True), asked, limit)
+    if here.as_json:
         emit_json(explained_json(asked, grounds))
         return
     if not grounds:
@@ -95,14 +83,11 @@ def why(
         say(_CUT.format(", ".join(ends)))
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def restore(
+    here: Here,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, as it was called then.")],
     at: Annotated[str, typer.Option("--at", metavar="WHEN", help="A commit, branch, tag or date.")],
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Write a note as it once was, as a new change.
 
@@ -113,8 +98,8 @@ def restore(
     """
     from vaultmem.services.history.restore import restore_note
 
-    done = restore_note(open_synced(vault, agent, session, ref), path, at)
-    if as_json:
+    done = restore_note(here.open_synced(), path, at)
+    if here.as_json:
         emit_json(restored_json(done))
         return
     if not done.is_changed:
@@ -124,14 +109,12 @@ def restore(
     say_painted("restored  ", "green", f"{done.path}  (as in {done.commit[:7]})")
 
 
+@takes("vault", "agent", "session", "as_json")
 def undo(
+    here: Here,
     commit: Annotated[
         str, typer.Argument(metavar="COMMIT", help="The commit, by its id, branch or tag.")
     ],
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Take back what one commit did, as a new commit.
 
@@ -142,8 +125,8 @@ def undo(
     """
     from vaultmem.services.history.undo import undo_commit
 
-    done = undo_commit(open_synced(vault, agent, session), commit)
-    if as_json:
+    done = undo_commit(here.open_synced(), commit)
+    if here.as_json:
         emit_json(undone_json(done))
         return
     say_commits(done.report.commits)

@@ -10,10 +10,10 @@ import typer
 
 from vaultmem.answers.upkeep import decided_json, queue_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, SessionOption, VaultOption
+from vaultmem.cli.opening import open_here
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import ConflictError, RefusedError, VaultError
 
@@ -58,7 +58,9 @@ def _option(name: str, told: str) -> object:
     )
 
 
+@takes("vault", "agent", "session", "as_json")
 def review(
+    here: Here,
     accept: Annotated[list[str], _option("--accept", "Do what is proposed")] = [],  # noqa: B006
     other: Annotated[list[str], _option("--other", "Do it the other way round")] = [],  # noqa: B006
     reject: Annotated[list[str], _option("--reject", "Do not, and do not propose it again")] = [],  # noqa: B006
@@ -74,10 +76,6 @@ def review(
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", help="Items at most.", show_default=False)
     ] = 0,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Decide what waits: contradictions, duplicates, candidates.
 
@@ -90,16 +88,16 @@ def review(
       vaultmem review
       vaultmem review --only contradiction
     """
-    opened = open_synced(vault, agent, session)
+    opened = here.open_synced()
     named = [("accept", accept), ("other", other), ("reject", reject)]
     if any(ids for _, ids in named):
-        _decide_named(opened, named, reason, as_json)
+        _decide_named(opened, named, reason, here.as_json)
         return
     from vaultmem.services.upkeep.review import describe_items
 
     waiting, is_all = _look(opened, everything)
     chosen = _choose(waiting, only)[: limit or None]
-    if as_json:
+    if here.as_json:
         emit_json(queue_json(describe_items(opened, chosen), len(waiting)))
         return
     _say_counts(waiting)

@@ -10,9 +10,9 @@ import typer
 
 from vaultmem.answers.health import daemon_json
 from vaultmem.cli.opening import open_here
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption
 from vaultmem.cli.output import emit_json, say, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.cli.watching import be_resident, say_status, start_daemon, stop_resident
 from vaultmem.errors import RefusedError, VaultError
 
@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, serve)
 
 
+@takes("vault", "ref", "agent", "as_json")
 def serve(
+    here: Here,
     port: Annotated[
         int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
     ] = 8377,
@@ -47,7 +49,7 @@ def serve(
             metavar="HOST",
             help="A name (HOST or HOST:PORT) by which browsers and programs may ask (repeatable).",
         ),
-    ] = [],  # noqa: B006 - Typer wants a list.
+    ] = [],  # noqa: B006
     write: Annotated[
         bool, typer.Option("--write", help="Let browsers write, too, in your name.")
     ] = False,
@@ -69,10 +71,6 @@ def serve(
     daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Only say who serves.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the one who serves.")] = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show the vault in a browser, and watch it meanwhile.
 
@@ -84,30 +82,30 @@ def serve(
       vaultmem serve --open
       vaultmem serve --write --port 8400
     """
-    opened = open_here(vault, agent, ref=ref, for_owner=True)
+    opened = open_here(here.vault, here.agent, ref=here.ref, for_owner=True)
     if status:
-        say_status(opened, as_json)
+        say_status(opened, here.as_json)
     elif stop:
-        stop_resident(opened, as_json)
+        stop_resident(opened, here.as_json)
     elif link:
-        _print_link(opened, as_json, opens)
+        _print_link(opened, here.as_json, opens)
     elif write and read_only:
         raise RefusedError("serve: --write and --read-only contradict each other; name one")
     elif daemon:
         words = ["serve", "--port", str(port), "--token-file", str(_find_token(opened, token_file))]
         words += ["--host", host, *(word for each in name for word in ("--name", each))]
         words += ["--write"] * write + ["--read-only"] * read_only
-        words += ["--agent", agent] * bool(agent) + ["--ref", ref] * bool(ref)
+        words += ["--agent", here.agent] * bool(here.agent) + ["--ref", here.ref] * bool(here.ref)
         found, log = start_daemon(opened, words)
-        if as_json:
+        if here.as_json:
             emit_json(daemon_json(found, log))
         else:
             say(f"Serving {opened.root} as process {found.pid}; it writes to {log}.")
-            _print_link(opened, as_json, opens)
+            _print_link(opened, here.as_json, opens)
     else:
         place = (port, host, tuple(each.lower() for each in name))
         token = _find_token(opened, token_file)
-        serve_here(opened, place, write, read_only, token, opens, as_json)
+        serve_here(opened, place, write, read_only, token, opens, here.as_json)
 
 
 def serve_here(

@@ -7,20 +7,11 @@ from typing import Annotated
 import typer
 
 from vaultmem.answers.sessions import counted_json, decided_json
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import (
-    AgentOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    TitleOption,
-    TopicOption,
-    VaultOption,
-    read_text,
-)
+from vaultmem.cli.options import TitleOption, TopicOption, read_text
 from vaultmem.cli.output import emit_json, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import find_named, say_done
+from vaultmem.cli.shared import Here, takes
 
 TextArgument = Annotated[
     list[str], typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
@@ -32,14 +23,11 @@ def register(app: typer.Typer) -> None:
     add_commands(app, note, decide, touch, turn, summarize)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def note(
+    here: Here,
     text: TextArgument,
     question: Annotated[bool, typer.Option("--question", help="It is an open question.")] = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add a line to a session's details, or an open question.
 
@@ -49,13 +37,15 @@ def note(
     """
     from vaultmem.services.sessions.edit_session import add_detail, add_question
 
-    opened = open_here(vault, agent, session, ref)
+    opened = here.open()
     add = add_question if question else add_detail
-    done = add(opened, find_named(opened, session), read_text(text))
-    say_done(done, "asked" if question else "noted", as_json)
+    done = add(opened, find_named(opened, here.session), read_text(text))
+    say_done(done, "asked" if question else "noted", here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def decide(
+    here: Here,
     text: TextArgument,
     title: TitleOption = "",
     context: TopicOption = "",
@@ -69,11 +59,6 @@ def decide(
     refs: Annotated[
         list[str], typer.Option("--rests-on", metavar="REF", help="What it rests on (repeatable).")
     ] = [],  # noqa: B006
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Write a decision as a note, which the session names.
 
@@ -83,7 +68,7 @@ def decide(
     from vaultmem.services.notes.memory import Memory
     from vaultmem.services.sessions.decide import decide as write_decision
 
-    opened = open_synced(vault, agent, session, ref)
+    opened = here.open_synced()
     sure = None if confidence == -1.0 else confidence
     memory = Memory(
         read_text(text),
@@ -94,22 +79,19 @@ def decide(
         confidence=sure,
         refs=tuple(refs),
     )
-    done = write_decision(opened, find_named(opened, session), memory)
-    if as_json:
+    done = write_decision(opened, find_named(opened, here.session), memory)
+    if here.as_json:
         emit_json(decided_json(done))
         return
     say_painted("decided  ", "green", f"{done.memory.path}  ({done.session.facts.id})")
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def touch(
+    here: Here,
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Files, also removed ones.")
     ],
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Note which files the session touched.
 
@@ -120,18 +102,15 @@ def touch(
     """
     from vaultmem.services.sessions.touched_files import touch_files
 
-    opened = open_here(vault, agent, session, ref)
-    say_done(touch_files(opened, find_named(opened, session), files), "touched", as_json)
+    opened = here.open()
+    say_done(touch_files(opened, find_named(opened, here.session), files), "touched", here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def turn(
+    here: Here,
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Who said it: user, assistant ...")],
     text: TextArgument,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Add what was said to the session's transcript.
 
@@ -145,24 +124,18 @@ def turn(
     from vaultmem.core.sessions.turns import Turn
     from vaultmem.services.sessions.windows import add_turns
 
-    opened = open_here(vault, agent, session, ref)
-    named = find_named(opened, session)
+    opened = here.open()
+    named = find_named(opened, here.session)
     at = datetime.now().isoformat(timespec="seconds")
     tally = add_turns(opened, named, [Turn(role, read_text(text), at)])
-    if as_json:
+    if here.as_json:
         emit_json(counted_json(named, tally))
         return
     say_painted("turn     ", "green", f"{tally.turns} of {named}, {tally.tokens:,} tokens so far")
 
 
-def summarize(
-    text: TextArgument,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "agent", "session", "as_json")
+def summarize(here: Here, text: TextArgument) -> None:
     """Add a paragraph to the summary: where things stand.
 
     Examples:
@@ -170,5 +143,9 @@ def summarize(
     """
     from vaultmem.services.sessions.edit_session import summarize as add_summary
 
-    opened = open_here(vault, agent, session, ref)
-    say_done(add_summary(opened, find_named(opened, session), read_text(text)), "summed", as_json)
+    opened = here.open()
+    say_done(
+        add_summary(opened, find_named(opened, here.session), read_text(text)),
+        "summed",
+        here.as_json,
+    )

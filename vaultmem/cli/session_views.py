@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.sessions import chain_json, found_json, list_json, restore_json, shown_json
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import (
-    AgentOption,
-    BudgetOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import BudgetOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.session_text import (
@@ -30,6 +22,7 @@ from vaultmem.cli.session_text import (
     say_session,
     say_stats,
 )
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import BusyError
 
@@ -50,14 +43,8 @@ def register(app: typer.Typer) -> None:
     add_commands(app, show, list_, search, chain, family, stats, restore, which)
 
 
-def show(
-    name: NameArgument = "",
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "agent", "session", "as_json")
+def show(here: Here, name: NameArgument = "") -> None:
     """Show how a session stands, and what it decided.
 
     What it asked and touched is shown too.
@@ -69,18 +56,20 @@ def show(
     from vaultmem.services.sessions.read import get_session
     from vaultmem.services.sessions.windows import read_tally
 
-    opened = open_synced(vault, agent, session, ref, reads=True)
+    opened = here.open_synced(reads=True)
     found = name_machine(
-        opened, get_session(opened, find_named(opened, name or session, or_last=True))
+        opened, get_session(opened, find_named(opened, name or here.session, or_last=True))
     )
     tally = read_tally(opened, found.facts.id)
-    if as_json:
+    if here.as_json:
         emit_json(shown_json(found, tally))
     else:
         say_session(found, tally)
 
 
+@takes("vault", "ref", "as_json")
 def list_(
+    here: Here,
     status: StatusOption = "",
     of_agent: Annotated[
         str, typer.Option("--of", metavar="AGENT", help="Only sessions of this agent.")
@@ -89,9 +78,6 @@ def list_(
         int,
         typer.Option("-n", "--limit", metavar="N", help="At most; else 20.", show_default=False),
     ] = 20,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the sessions, the last started first.
 
@@ -103,7 +89,7 @@ def list_(
     from vaultmem.services.sessions.read import find_unsettled
     from vaultmem.services.sessions.search import list_sessions
 
-    opened = open_synced(vault, ref=ref, reads=True)
+    opened = here.open_synced(reads=True)
     recovered: list[Recovered] = []
     if not opened.lag and find_unsettled(opened):
         from vaultmem.services.sessions.recover import recover_sessions
@@ -111,7 +97,7 @@ def list_(
         with contextlib.suppress(BusyError):  # They can be recovered another time.
             recovered = recover_sessions(opened)
     found = list_sessions(opened, status, of_agent, limit)
-    if as_json:
+    if here.as_json:
         emit_json(list_json(found, recovered))
         return
     say_recovered(recovered)
@@ -120,15 +106,14 @@ def list_(
     say_facts(found)
 
 
+@takes("vault", "ref", "as_json")
 def search(
+    here: Here,
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for.")],
     limit: Annotated[
         int,
         typer.Option("-n", "--limit", metavar="N", help="At most; else 10.", show_default=False),
     ] = 10,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Find the sessions that answer a question, best first.
 
@@ -138,8 +123,8 @@ def search(
     from vaultmem.core.finding.hit import choose_excerpt
     from vaultmem.services.sessions.search import search_sessions
 
-    found = search_sessions(open_synced(vault, ref=ref, reads=True), " ".join(query), limit)
-    if as_json:
+    found = search_sessions(here.open_synced(reads=True), " ".join(query), limit)
+    if here.as_json:
         emit_json(found_json(found))
         return
     if not found:
@@ -152,16 +137,13 @@ def search(
             say(f"    {one_line(hit.section.heading) or 'text'}: {excerpt}")
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def chain(
+    here: Here,
     name: NameArgument = "",
     depth: Annotated[
         int, typer.Option("--depth", metavar="N", help="How far back; else 10.", show_default=False)
     ] = 10,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show the sessions before a session, and those after it.
 
@@ -170,9 +152,9 @@ def chain(
     """
     from vaultmem.services.sessions.search import follow_chain
 
-    opened = open_synced(vault, agent, session, ref, reads=True)
-    found = follow_chain(opened, find_named(opened, name or session, or_last=True), depth)
-    if as_json:
+    opened = here.open_synced(reads=True)
+    found = follow_chain(opened, find_named(opened, name or here.session, or_last=True), depth)
+    if here.as_json:
         emit_json(chain_json(found))
         return
     for relation, facts in found.followers:
@@ -188,7 +170,8 @@ def chain(
         say(f"{'  ' * min(link.depth, 12)}{words} {one_line(link.session)}  {told}".rstrip())
 
 
-def stats(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = False) -> None:
+@takes("vault", "ref", "as_json")
+def stats(here: Here) -> None:
     """Count the sessions, and what they hold.
 
     Examples:
@@ -196,22 +179,15 @@ def stats(vault: VaultOption = "", ref: RefOption = "", as_json: JsonOption = Fa
     """
     from vaultmem.services.sessions.search import count_sessions
 
-    found = count_sessions(open_synced(vault, ref=ref, reads=True))
-    if as_json:
+    found = count_sessions(here.open_synced(reads=True))
+    if here.as_json:
         emit_json(found)
         return
     say_stats(found)
 
 
-def restore(
-    name: NameArgument = "",
-    budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "agent", "session", "as_json")
+def restore(here: Here, name: NameArgument = "", budget: BudgetOption = 0) -> None:
     """Print what the next context window needs of a session.
 
     It fits into a token budget.
@@ -221,23 +197,18 @@ def restore(
     """
     from vaultmem.services.sessions.restore import restore_session
 
-    opened = open_synced(vault, agent, session, ref, reads=True)
+    opened = here.open_synced(reads=True)
     made = restore_session(
-        opened, find_named(opened, name or session, or_last=True), budget or None
+        opened, find_named(opened, name or here.session, or_last=True), budget or None
     )
-    if as_json:
+    if here.as_json:
         emit_json(restore_json(made))
     else:
         say_restore(made)
 
 
-def which(
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "agent", "session", "as_json")
+def which(here: Here) -> None:
     """Say which session is meant here, and why not another.
 
     Examples:
@@ -245,9 +216,9 @@ def which(
     """
     from vaultmem.services.sessions.identify import identify_session
 
-    opened = open_here(vault, agent, session, ref)
-    found = identify_session(opened, session)
-    if as_json:
+    opened = here.open()
+    found = identify_session(opened, here.session)
+    if here.as_json:
         emit_json(found)
         return
     if found.session:
@@ -262,7 +233,9 @@ def which(
         say(f"{mark} {one_line(each.source):<{width}}  {one_line(told)}{one_line(remark)}")
 
 
+@takes("vault", "ref", "as_json")
 def family(
+    here: Here,
     session: Annotated[
         str, typer.Argument(metavar="[SESSION]", help="A session of the lane; else all sessions.")
     ] = "",
@@ -275,9 +248,6 @@ def family(
     ] = "",
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Print sessions that follow one another as one account.
 
@@ -289,6 +259,6 @@ def family(
     """
     from vaultmem.services.tasks.view import view_family
 
-    opened = open_synced(vault, ref=ref, reads=True)
+    opened = here.open_synced(reads=True)
     found = view_family(opened, session, query, since, until, budget or None)
-    say_history(opened, found, summarizer, as_json)
+    say_history(opened, found, summarizer, here.as_json)

@@ -9,11 +9,10 @@ import typer
 from vaultmem.answers.sessions import begun_json, closed_json
 from vaultmem.cli import session_notes, session_views
 from vaultmem.cli.history_text import say_report
-from vaultmem.cli.opening import open_here, open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, SessionOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.session_text import find_named, say_done, say_recovered, say_restore
+from vaultmem.cli.shared import Here, takes
 
 if TYPE_CHECKING:
     from vaultmem.services.sessions.begin import Begun
@@ -52,7 +51,9 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name=NAME, help="Keep sessions: what an agent did, and where it stands.")
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def start(
+    here: Here,
     name: Annotated[
         str, typer.Option("--id", metavar="ID", help="Its id; else the agent's own, or a new one.")
     ] = "",
@@ -67,11 +68,6 @@ def start(
     ] = False,
     pid: PidOption = 0,
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Begin a session.
 
@@ -82,20 +78,17 @@ def start(
     """
     from vaultmem.services.sessions.begin import NewSession, start_session
 
-    opened = open_synced(vault, agent, session, ref)
+    opened = here.open_synced()
     new = NewSession(name, goal, tuple(continues), related=tuple(related), pid=pid or None)
-    _tell_begun(opened, start_session(opened, new, not fresh), budget, as_json)
+    _tell_begun(opened, start_session(opened, new, not fresh), budget, here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def resume(
+    here: Here,
     name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else the last.")] = "",
     pid: PidOption = 0,
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Go on with a session in a new context window.
 
@@ -106,11 +99,13 @@ def resume(
     """
     from vaultmem.services.sessions.begin import resume_session
 
-    opened = open_synced(vault, agent, session, ref)
-    _tell_begun(opened, resume_session(opened, name, pid=pid or None), budget, as_json)
+    opened = here.open_synced()
+    _tell_begun(opened, resume_session(opened, name, pid=pid or None), budget, here.as_json)
 
 
+@takes("vault", "ref", "agent", "as_json")
 def fork(
+    here: Here,
     name: Annotated[str, typer.Argument(metavar="ID", help="The session to go from.")],
     own: Annotated[
         str, typer.Option("--id", metavar="ID", help="The new session's id; else a new one.")
@@ -119,10 +114,6 @@ def fork(
     related: RelatedOption = [],  # noqa: B006
     pid: PidOption = 0,
     budget: BudgetOption = 0,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Begin a session that goes its own way from another one.
 
@@ -133,18 +124,15 @@ def fork(
     """
     from vaultmem.services.sessions.begin import NewSession, fork_session
 
-    opened = open_synced(vault, agent, ref=ref)
+    opened = here.open_synced()
     new = NewSession(own, goal, related=tuple(related), pid=pid or None)
-    _tell_begun(opened, fork_session(opened, name, new), budget, as_json)
+    _tell_begun(opened, fork_session(opened, name, new), budget, here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def mark_restore(
+    here: Here,
     name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else this one.")] = "",
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Ask for a restore at the next start.
 
@@ -155,11 +143,13 @@ def mark_restore(
     """
     from vaultmem.services.sessions.windows import mark_restore as mark
 
-    opened = open_here(vault, agent, session, ref)
-    say_done(mark(opened, find_named(opened, name or session)), "pending", as_json)
+    opened = here.open()
+    say_done(mark(opened, find_named(opened, name or here.session)), "pending", here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def close(
+    here: Here,
     name: Annotated[str, typer.Argument(metavar="[ID]", help="The session; else this one.")] = "",
     status: Annotated[
         str, typer.Option("--status", metavar="STATUS", help="How it ended: ok, error, canceled.")
@@ -171,11 +161,6 @@ def close(
         list[str],
         typer.Option("--learn", metavar="TEXT", help="What MEMORY.md should know (repeatable)."),
     ] = [],  # noqa: B006
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """End a session, and commit what it wrote.
 
@@ -184,10 +169,10 @@ def close(
     """
     from vaultmem.services.sessions.close import close_session, parse_end
 
-    opened = open_here(vault, agent, session, ref)
-    named = find_named(opened, name or session)
+    opened = here.open()
+    named = find_named(opened, name or here.session)
     done = close_session(opened, named, parse_end(status), summary, learn)
-    if as_json:
+    if here.as_json:
         emit_json(closed_json(done))
         return
     say_painted("closed   ", "green", f"{done.session.facts.id}  ({done.session.facts.status})")

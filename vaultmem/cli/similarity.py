@@ -9,10 +9,10 @@ import typer
 
 from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_synced, open_view
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption, YesOption
+from vaultmem.cli.options import YesOption
 from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -26,13 +26,12 @@ def register(app: typer.Typer) -> None:
     add_commands(app, similar, dedup)
 
 
+@takes("vault", "ref", "as_json")
 def similar(
+    here: Here,
     text: Annotated[
         list[str], typer.Argument(metavar="TEXT|PATH", help="A text, or the path of a note.")
     ],
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the notes that say the same as a text, or nearly.
 
@@ -44,10 +43,10 @@ def similar(
     from vaultmem.services.likeness.known import describe_similar
     from vaultmem.services.likeness.similar import find_similar, read_asked
 
-    opened = open_view(vault, ref, reads=True)
+    opened = here.open_view(reads=True)
     asked = read_asked(opened, " ".join(text))
     found = describe_similar(find_similar(opened, asked), asked.text)
-    if as_json:
+    if here.as_json:
         emit_json({"similar": found})
         return
     for each in found:
@@ -56,12 +55,11 @@ def similar(
         say("No note matches.")
 
 
+@takes("vault", "agent", "as_json")
 def dedup(
+    here: Here,
     apply: Annotated[bool, typer.Option("--apply", help="Merge what is shown.")] = False,
     yes: YesOption = False,
-    vault: VaultOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the notes that say the same as another, or merge them.
 
@@ -74,14 +72,14 @@ def dedup(
     """
     from vaultmem.services.upkeep.dedup import apply_merges, plan_merges
 
-    opened = open_synced(vault, agent, reads=not apply)
+    opened = here.open_synced(reads=not apply)
     merges = plan_merges(opened, ProgressLine("comparing notes"))
-    if not as_json:
+    if not here.as_json:
         _say_merges(merges, apply)
     if apply and merges:
         confirm(count_things(len(merges), "merge"), yes)
     report = apply_merges(opened, merges) if apply and merges else None
-    if as_json:
+    if here.as_json:
         emit_json(merged_json(merges, report))
     elif report:
         say_commits(report.commits[-1:])

@@ -10,16 +10,10 @@ import typer
 from vaultmem.answers.syncing import sync_json, sync_plan_json
 from vaultmem.cli.branches import say_conflicts, say_left, say_merged
 from vaultmem.cli.opening import open_here
-from vaultmem.cli.options import (
-    AgentOption,
-    DryRunOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import BusyError, MergeConflictError, RefusedError, VaultError
 
@@ -34,7 +28,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, sync)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def sync(
+    here: Here,
     remote: Annotated[
         str,
         typer.Argument(
@@ -46,11 +42,6 @@ def sync(
         bool, typer.Option("--join", help="Make one vault of two that were made apart.")
     ] = False,
     unasked: Annotated[bool, typer.Option("--unasked", hidden=True)] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Commit, take in what other machines pushed, and push.
 
@@ -65,10 +56,10 @@ def sync(
     from vaultmem.services.syncing.plan import plan_sync
     from vaultmem.services.syncing.sync import sync_remote
 
-    opened = open_here(vault, agent, session, ref, for_owner=unasked)
+    opened = open_here(here.vault, here.agent, here.session, here.ref, for_owner=unasked)
     if dry_run:
         plan = plan_sync(opened, remote, join)
-        emit_json(sync_plan_json(plan)) if as_json else _say_plan(plan)
+        emit_json(sync_plan_json(plan)) if here.as_json else _say_plan(plan)
         return
     report = (
         _sync_unasked(opened) if unasked else sync_remote(opened, remote, join, ends_merges=True)
@@ -76,7 +67,7 @@ def sync(
     if report is None:
         return
     review = _take_in(opened)
-    emit_json(sync_json(report, review)) if as_json else _say_report(report, review)
+    emit_json(sync_json(report, review)) if here.as_json else _say_report(report, review)
     _end(report)
 
 

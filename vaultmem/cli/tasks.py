@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.sessions import artifact_json, tasks_json
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import (
-    AgentOption,
-    BudgetOption,
-    JsonOption,
-    RefOption,
-    SessionOption,
-    VaultOption,
-)
+from vaultmem.cli.options import BudgetOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.session_text import SummarizerOption, say_history
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -39,17 +32,14 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="task", help="Keep tasks: what is to be done, and what is next.")
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def add(
+    here: Here,
     title: Annotated[list[str], typer.Argument(metavar="TITLE", help="What is to be done.")],
     next_step: NextOption = "",
     text: Annotated[
         str, typer.Option("--text", metavar="TEXT", help="More about it, in markdown.")
     ] = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Write a task down as a note in tasks/.
 
@@ -58,21 +48,18 @@ def add(
     """
     from vaultmem.services.tasks.edit_tasks import add_task
 
-    opened = _open(vault, agent, session, ref)
-    _say_task("added", add_task(opened, " ".join(title), next_step, text), as_json)
+    opened = _open(here)
+    _say_task("added", add_task(opened, " ".join(title), next_step, text), here.as_json)
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def set_(
+    here: Here,
     name: NameArgument = "",
     status: Annotated[
         str, typer.Option("--status", metavar="S", help="open, doing, blocked, done or dropped.")
     ] = "",
     next_step: NextOption = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Say how a task stands, or what is next.
 
@@ -88,16 +75,15 @@ def set_(
     except ValueError:
         known = ", ".join(TaskStatus)
         raise RefusedError(f'task: "{status}" is not a status; use one of {known}') from None
-    opened = _open(vault, agent, session, ref)
+    opened = _open(here)
     task = change_task(opened, find_task(opened, name).id, wanted, next_step or None)
-    _say_task("set", task, as_json)
+    _say_task("set", task, here.as_json)
 
 
+@takes("vault", "ref", "as_json")
 def list_(
+    here: Here,
     everything: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List the tasks, the last changed first.
 
@@ -106,8 +92,8 @@ def list_(
     """
     from vaultmem.services.tasks.edit_tasks import list_tasks
 
-    tasks = list_tasks(open_synced(vault, ref=ref, reads=True), everything)
-    if as_json:
+    tasks = list_tasks(here.open_synced(reads=True), everything)
+    if here.as_json:
         emit_json(tasks_json(tasks))
         return
     width = min(max((len(task.id) for task in tasks), default=0), 40)
@@ -119,12 +105,8 @@ def list_(
         say("No task is open.")
 
 
-def show(
-    name: NameArgument = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
-) -> None:
+@takes("vault", "ref", "as_json")
+def show(here: Here, name: NameArgument = "") -> None:
     """Show how a task stands, and what is next.
 
     Which sessions worked on it is shown too.
@@ -134,8 +116,8 @@ def show(
     """
     from vaultmem.services.tasks.edit_tasks import find_task
 
-    task = find_task(open_synced(vault, ref=ref, reads=True), name)
-    if as_json:
+    task = find_task(here.open_synced(reads=True), name)
+    if here.as_json:
         emit_json(task)
         return
     say_painted(one_line(task.title), "bold")
@@ -152,13 +134,12 @@ def show(
         say(task.text)
 
 
+@takes("vault", "ref", "as_json")
 def history(
+    here: Here,
     name: NameArgument = "",
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Print all that is known of a task, within a token budget.
 
@@ -170,15 +151,15 @@ def history(
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import view_task
 
-    opened = open_synced(vault, ref=ref, reads=True)
+    opened = here.open_synced(reads=True)
     found = view_task(opened, find_task(opened, name), budget or None)
-    say_history(opened, found, summarizer, as_json)
+    say_history(opened, found, summarizer, here.as_json)
 
 
+@takes("vault", "as_json")
 def expand(
+    here: Here,
     digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact of a view.")],
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Print the full view that an artifact's digest stands for.
 
@@ -187,14 +168,16 @@ def expand(
     """
     from vaultmem.services.tasks.view import expand_artifact
 
-    text = expand_artifact(open_synced(vault, reads=True), digest)
-    if as_json:
+    text = expand_artifact(here.open_synced(reads=True), digest)
+    if here.as_json:
         emit_json(artifact_json(digest, text))
     else:
         say(text.rstrip("\n"))
 
 
+@takes("vault", "ref", "agent", "session", "as_json")
 def handoff(
+    here: Here,
     name: NameArgument = "",
     note: Annotated[
         str,
@@ -202,11 +185,6 @@ def handoff(
     ] = "",
     budget: BudgetOption = 0,
     summarizer: SummarizerOption = "plain",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    session: SessionOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Print all that is known of a task, for whoever goes on.
 
@@ -218,21 +196,21 @@ def handoff(
     from vaultmem.services.tasks.edit_tasks import find_task
     from vaultmem.services.tasks.view import hand_over, view_task
 
-    opened = _open(vault, agent, session, ref)
+    opened = _open(here)
     task = find_task(opened, name)
     if note:
         hand_over(opened, task, note)
         task = find_task(opened, task.id)
-    say_history(opened, view_task(opened, task, budget or None), summarizer, as_json)
+    say_history(opened, view_task(opened, task, budget or None), summarizer, here.as_json)
 
 
-def _open(vault: str, agent: str, session: str, ref: str) -> Vault:
+def _open(here: Here) -> Vault:
     """Open the vault for writing in the session that is meant here, if any is."""
     from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
 
-    opened = open_synced(vault, agent, session, ref)
-    name = identify_session(opened, session).session
+    opened = here.open_synced()
+    name = identify_session(opened, here.session).session
     return act_in(opened, name) if name else opened
 
 

@@ -9,10 +9,10 @@ import typer
 
 from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
-from vaultmem.cli.opening import open_synced
-from vaultmem.cli.options import AgentOption, JsonOption, RefOption, VaultOption, YesOption
+from vaultmem.cli.options import YesOption
 from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 
@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, curate, dream, compact)
 
 
+@takes("vault", "ref", "agent", "as_json")
 def curate(
+    here: Here,
     report: Annotated[
         str, typer.Argument(metavar="[REPORT]", help="A saved report, to be shown or applied.")
     ] = "",
@@ -40,10 +42,6 @@ def curate(
     save: Annotated[
         str, typer.Option("--save", metavar="FILE", help="Write the report to a new file, as JSON.")
     ] = "",
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Propose what to merge, archive, check or mend, with reasons.
 
@@ -54,14 +52,14 @@ def curate(
       vaultmem curate --save ../report.json
       vaultmem curate ../report.json --apply --yes
     """
-    opened = open_synced(vault, agent, ref=ref, reads=not apply)
+    opened = here.open_synced(reads=not apply)
     found = _read_report(report) if report else _look_through(opened)
     if save:
         _save_report(save, found)
-    if not as_json:
+    if not here.as_json:
         _say_report(found, is_asked=apply)
     done = _apply(opened, found, yes) if apply else None
-    if as_json:
+    if here.as_json:
         emit_json(curated_json(found, done))
     elif done is not None:
         if done.already:
@@ -69,14 +67,12 @@ def curate(
         say_commits(done.report.commits)
 
 
+@takes("vault", "ref", "agent", "as_json")
 def dream(
+    here: Here,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what was weighed, change nothing.")
     ] = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Promote what was recalled often, and write it in DREAMS.md.
 
@@ -88,21 +84,19 @@ def dream(
     """
     from vaultmem.services.upkeep.dream import dream as promote_strongest
 
-    done = promote_strongest(open_synced(vault, agent, ref=ref), is_dry=dry_run)
-    if as_json:
+    done = promote_strongest(here.open_synced(), is_dry=dry_run)
+    if here.as_json:
         emit_json(dream_json(done))
         return
     _say_dream(done, dry_run)
     say_commits(done.report.commits)
 
 
+@takes("vault", "ref", "agent", "as_json")
 def compact(
+    here: Here,
     apply: Annotated[bool, typer.Option("--apply", help="Make the steps that are shown.")] = False,
     yes: YesOption = False,
-    vault: VaultOption = "",
-    ref: RefOption = "",
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Shorten what nobody asks for; the full text stays in git.
 
@@ -116,14 +110,14 @@ def compact(
     from vaultmem.services.upkeep.compact import compact as shorten
     from vaultmem.services.upkeep.compact import plan_compaction
 
-    opened = open_synced(vault, agent, ref=ref, reads=not apply)
+    opened = here.open_synced(reads=not apply)
     done = plan_compaction(opened)
-    if not as_json:
+    if not here.as_json:
         _say_compacted(done, apply)
     if apply and done.steps:
         confirm(count_things(len(done.steps), "step"), yes)
         done = shorten(opened)
-    if as_json:
+    if here.as_json:
         emit_json(compacted_json(done))
         return
     for report in done.reports:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vaultmem.answers.health import indexed_json, init_json, trusted_json
-from vaultmem.cli.opening import following, open_here
-from vaultmem.cli.options import AgentOption, JsonOption, VaultOption
+from vaultmem.cli.opening import following
 from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.config import CONFIG_NAME
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import RefusedError
@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, init, index, trust)
 
 
+@takes("agent", "as_json")
 def init(
+    here: Here,
     folder: Annotated[
         Path | None,
         typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
@@ -38,8 +40,6 @@ def init(
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    agent: AgentOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Make a vault of a folder; nothing that is there is changed.
 
@@ -57,17 +57,17 @@ def init(
     from vaultmem.services.reading.sync import sync_vault
 
     plan = plan_vault(_choose_folder(folder))
-    if not as_json:
+    if not here.as_json:
         _say_plan(plan)
     elif dry_run:
         emit_json(init_json(plan))
     if dry_run:
         return
     _ask_to_commit(plan, yes)
-    created = create_vault(plan.root, **read_settings(agent))
+    created = create_vault(plan.root, **read_settings(here.agent))
     with following(created.vault) as progress:
         sync_vault(created.vault, progress)
-    if as_json:
+    if here.as_json:
         emit_json(init_json(plan, created))
         return
     settings = [count_things(len(created.excluded), "line")] if created.excluded else []
@@ -178,7 +178,8 @@ def _name_added(paths: Sequence[str]) -> str:
     return ", ".join([*own, *inside])
 
 
-def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
+@takes("vault", "as_json")
+def index(here: Here) -> None:
     """Bring the index up to date, and name notes with problems.
 
     Other commands do the first by themselves.
@@ -188,10 +189,10 @@ def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     """
     from vaultmem.services.reading.sync import sync_vault
 
-    opened = open_here(vault)
+    opened = here.open()
     with following(opened) as progress:
         report = sync_vault(opened, progress)
-    if as_json:
+    if here.as_json:
         emit_json(indexed_json(opened, report))
         return
     notes, _ = opened.view.totals()
@@ -202,7 +203,9 @@ def index(vault: VaultOption = "", as_json: JsonOption = False) -> None:
     _say_problems(opened.manifest.problems())
 
 
+@takes("vault", "as_json")
 def trust(
+    here: Here,
     place: Annotated[
         str,
         typer.Option(
@@ -232,8 +235,6 @@ def trust(
             help='Let what this key signs count on this machine: a .pub file, or "NAME KEY".',
         ),
     ] = "",
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Say that this vault is yours: its policies count.
 
@@ -248,17 +249,17 @@ def trust(
 
     if bool(place) + (sign or bool(key)) + bool(signer) > 1:
         raise typer.BadParameter("--from, --sign and --allow-signer are three commands")
-    opened = open_here(vault)
+    opened = here.open()
     if signer:
-        _allow_signer(opened, signer, as_json)
+        _allow_signer(opened, signer, here.as_json)
     elif sign or key:
         name, paths = sign_trusted(opened, key)
-        _say_trusted(paths, as_json, name)
+        _say_trusted(paths, here.as_json, name)
     else:
         companions = find_companions(opened)
         trusted = take_trust(opened, place) if place else trust_vault(opened, companions.values())
-        _say_trusted(trusted, as_json)
-        if companions and not (place or as_json):
+        _say_trusted(trusted, here.as_json)
+        if companions and not (place or here.as_json):
             say(f"Asked together with it from now on: {', '.join(companions)}.")
         _tell_unknown(opened)
 

@@ -14,9 +14,9 @@ import typer
 
 from vaultmem.answers.health import daemon_json, happened_json, watcher_json
 from vaultmem.cli.opening import open_here
-from vaultmem.cli.options import JsonOption, VaultOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
+from vaultmem.cli.shared import Here, takes
 from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def register(app: typer.Typer) -> None:
     add_commands(app, watch)
 
 
+@takes("vault", "as_json")
 def watch(
+    here: Here,
     daemon: Annotated[bool, typer.Option("--daemon", help="Go on in the background.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Only say who watches.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the one who watches.")] = False,
@@ -120,8 +122,6 @@ def watch(
             help="Only index and answer, and end when no agent has been served for so long.",
         ),
     ] = 0.0,
-    vault: VaultOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Index and commit what anybody saves, as long as it runs.
 
@@ -134,22 +134,22 @@ def watch(
       vaultmem watch --daemon
       vaultmem watch --stop
     """
-    opened = open_here(vault, for_owner=True)
+    opened = open_here(here.vault, for_owner=True)
     if unit:
         _print_unit(opened)
     elif status:
-        say_status(opened, as_json)
+        say_status(opened, here.as_json)
     elif stop:
-        stop_resident(opened, as_json)
+        stop_resident(opened, here.as_json)
     elif daemon:
         found, log = start_daemon(opened, ["watch"])
-        if as_json:
+        if here.as_json:
             emit_json(daemon_json(found, log))
         else:
             say(f"Watching {opened.root} as process {found.pid}; it writes to {log}.")
     else:
         told = f"Watching {opened.root} as process {os.getpid()}; press Ctrl-C to stop."
-        be_resident(opened, as_json, lambda: told, idle * 60)
+        be_resident(opened, here.as_json, lambda: told, idle * 60)
 
 
 def be_resident(

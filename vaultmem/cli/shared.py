@@ -1,0 +1,78 @@
+"""The options that nearly every command has, declared once: what they say is a command's `here`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vaultmem.cli.opening import open_here, open_synced, open_view
+from vaultmem.cli.options import (
+    AgentOption,
+    AtOption,
+    JsonOption,
+    RefOption,
+    SessionOption,
+    VaultOption,
+)
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
+
+_OPTIONS: dict[str, Any] = {
+    "vault": VaultOption,
+    "ref": RefOption,
+    "at": AtOption,
+    "agent": AgentOption,
+    "session": SessionOption,
+    "as_json": JsonOption,
+}
+
+
+class Here(NamedTuple):
+    """Where a command works, for whom, and how it answers; what it has no option for is empty."""
+
+    vault: str = ""
+    ref: str = ""
+    at: str = ""
+    agent: str = ""
+    session: str = ""
+    as_json: bool = False
+
+    def open(self, reads: bool = False) -> Vault:
+        """Open the vault; who only `reads` waits for no writer."""
+        return open_here(self.vault, self.agent, self.session, self.ref, reads)
+
+    def open_synced(self, reads: bool = False) -> Vault:
+        """Open the vault and bring its index up to what is on disk."""
+        return open_synced(self.vault, self.agent, self.session, self.ref, reads)
+
+    def open_view(self, reads: bool = False) -> Vault:
+        """Open the vault in sync, and look at what the options name: by default, the folder."""
+        return open_view(self.vault, self.ref, self.at, self.agent, self.session, reads)
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these names; what they say is its first argument."""
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(Here(**{name: given.pop(name) for name in names}), **given)
+
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        shared = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=Here._field_defaults[name],
+                annotation=_OPTIONS[name],
+            )
+            for name in names
+        ]
+        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+        return run
+
+    return give
