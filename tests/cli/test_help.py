@@ -70,6 +70,7 @@ def test_help_is_found_by_every_way_to_ask_for_it() -> None:
     assert [run_here(*words).out for words in (["--help"], ["-h"], ["help"])] == [whole] * 3
     assert run_here("help", "recall") == run_here("recall", "--help")
     assert run_here("help", "session", "start") == run_here("session", "start", "--help")
+    assert run_here("session") == run_here("session", "--help")
     near, none = run_here("recal"), run_here("help", "xyzzy")
     assert (near.code, none.code) == (2, 2)
     assert "there is no command `recal`. Did you mean `recall`?" in near.err

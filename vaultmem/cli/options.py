@@ -30,7 +30,7 @@ VaultsOption = Annotated[
     typer.Option(
         "--vault",
         metavar="DIR",
-        help="A vault's folder or name (repeatable); else the one around here.",
+        help="A vault's folder or name (repeatable); else the one here.",
         show_default=False,
     ),
 ]
@@ -69,7 +69,7 @@ AtOption = Annotated[
     typer.Option(
         "--at",
         metavar="WHEN",
-        help="As it was at a commit, branch, tag or date such as 2026-10-01.",
+        help="As it was at a commit, branch, tag or date (2026-10-01).",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from typer import BadParameter, Typer
+from typer import BadParameter, Typer, echo
 from typer.core import TyperCommand, TyperGroup
 
 from vaultmem.cli.addresses import read_as_shell
@@ -72,6 +72,9 @@ class PlainGroup(HelpPage, TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as Typer does."""
         _simplify(self.get_params(ctx))
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            echo(self.get_help(ctx))
+            ctx.exit()
         return super().parse_args(ctx, args)
 
 
