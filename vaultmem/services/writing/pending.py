@@ -93,7 +93,7 @@ def _compare(vault: Vault) -> Pending:
     head.follow(vault.history, parent)
     changed, gone = head.difference()
     changed += [path for path in HIDDEN_FILES if (vault.root / path).is_file()]
-    changed += _find_followed(vault, gone)
+    changed += _find_followed(vault, parent, gone)
     entries = head.entries(changed)
     ignored = vault.history.ignored([path for path in changed if path not in entries])
     files: dict[str, File] = {}
@@ -129,15 +129,17 @@ def _compare(vault: Vault) -> Pending:
     return Pending(parent, files, authors, skipped, drafts)
 
 
-def _find_followed(vault: Vault, gone: Sequence[str]) -> list[str]:
-    """Return those of the files that only HEAD has which no scan looks at: git has them anyway.
+def _find_followed(vault: Vault, parent: str, gone: Sequence[str]) -> list[str]:
+    """Return those of the files that only HEAD has which no scan looks at, if they differ.
 
     What vaultmem itself writes by its settings is for no commit.
     """
     config = vault.config
     if not config.ignore:
         return []
-    return [each for each in gone if each not in config.generated and config.is_ignored(each)]
+    passed = [each for each in gone if each not in config.generated and config.is_ignored(each)]
+    differing = vault.history.differing(parent) if passed else set()
+    return [each for each in passed if each in differing]
 
 
 def _find_draft(vault: Vault, path: str, data: bytes, entry: TreeEntry | None) -> Draft | None:

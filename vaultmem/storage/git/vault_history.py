@@ -157,6 +157,13 @@ class History:
                 entries[path.removeprefix(self.prefix)] = TreeEntry(mode, blob)
         return entries
 
+    def differing(self, commit: str) -> set[str]:
+        """Return the vault's files that differ from a commit, as git tells it."""
+        where = ["--", self.prefix] if self.prefix else []
+        command = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z")
+        out = self.git.run(*command, commit, *where)
+        return {path.removeprefix(self.prefix) for path in out.split("\0") if path}
+
     def ignored(self, paths: list[str]) -> set[str]:
         """Return those of the paths that git ignores."""
         if not paths:
