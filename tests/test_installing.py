@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(os.name != "posix", reason="l
 def read_lines() -> list[str]:
     """Return the lines of README that install."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"To use it, one of these.*?\n\n((?:    .*\n)+)", text)
+    found = re.search(r"To use it, one of these[\s\S]*?\n\n((?:    .*\n)+)", text)
     assert found
     return [line.strip() for line in found[1].splitlines()]
 
