@@ -63,7 +63,12 @@ def test_every_example_is_of_the_command_that_has_it() -> None:
 
 def test_the_examples_work_one_after_the_other_in_the_sample(home: Path, tmp_path: Path) -> None:
     root = tmp_path / "ferrylane"
-    shutil.copytree(ROOT / "sample-vault", root)
+    told = "refunds-through-the-queue MEMORY USER " + " ".join(line for _, line in EXAMPLES)
+    for file in (ROOT / "sample-vault").rglob("*.*"):  # Of its notes, those that are named.
+        if file.is_file() and (file.suffix != ".md" or file.stem in told):
+            copy = root / file.relative_to(ROOT / "sample-vault")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
     (tmp_path / "manual.md").write_text(MANUAL)
     for _, line in EXAMPLES:
         if line.startswith(READ):

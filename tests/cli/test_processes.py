@@ -37,10 +37,8 @@ COMMANDS = [
     ("conflicts", ["resolve"]),
     ("syncing", ["sync", "../remote.git"]),
     ("judging", ["assert", "gangway", "--says", "blue"]),
-    ("judging", ["replay"]),
     ("health", ["status"]),
     ("agents", ["connect", "--status"]),
-    ("agents", ["hook", "--help"]),
     ("importing", ["import", "mem0", "../mem0.json"]),
     ("exporting", ["export", "--html", "../pages"]),
 ]

@@ -9,13 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 from conftest import Result, RunCli
 from in_process import run_here
 from support import git, write_notes
-
-from vaultmem.cli import sessions
-from vaultmem.cli.sessions import NAME
 
 Make = Callable[..., Path]
 
@@ -122,19 +118,6 @@ def test_every_command_answers_in_json(desk: Desk) -> None:
     assert desk.json("stats")["statuses"] == {"open": 1, "ok": 1}
     which = desk.json("which")
     assert (which["session"], str(which["source"])[:14]) == ("s-2", "active session")
-
-
-def test_every_command_has_a_help_and_json() -> None:
-    parent = typer.Typer()
-    sessions.register(parent)
-    [group] = [each for each in parent.registered_groups if each.name == NAME]
-    assert group.typer_instance is not None
-    names = [command.name for command in group.typer_instance.registered_commands]
-    assert len(set(names)) == 18
-    for command in group.typer_instance.registered_commands:
-        assert command.callback is not None
-        assert str(command.callback.__doc__).strip()
-        assert "as_json" in command.callback.__annotations__
 
 
 @pytest.mark.parametrize(
