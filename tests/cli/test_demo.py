@@ -33,7 +33,8 @@ def test_a_demo_shows_a_wrong_belief_and_leaves_nothing(
 ) -> None:
     before = list_files(home)
 
-    done = run_cli("demo", "--no-open", cwd=home)
+    others = {"VAULTMEM_VAULT": str(home), "VAULTMEM_REF": "none", "CLAUDECODE": "1"}
+    done = run_cli("demo", "--no-open", cwd=home, env=others)
 
     assert (done.code, done.err) == (0, "")
     assert "## Instructions" in done.out

@@ -50,16 +50,18 @@ def demo(
       vaultmem demo
       vaultmem demo --no-open --keep ferrylane
     """
-    from vaultmem.environment import open_named_vault, read_settings
+    from vaultmem.environment import choose_own, current_environment
     from vaultmem.services.vaults.demo import forget_demo, lay_demo
+    from vaultmem.vault import find_user_folders, open_vault
 
     above = None if keep else tempfile.TemporaryDirectory(prefix="vaultmem-demo-")
     root = Path(keep).expanduser().absolute() if above is None else Path(above.name, "ferrylane")
-    folders = read_settings()["folders"]
-    assert folders is not None  # noqa: S101
+    own = choose_own(current_environment())
+    given = {name: value for name, value in own.items() if not name.startswith("VAULTMEM_")}
+    folders = find_user_folders(given)
     try:
         lay_demo(root, folders, time.time())
-        _show(open_named_vault(root, for_owner=True), no_open)
+        _show(open_vault(root, by_person=True, folders=folders, environment=given), no_open)
     finally:
         if above is not None:
             forget_demo(root, folders)
