@@ -31,7 +31,7 @@ def test_each_call_may_name_its_branch_and_nothing_is_checked_out(make_vault: Ma
         note = await call(client, "read_note", path=path, **there)
         new = {"old_text": "full", "new_text": "late", "blob": note["blob"]}
         assert (await call(client, "update_note", path=path, **new, **there))["ref"] == "draft"
-        assert "no such note" in await refused(client, "read_note", path=path)
+        assert "no note is called" in await refused(client, "read_note", path=path)
         found = await call(client, "recall", query="Holm ferry late", **there)
         assert found["hits"][0]["path"] == path
         both = await call(client, "recall", query="ferry", include_refs=["draft", "main"])
