@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles man clean
+.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles packages man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -49,13 +49,21 @@ lint: $(VENV)/installed-test  ## Check style, types and the direction of imports
 bench: $(VENV)/installed  ## Measure beside SQLite FTS5, plain Whoosh, ripgrep and git.
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-wheel-check: $(VENV)/installed-test  ## Build the wheel and use it in an empty environment.
+wheel-check: $(VENV)/installed-packages  ## Build sdist and wheel, check them, and use them where nothing else is.
 	sh tests/wheel_check.sh "$(BIN)/python"
 
 bundles: $(VENV)/installed-test  ## Build dist/: wheel, Claude Code plugin, MCP bundle, server.json.
 	rm -f dist/*.whl
 	$(BIN)/python -m build -q --wheel --outdir dist .
 	$(BIN)/python docs/bundles.py dist/*.whl $(BUNDLES)
+
+packages: $(VENV)/installed-packages man  ## Build dist/: a Debian package, where dpkg is, and a Homebrew formula.
+	rm -f dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m build -q --outdir dist .
+	$(BIN)/uv pip compile -q pyproject.toml --extra mcp --extra web --format pylock.toml \
+		--python-version 3.13 --python-platform macos -o dist/pylock.toml
+	$(BIN)/python packaging/formula.py dist/*.tar.gz dist/pylock.toml dist/vaultmem-notes.rb $(FORMULA)
+	! command -v dpkg-deb >/dev/null || sh packaging/deb.sh dist/*.whl dist/vaultmem.1 dist
 
 man: $(VENV)/installed  ## Write dist/vaultmem.1, the manual page.
 	$(BIN)/python docs/man.py
@@ -70,6 +78,10 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/installed
 	@$(BIN)/python -m pip install -q --group test --group lint build
+	@touch $@
+
+$(VENV)/installed-packages: $(VENV)/installed-test
+	@$(BIN)/python -m pip install -q --group packages
 	@touch $@
 
 $(VENV)/installed-web: $(VENV)/installed-test

@@ -1,14 +1,24 @@
 #!/bin/sh
-# Build the wheel, install it in an empty environment, and use it: init, remember, recall, pack.
-# Usage: tests/wheel_check.sh PYTHON   (a Python that has `build`)
+# Build the sdist, and the wheel from it; check what they hold; run tests from the sdist; install the
+# wheel in an empty environment, and use it: init, remember, recall, pack.
+# Usage: tests/wheel_check.sh PYTHON   (one with the dependency groups `test` and `packages`)
 set -eu
 python=$1
 folder=$(mktemp -d "${TMPDIR:-/tmp}/vaultmem-wheel.XXXXXX")
 trap 'rm -rf "$folder"' EXIT INT TERM
-"$python" -m build --wheel --outdir "$folder/dist" . > "$folder/build.log" 2>&1 || {
+"$python" -m build --outdir "$folder/dist" . > "$folder/build.log" 2>&1 || {
     cat "$folder/build.log"
     exit 1
 }
+"$python" -m twine check --strict "$folder"/dist/*
+"$python" -m check_wheel_contents --ignore W002 "$folder"/dist/*.whl
+tar -xzf "$folder"/dist/vaultmem_notes-*.tar.gz -C "$folder"
+(
+    cd "$folder"/vaultmem_notes-*/
+    export PYTHONPATH="$PWD"
+    "$python" -m pytest -q --collect-only -m "" > "$folder/collected" || cat "$folder/collected"
+    "$python" -m pytest -q -p no:cacheprovider tests/test_documents.py tests/test_container.py
+)
 "$python" -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install -q "$folder"/dist/vaultmem_notes-*.whl
 export HOME="$folder/home" XDG_STATE_HOME="$folder/state" XDG_CONFIG_HOME="$folder/config"
