@@ -169,6 +169,12 @@ class Vault:
         """Which markdown files of the folder are no notes, by what Obsidian was told."""
         return find_set_aside(self.obsidian)
 
+    def why_no_note(self, path: str) -> str:
+        """Return by which rule of the owner's a markdown file here is no note, "" if by none."""
+        if self.config.is_ignored(path):
+            return "ignored by vaultmem.yaml"
+        return self.set_aside.why(path)
+
     @property
     def scan_rules(self) -> Rules:
         """By which rules a walk through the folder finds notes."""

@@ -225,7 +225,6 @@ LINKED = {
         (None, "[[notes/pay/refunds]]", "[[notes/pay/old refunds]]"),
         ({}, "[[notes/pay/refunds]]", "[[old refunds]]"),
         ({"newLinkFormat": "relative"}, "[[refunds]]", "[[old refunds]]"),
-        ({"newLinkFormat": "absolute"}, "[[notes/pay/refunds]]", "[[notes/pay/old refunds]]"),
         ({"newLinkFormat": "absolute", "useMarkdownLinks": True}, "[[notes/pay/refunds]]", ""),
     ],
 )
@@ -301,3 +300,13 @@ def test_a_tag_is_added_where_the_others_are(make_vault: Make, before: str, afte
     root = make_vault({"a.md": f"---\n{before}---\nx\n"})
     assert run_here("tag", "a.md", "new", cwd=root).code == 0
     assert (root / "a.md").read_text() == f"---\n{after}---\nx\n"
+
+
+def test_nothing_is_remembered_where_nobody_would_find_it(make_vault: Make) -> None:
+    root = make_vault({"vaultmem.yaml": "ignore: [notes/old]\n"})
+    _tell(root, userIgnoreFilters=["notes/private/"])
+    for context, why in (("private", "excluded in Obsidian"), ("old", "ignored by vaultmem.yaml")):
+        done = run_here("remember", "The ferry is late.", "--context", context, cwd=root)
+        assert done.code == 1
+        assert f"{why}, so nobody would find it; choose another --context" in done.err
+    assert not (root / "notes/private").exists()

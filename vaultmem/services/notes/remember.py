@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.paths import parse_note_path, slugify
-from vaultmem.errors import NoteNotFoundError
+from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.likeness.known import (
     Known,
@@ -135,6 +135,8 @@ def put_new(
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
     data = compose_note(seen, memory, title, state, _link(seen, near, str(folder))).encode("utf-8")
     path = find_free_name(folder, memory.name or slugify(title), names_in(seen, folder))
+    if why := seen.why_no_note(str(path)):
+        raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     change.put(path, data)
     near_by = describe_similar(near, memory.text)
     return Remembered(str(path), blob_id(data), title, state, similar=near_by)

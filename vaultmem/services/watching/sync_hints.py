@@ -83,7 +83,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
 
 def _is_plain(vault: Vault, path: str) -> bool:
     """Tell whether a scan would read a note here, or would have before it was removed."""
-    if not is_note_name(path) or vault.config.is_ignored(path) or vault.set_aside.why(path):
+    if not is_note_name(path) or vault.why_no_note(path):
         return False
     try:
         status = os.lstat(vault.root / path)
