@@ -31,7 +31,7 @@ class Config(NamedTuple):
 
     agent: str = ""
     ref: str = ""
-    author: str = "{agent} <agent@localhost>"
+    author: str = "{agent} <{agent}@agents.localhost>"
     budget: int = 2000
     labels: str = "short"
     pinned_share: float = 0.5
@@ -39,6 +39,7 @@ class Config(NamedTuple):
     results: int = 10
     recency: float = 0.1
     context: str = "inbox"
+    file_names: str = ""
     edit_commits: bool = True
     ignore: tuple[str, ...] = ()
     promoters: tuple[str, ...] = ()

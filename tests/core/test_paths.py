@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vaultmem.core.notes.note import parse_note
+from vaultmem.core.notes.titles import KEBAB, TITLE, make_name, number_name
 from vaultmem.core.paths import (
     check_new_name,
     fold_name,
+    is_note_name,
     is_note_path,
     note_context,
     parse_note_path,
     slugify,
 )
 from vaultmem.errors import RefusedError
+
+LONG = "Retries stop after 15 attempts, for the provider blocks the key"
 
 
 @pytest.mark.parametrize(
@@ -76,30 +81,67 @@ def test_new_note_in_a_folder_that_holds_none_is_refused(folder: str) -> None:
         ),
     )
 )
-def test_slug_of_any_title_is_a_name_that_can_be_made(title: str) -> None:
+def test_any_title_gives_a_name_that_can_be_made_and_linked(title: str) -> None:
+    for style in (TITLE, KEBAB):
+        name = make_name(title, style)
+        for number in (1, 23):
+            path = PurePosixPath("notes/inbox", f"{number_name(name, number, style)}.md")
+            check_new_name(path)
+            assert is_note_name(str(path))
+        assert len(name) <= 96
+        assert not set(name) & set('*"\\/<>:|?#^[]')
+        assert "%%" not in name
+        assert unicodedata.is_normalized("NFC", name)
     slug = slugify(title)
-    check_new_name(PurePosixPath("notes/inbox") / f"{slug}.md")
     check_new_name(PurePosixPath("notes/inbox") / f"{slug}-23.md")
-    assert slug == slugify(slug)
-    assert len(slug) <= 66
+    assert (slug, len(slug) <= 66) == (slugify(slug), True)
 
 
 @pytest.mark.parametrize(
-    ("title", "slug"),
+    ("title", "name", "hyphenated"),
     [
-        ("Auth tokens are RS256", "auth-tokens-are-rs256"),
-        ("  What?! (really) ", "what-really"),
-        ("Größe ändern", "größe-ändern"),
-        ("snake_case", "snake-case"),
-        ("", "note"),
-        ("!!!", "note"),
-        ("Con", "con-note"),
-        ("word " * 30, "-".join(["word"] * 12)),
-        ("认证令牌", "认证令牌"),
+        ("Auth tokens are RS256", "Auth tokens are RS256", "auth-tokens-are-rs256"),
+        ("  What?! (really) ", "What ! (really)", "what-really"),
+        ("Größe ändern", "Größe ändern", "größe-ändern"),
+        ("Don't use snake_case", "Don't use snake_case", "dont-use-snake-case"),
+        ("", "Note", "note"),
+        ("Con", "Con note", "con-note"),
+        ("认证令牌", "认证令牌", "认证令牌"),
+        ("word " * 30, "word " * 7 + "word", "-".join(["word"] * 8)),
+        ("Boat at 06:10: OV", "Boat at 06.10 - OV", "boat-at-06-10-ov"),
+        ("[[notes/a|Sign-in]] by `code`", "Sign-in by code", "sign-in-by-code"),
+        (
+            "In billing, retries stop after 15 attempts because the provider blocks the key",
+            "In billing, retries stop after 15 attempts",
+            "in-billing-retries-stop-after-15-attempts",
+        ),
+        (
+            "The harbour office says that the ship sails at the first half past three",
+            "Harbour office says that the ship sails",
+            "harbour-office-says-that-the-ship-sails",
+        ),
+        ("Use README.md", "Use README", "use-readme-md"),
     ],
 )
-def test_slug_is_the_titles_words(title: str, slug: str) -> None:
-    assert slugify(title) == slug
+def test_a_name_is_what_a_person_makes_of_a_title(title: str, name: str, hyphenated: str) -> None:
+    assert (make_name(title, TITLE), make_name(title, KEBAB)) == (name, hyphenated)
+
+
+@pytest.mark.parametrize(
+    ("stem", "text", "title"),
+    [
+        ("retries-stop-after-15", f'---\naliases:\n  - "{LONG}"\n---\n# Facts\n', LONG),
+        ("Retries stop after 15 2", f"{LONG}.\n", LONG),
+        ("retries-stop", f'---\ntitle: Keys\naliases:\n  - "{LONG}"\n---\n{LONG}\n', "Keys"),
+        ("Retries stop", f"{LONG}\n", "Retries stop"),
+        ("Chapter 2", "Chapter\n", "Chapter 2"),
+        ("NYC", "---\naliases: [New York City]\n---\nIt is large.\n", "NYC"),
+        ("milk", "# Shopping\n", "Shopping"),
+        ("retries-stop-after-15", "<!-- x -->\n", "retries-stop-after-15"),
+    ],
+)
+def test_a_title_is_found_where_the_name_is_short_for_it(stem: str, text: str, title: str) -> None:
+    assert parse_note(PurePosixPath(f"notes/{stem}.md"), text.encode()).title == title
 
 
 def test_twins_have_the_same_folded_name() -> None:

@@ -51,7 +51,7 @@ def test_a_checkpoint_has_subject_body_and_trailers_as_git_reads_them(
 
     assert git(root, "rev-parse", "HEAD") == report.commit
     assert git(root, "show", "-s", "--format=%s") == "checkpoint: auth is understood"
-    assert git(root, "show", "-s", "--format=%an <%ae>") == "claude <agent@localhost>"
+    assert git(root, "show", "-s", "--format=%an <%ae>") == "claude <claude@agents.localhost>"
     assert "wrote notes/auth/tokens.md" in git(root, "show", "-s", "--format=%b")
     assert _trailers(root, "HEAD") == {
         "Agent-Id": "claude",
@@ -99,7 +99,7 @@ def test_a_persons_edit_precedes_in_a_commit_under_their_own_name(
 
     assert [subject for _, subject in report.commits] == ["edit: a", "checkpoint: both"]
     assert git(root, "log", "-2", "--format=%an <%ae>|%s").splitlines() == [
-        "claude <agent@localhost>|checkpoint: both",
+        "claude <claude@agents.localhost>|checkpoint: both",
         "Maren Person <maren@example.org>|edit: a",
     ]
     assert _files(root, "HEAD~1") == ["M\tnotes/a.md"]

@@ -136,7 +136,7 @@ def test_a_session_that_is_closed_is_one_commit_of_its_agent(
     settle(root, loop, "session-close: S")
     body = git(root, "log", "-1", "--format=%an%n%ae%n%b").splitlines()
     assert body[:6] == [
-        *("claude", "agent@localhost", "session s-7", "agent claude"),
+        *("claude", "claude@agents.localhost", "session s-7", "agent claude"),
         *(f"status {status}", "Got it done."),
     ]
     assert "Agent-Id: claude" in body

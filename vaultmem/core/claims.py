@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, lru_cache
 
-from vaultmem.core.languages import read_lines
-from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY, find_words
+from vaultmem.core.languages import find_words, read_lines
+from vaultmem.core.similarity.words import CLAUSAL, CONDITIONS, NEGATIONS, ONLY
 
 #: Leaves of a text in UTF-8 its letters, also those that are not ASCII.
 _LETTERS = bytes(code if 97 <= code <= 122 or code >= 128 else 32 for code in range(256))

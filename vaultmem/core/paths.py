@@ -22,9 +22,6 @@ DREAMS = PurePosixPath("DREAMS.md")
 #: The folder of sessions' turns.
 TRANSCRIPTS = "transcripts"
 
-#: The folders at the root that vaultmem writes notes into.
-OWN_FOLDERS = ("notes/", "primed/", "sessions/", "tasks/")
-
 #: The folder of skeletons for notes, where nobody says otherwise.
 TEMPLATES = "templates"
 
@@ -124,6 +121,16 @@ def is_template_folder(name: str) -> bool:
     Deeper in a vault only Obsidian's settings say so: there are notes about templates.
     """
     return bool(_TEMPLATES.fullmatch(name))
+
+
+def is_forbidden(mark: str) -> bool:
+    """Tell whether no system, or no reader of notes, can have a character in a name."""
+    return bool(_FORBIDDEN.match(mark)) or unicodedata.category(mark) in {"Cc", "Cn", "Co", "Cs"}
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether Windows keeps a name for itself."""
+    return bool(_RESERVED.match(name))
 
 
 def is_text(path: str) -> bool:

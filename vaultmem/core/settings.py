@@ -10,6 +10,7 @@ _EVERY = ("never", "day", "week")
 #: The words that a key takes, where only some do.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "labels": ("short", "full"),
+    "file_names": ("title", "kebab"),
     "dream_every": _EVERY,
     "compact_every": _EVERY,
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.notes.record import CONFLICTED, NOTE_FIELDS
-from vaultmem.core.paths import find_twins, is_text
+from vaultmem.core.paths import find_twins, fold, is_text
 from vaultmem.storage.scan import Stat
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.stored_views import drop_unused
@@ -59,6 +60,13 @@ class Manifest:
     def blobs(self) -> dict[str, str]:
         """Return path and blob of every file whose bytes were read: notes and others."""
         return dict(self._state.query("SELECT path, blob FROM files WHERE blob <> ''"))
+
+    def find_named(self, name: str) -> list[str]:
+        """Return the paths of the files of a name, in any folder, the case of letters aside."""
+        like = re.sub(r"[^\x00-\x7f]+", "%", name)  # SQLite knows the case of ASCII alone.
+        rows = self._state.query("SELECT path FROM files WHERE path LIKE ?", (f"%{like}",))
+        ending = fold(f"/{name}")
+        return [path for (path,) in rows if fold(f"/{path}").endswith(ending)]
 
     def put_files(self, files: Mapping[str, KnownFile]) -> None:
         """Remember files as they are now, by path."""

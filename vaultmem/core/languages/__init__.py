@@ -44,3 +44,19 @@ def read_pairs(table: str, language: str = "") -> dict[str, str]:
     """Return what a table says of the first word of each line; the first line about one counts."""
     lines = (line.partition(" ") for line in reversed(read_lines(table, language)))
     return {word: said for word, _, said in lines}
+
+
+@cache
+def find_words(trait: str, language: str = "") -> frozenset[str]:
+    """Return the words that have a trait, in one language or in any."""
+    return _read_traits(language).get(trait, frozenset())
+
+
+@cache
+def _read_traits(language: str) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for line in read_lines("words", language):
+        word, *traits = line.split()
+        for trait in traits:
+            found.setdefault(trait, set()).add(word)
+    return {trait: frozenset(words) for trait, words in found.items()}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.languages import read_lines, read_pairs
+from vaultmem.core.languages import find_words, read_lines, read_pairs
 from vaultmem.core.similarity.language import spell_american
 from vaultmem.core.similarity.words import (
     CONDITIONS,
@@ -23,7 +23,6 @@ from vaultmem.core.similarity.words import (
     ONLY,
     QUANTIFIERS,
     RELATIONS,
-    find_words,
 )
 
 #: A sentence, an item or a paragraph ends; something is set off within a sentence.

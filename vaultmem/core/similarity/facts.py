@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from vaultmem.core.languages import find_words
 from vaultmem.core.similarity import words as traits
 from vaultmem.core.similarity.events import is_past
 from vaultmem.core.similarity.figures import MONTHS
@@ -132,7 +133,7 @@ _DATE = re.compile(
 )
 #: Forms of `be` that tell what was.
 _WAS = traits.PAST | {"war", "waren"}
-_LITTLE = traits.find_words("auxiliary") | traits.find_words("copula") | traits.RELATIONS
+_LITTLE = find_words("auxiliary") | find_words("copula") | traits.RELATIONS
 
 
 @lru_cache(maxsize=4096)

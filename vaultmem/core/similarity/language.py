@@ -7,9 +7,8 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vaultmem.core.languages import list_languages, read_lines, read_pairs
+from vaultmem.core.languages import find_words, list_languages, read_lines, read_pairs
 from vaultmem.core.similarity import words
-from vaultmem.core.similarity.words import find_words
 
 #: British spellings and adverbs, also in words that have no other: both sides are treated alike.
 _BRITISH = re.compile(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")

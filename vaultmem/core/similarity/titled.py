@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vaultmem.core.paths import slugify
+from vaultmem.core.languages import find_words
+from vaultmem.core.notes.titles import TITLE, derive_title, is_named_for, make_name
 from vaultmem.core.similarity.canonical import canonical_form, read_title, say_same
 from vaultmem.core.similarity.words import (
     ALTERNATIVES,
@@ -18,7 +19,6 @@ from vaultmem.core.similarity.words import (
     QUANTIFIERS,
     RELATIONS,
     TAKING_BACK,
-    find_words,
 )
 
 #: With one of these a title says when, where, for whom, or whether at all its text is so.
@@ -32,15 +32,6 @@ class Titled(NamedTuple):
     text: str
     title: str
     stem: str = ""
-
-
-def derive_title(text: str) -> str:
-    """Return a text's first line without marks, 80 characters at most."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    words = " ".join(line.strip().lstrip("#>-* ").split())
-    if len(words) <= 80:
-        return words.rstrip(".") or "Note"
-    return words[:80].rsplit(" ", 1)[0].rstrip(",;:.") + " ..."
 
 
 def state_same(ours: Titled, theirs: Titled) -> bool:
@@ -59,6 +50,7 @@ def state_same(ours: Titled, theirs: Titled) -> bool:
 
 def _is_named_since(one: Titled, extra: frozenset[str]) -> bool:
     """Tell whether a title was given after a note was made, and what it adds limits nothing."""
-    slug = slugify(derive_title(one.text))
-    is_of_words = one.stem == slug or one.stem.startswith(f"{slug}-")
+    title = derive_title(one.text)
+    begins = (f"{make_name(title)}-", f"{make_name(title, TITLE)} ")
+    is_of_words = is_named_for(one.stem, title, is_given=True) or one.stem.startswith(begins)
     return bool(extra) and is_of_words and _LIMITS.isdisjoint(canonical_form(" ".join(extra)))

@@ -6,26 +6,7 @@ docs/reference/languages.md says what each trait means.
 
 from __future__ import annotations
 
-from functools import cache
-
-from vaultmem.core.languages import read_lines
-
-
-@cache
-def find_words(trait: str, language: str = "") -> frozenset[str]:
-    """Return the words that have a trait, in one language or in any."""
-    return _read_traits(language).get(trait, frozenset())
-
-
-@cache
-def _read_traits(language: str) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for line in read_lines("words", language):
-        word, *traits = line.split()
-        for trait in traits:
-            found.setdefault(trait, set()).add(word)
-    return {trait: frozenset(words) for trait, words in found.items()}
-
+from vaultmem.core.languages import find_words
 
 # What limits a statement.
 NEGATIONS = find_words("negation")

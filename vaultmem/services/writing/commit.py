@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.commit_message import format_message, name_files, read_subject
 from vaultmem.core.json_values import as_named
+from vaultmem.core.paths import slugify
 from vaultmem.errors import DamagedError, PendingError, naming_faults
 from vaultmem.services.writing.divide import (
     CLOSE,
@@ -269,8 +270,9 @@ def _identity(vault: Vault, author: Author, settings: Settings | None) -> Identi
     agent = author.agent
     if not agent:
         return vault.history.person(settings).identity
-    name, _, email = vault.config.author.replace("{agent}", agent).partition("<")
-    return Identity(name.strip(), email.rstrip("> ").strip())
+    name, _, email = vault.config.author.partition("<")
+    address = email.replace("{agent}", slugify(agent)).rstrip("> ").strip()
+    return Identity(name.replace("{agent}", agent).strip(), address)
 
 
 def _restore(stored: dict[str, Any]) -> Event:
