@@ -87,9 +87,9 @@ mv notes/pier.md notes/jetty.md
 forget notes/jetty.md --dry-run
 forget notes/jetty.md --reason "it sank"
 forget notes/jetty.md --purge
-remember "The ferry to Holm leaves at the quay." --title Ferry
-remember "ferry to Holm leaves at the quay!" --title Ferry
-forget notes/inbox/ferry.md --confirmation
+remember "The ferry to Holm leaves at the quay." --title Holm
+remember "ferry to Holm leaves at the quay!" --title Holm
+forget notes/inbox/holm.md --confirmation
 > The quay is of planks.
 restore notes/quay.md --at HEAD~2
 assert ferry --says eight

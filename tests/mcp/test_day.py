@@ -83,8 +83,8 @@ def test_a_day_of_an_agent(make_vault: Make, run_cli: RunCli, tmp_path: Path) ->
     assert written == {*NOTES, first, other, decided}
     for path in (first, other, decided):
         text = (root / path).read_text()
-        assert "source: agent\nagent: claude\nsession: day-1\n" in text
-    assert f'contradicts:\n  - "[[{first.removesuffix(".md")}]]"' in (root / other).read_text()
+        assert "agent: claude\nsession: day-1\n" in text
+    assert f'contradicts:\n  - "[[{Path(first).stem}]]"' in (root / other).read_text()
     assert "state: active" in (root / "notes/rope.md").read_text()
     session = (root / "sessions/day-1.md").read_text()
     for words in ("status: ok", "day-0", "The pier is mended.", "Who pays", Path(decided).stem):

@@ -335,7 +335,7 @@ def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opene
         for session, pid in (("s-1", os.getpid()), ("s-2", process.pid)):
             alice = opened(root, agent="alice", session=session, pid=pid)
             start_session(alice, NewSession(id=session), pick_up=False)
-            remember(alice, Memory(f"one of {session}", title=session))
+            remember(alice, Memory(f"one of {session}", title=f"of {session}"))
         process.kill()
     bot = opened(root, agent="bot", session="s-9")
     remember(bot, Memory("two", title="two"))
@@ -347,7 +347,7 @@ def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opene
         "checkpoint: mine",
     ]
     goes_on = "of alice's session s-1, which goes on"
-    assert report.skipped == dict.fromkeys(("notes/inbox/s-1.md", "sessions/s-1.md"), goes_on)
+    assert report.skipped == dict.fromkeys(("notes/inbox/of-s-1.md", "sessions/s-1.md"), goes_on)
     close_session(opened(root, agent="alice", session="s-1"), "s-1")
     assert _log(root, 1) == ["alice|session-close: s-1|s-1|session-close"]
     assert git(root, "status", "--porcelain") == ""

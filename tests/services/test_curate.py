@@ -204,7 +204,7 @@ def test_duplicates_are_merged_and_contradictions_shown(vault: Vault, clock: Clo
     assert [each.path for each in done.done] == [merge.path]
     dropped = get_note(vault, merge.path).note
     assert dropped.state is State.DEPRECATED
-    assert merge.into.removesuffix(".md") in dropped.text
+    assert f'"[[{Path(merge.into).stem}]]"' in dropped.text
 
 
 def test_broken_links_are_named_with_their_lines(vault: Vault) -> None:

@@ -97,7 +97,7 @@ def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clo
     assert after.index("## Project") < after.index(line) < after.index("## Conventions")
     score = f"{done.promoted[0].strength.score:.2f}"
     diary = (vault.root / "DREAMS.md").read_text()
-    assert diary.endswith(f"\n- 2026-01-08: [[notes/inbox/bell]] {score}\n")
+    assert diary.endswith(f"\n- 2026-01-08: [[bell]] {score}\n")
     assert git(vault.root, "rev-list", "--count", f"{head}..HEAD") == "1"
     message = git(vault.root, "log", "-1", "--format=%s%n%b")
     assert message.startswith("promote: bell, by dream\n")
@@ -189,7 +189,7 @@ def test_hidden_pinned_and_credential_titles_are_left(vault: Vault, clock: Clock
     questions = ("bell bronze", "bell tower", "where hangs the bell")
     ask_often(vault, clock, questions)
     note = vault.root / quarantined
-    note.write_text(note.read_text().replace("state: active", "state: quarantined"))
+    note.write_text(note.read_text().replace("created:", "state: quarantined\ncreated:"))
     assert dream(vault).promoted == ()
     assert pinned not in find_held(dream(vault))
 
@@ -259,8 +259,8 @@ def test_a_bullet_is_a_whole_sentence_with_a_short_link_or_there_is_none(
 
 
 def test_a_name_that_two_notes_have_is_linked_by_its_path(vault: Vault, clock: Clock) -> None:
-    other = Memory("The drum is beaten at nine.", title="Bell", context="drums")
-    tell(vault, BELL, other)
+    write_notes(vault.root, {"notes/drums/bell.md": "The drum is beaten at nine.\n"})
+    tell(vault, BELL)
     ask_often(vault, clock)
     dream(vault)
     assert "- Bell: [[notes/inbox/bell]]\n" in read_memory(vault)

@@ -101,7 +101,6 @@ def test_claude_codes_memory_becomes_candidates_of_their_day_in_one_commit(
     for line in (
         "title: integration tests use a real database",
         "state: candidate",
-        "source: import",
         "agent: claude-code",
         "session: abd31d05-4f5f-4d33-a4de-fcacef7d0773",
         "description: Mocks hid a broken migration",

@@ -221,7 +221,7 @@ def test_a_sessions_end_proposes_what_the_user_said_in_it(vault: Vault, opened: 
     ]
     assert done.proposed[1].about == "summary"
     path = done.proposed[0].path
-    assert "[[sessions/" in (vault.root / path).read_text()
+    assert '  - "[[s-1]]"' in (vault.root / path).read_text()
     assert path in git(vault.root, "show", "--stat=200", "--format=%s", done.report.commit)
     assert len(list_proposed(vault)) == 2
 

@@ -178,8 +178,8 @@ def test_commands_prime_from_a_file_and_from_standard_input(
     done = run_cli("prime", file, "--source", "boat", cwd=root)
     assert "boat: 1 added, 0 changed, 0 removed, 0 unchanged, 0 kept" in done.out
     note = (root / "primed/boat/oars.md").read_text()
-    assert "title: Oars\n" in note
-    assert "source: import\n" in note
+    assert "aliases:\n  - Oars\n" in note
+    assert "source:" not in note
     piped = run_cli("prime", "-", "--source", "boat", "--json", cwd=root, stdin="# Oars\n\nFour.\n")
     assert piped.json["changed"] == ["primed/boat/oars.md"]
     assert run_cli("recall", "four oars", "--json", cwd=root).json["hits"][0]["title"] == "Oars"

@@ -63,7 +63,6 @@ def test_a_memory_is_a_note_with_the_properties_that_were_given(
     assert (note.tags, note.pinned, note.confidence) == (("auth/tokens", "rs256"), True, 0.75)
     assert note.refs == memory.refs
     assert (note.agent, note.session, note.source) == ("claude", "s-1", "agent")
-    assert note.matter.get("tool_call").value == "t-9"
     assert note.body.strip() == "Tokens are RS256."
 
 
@@ -428,7 +427,7 @@ def test_what_is_near_is_a_note_of_its_own_that_names_the_other(
 
     assert done.outcome is Outcome.CREATED
     assert [(near.path, near.contradicts) for near in done.similar] == [(first.path, False)]
-    assert f'related:\n  - "[[{first.path.removesuffix(".md")}]]"\n' in read(vault, done.path)
+    assert f'related:\n  - "[[{Path(first.path).stem}]]"\n' in read(vault, done.path)
 
 
 def test_another_value_of_a_known_fact_is_told_as_a_contradiction(
@@ -444,7 +443,7 @@ def test_another_value_of_a_known_fact_is_told_as_a_contradiction(
     assert [(d.kind, d.theirs, d.ours) for d in near.differences] == [
         ("number", "15 minutes", "30 minutes")
     ]
-    assert f'contradicts:\n  - "[[{first.path.removesuffix(".md")}]]"\n' in read(vault, done.path)
+    assert f'contradicts:\n  - "[[{Path(first.path).stem}]]"\n' in read(vault, done.path)
     assert read(vault, first.path).endswith(f"\n{FACT}\n")
 
 
@@ -612,7 +611,7 @@ def test_what_was_quarantined_by_hand_or_is_long_does_not_become_active_by_being
     short, long = POISON, " ".join(f"{POISON} It is rule {number}." for number in range(90))
     for text in (short, long):
         file = root / remember(vault, Memory(text)).path
-        file.write_text(file.read_text().replace("state: active", "state: quarantined"))
+        file.write_text(file.read_text().replace("created:", "state: quarantined\ncreated:"))
         if text is long:  # Which is looked for among those that the index knows as quarantined.
             sync_vault(vault)
     for text in (short, f"  {short.upper()}", long, f"**{long}**"):
@@ -637,7 +636,7 @@ def test_what_a_quarantined_note_nearly_says_is_quarantined_too(
     assert [each.path for each in done.similar] == [path]
     note = parse_note(PurePosixPath(done.path), (vault.root / done.path).read_bytes())
     assert note.state is State.QUARANTINED
-    assert note.matter.get("related").value == (f"[[{path.removesuffix('.md')}]]",)
+    assert note.matter.get("related").value == (f"[[{Path(path).stem}]]",)
     with pytest.raises(RefusedError, match="is quarantined"):
         remember(vault, Memory(text))
 

@@ -43,8 +43,8 @@ def test_both_notes_name_each_other_and_only_the_new_one_is_recalled(
 
     assert read_property(root, "notes/old.md", "state") == "deprecated"
     assert read_property(root, "notes/old.md", "state_reason") == "measured again"
-    assert read_property(root, "notes/old.md", "superseded_by") == ("[[notes/new]]",)
-    assert read_property(root, "notes/new.md", "supersedes") == ("[[notes/old]]",)
+    assert read_property(root, "notes/old.md", "superseded_by") == ("[[new]]",)
+    assert read_property(root, "notes/new.md", "supersedes") == ("[[old]]",)
     assert [hit.record.path for hit in recall(vault, parse_query("tokens"))] == ["notes/new.md"]
     assert [link.target for link in list_links(vault, "notes/old.md")] == ["notes/new.md"]
     assert git(root, "rev-list", f"{head}..") == done.report.commit
@@ -92,13 +92,14 @@ def test_what_cannot_be_is_refused_and_nothing_changes(make_vault: Make, opened:
 def test_a_note_can_replace_several(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, "notes/older.md": "Tokens live 5 minutes.\n"})
     vault = opened(root)
+    sync_vault(vault)
 
     supersede_note(vault, "notes/older.md", "notes/new.md")
     supersede_note(vault, "notes/old.md", "notes/new.md")
 
     assert read_property(root, "notes/new.md", "supersedes") == (
-        "[[notes/older]]",
-        "[[notes/old]]",
+        "[[older]]",
+        "[[old]]",
     )
 
 

@@ -89,7 +89,7 @@ def test_one_memory_comes_over_under_its_writers_name_and_is_then_promoted(
         root, "rev-list", "--reverse", f"{before}..HEAD"
     ).split()
     assert events(root, before) == [
-        f"claude <agent@localhost>|take: {Path(GANGWAY).stem} from bots",
+        f"claude <claude@agents.localhost>|take: {Path(GANGWAY).stem} from bots",
         f"{PERSON[0]} <{PERSON[1]}>|promote: gangway",
     ]
     assert git(root, "diff", "--name-only", before, "HEAD") == GANGWAY
@@ -122,7 +122,7 @@ def test_a_note_that_both_branches_changed_is_merged_and_the_branch_merges_later
     assert (root / "notes/a.md").read_text() == both
     assert events(root, before) == [
         "Bob <bob@example.org>|take: a from bots",
-        f"claude <agent@localhost>|take: {Path(GANGWAY).stem} from bots",
+        f"claude <claude@agents.localhost>|take: {Path(GANGWAY).stem} from bots",
         f"{PERSON[0]} <{PERSON[1]}>|promote: a and gangway",
     ]
     commit_on(root, "bots", {GANGWAY: git(root, "show", f"bots:{GANGWAY}") + "\n\nAnd wet.\n"})
@@ -155,7 +155,7 @@ def test_what_nobody_committed_here_goes_first_as_its_writers(root: Path, opened
     assert events(root, before) == [
         f"{PERSON[0]} <{PERSON[1]}>|edit: a",
         "Bob <bob@example.org>|take: a from bots",
-        "bot <agent@localhost>|promote: a",
+        "bot <bot@agents.localhost>|promote: a",
     ]
     assert [subject for _, subject in done.report.commits] == [
         *("edit: a", "take: a from bots", "promote: a")

@@ -63,7 +63,7 @@ def test_remember_finds_the_old_value_whatever_else_is_said_of_the_subject(
     told = [each for each in done.similar if each.contradicts]
     assert [(each.path, each.says) for each in told] == [(known.path, old)]
     assert told[0].differences[0].kind == "update"
-    assert read_property(vault.root, done.path, "contradicts") == (f"[[{known.path[:-3]}]]",)
+    assert read_property(vault.root, done.path, "contradicts") == (f"[[{Path(known.path).stem}]]",)
 
 
 def test_what_is_said_of_the_same_subject_is_no_update(make_vault: Make, opened: Open) -> None:
@@ -145,7 +145,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
     sync_vault(person)
     assert {each.state for each in person.view.records()} == {"active"}
     assert list_queue(person).proposals == ()
-    assert read_property(root, done.path, "supersedes_part") == (f"[[{old[:-3]}]]",)
+    assert read_property(root, done.path, "supersedes_part") == (f"[[{Path(old).stem}]]",)
     assert read_property(root, done.path, "contradicts") is None
     assert read_property(root, old, "valid_until") is None
     text = make_pack(person, "Where does Maria live?").text

@@ -309,7 +309,7 @@ def test_a_browser_reads_and_writes_only_where_its_owner_said_so(
     made = writing.post("/api/v1/notes", json=text, headers=origin)
     assert made.status_code == 201
     note = writing.get(f"/api/v1/notes/{made.json()['path']}").json()
-    assert note["properties"]["source"] == "human"
+    assert "agent" not in note["properties"]
 
 
 def test_a_program_only_reads_where_its_owner_said_so(small: Served) -> None:

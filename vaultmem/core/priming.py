@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.notes.edit_properties import format_property, set_property
+from vaultmem.core.notes.edit_properties import (
+    PropertyValue,
+    format_note,
+    keep_title,
+    set_property,
+)
 from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import find_fences
@@ -232,11 +237,7 @@ def primed_digest(note: Note) -> str:
 
 def is_edited(note: Note) -> bool:
     """Tell whether somebody changed a primed note's title or text."""
-    return primed_digest(note) != digest_words(_own_title(note), note.body)
-
-
-def _own_title(note: Note) -> str:
-    return PropertyReader(note.matter).text("title")
+    return primed_digest(note) != digest_words(note.title, note.body)
 
 
 def _choose_slug(title: str, parents: tuple[str, ...], taken: set[str]) -> str:
@@ -251,23 +252,19 @@ def _choose_slug(title: str, parents: tuple[str, ...], taken: set[str]) -> str:
 
 
 def _write_note(new: PrimedNote, pin: bool) -> str:
-    lines = [
-        "---",
-        *format_property("title", new.title),
-        *format_property("kind", "semantic_fact"),
-        *(format_property("pinned", True) if pin else []),
-        *format_property("source", "import"),
-        *(format_property("refs", (new.origin,)) if new.origin else []),
-        *format_property(_PROPERTY, new.digest),
-        "---",
-    ]
-    return "\n".join([*lines, "", new.body, ""])
+    properties: dict[str, PropertyValue | None] = {
+        "pinned": True if pin else None,
+        "refs": (new.origin,) if new.origin else None,
+        _PROPERTY: new.digest,
+    }
+    text = format_note(properties, f"\n{new.body}\n")
+    return keep_title(text, PurePosixPath(new.path), new.title)
 
 
 def _update_note(old: Note, new: PrimedNote, pin: bool) -> str:
     """Return a note with the source's title and text; its other properties stay."""
     text = old.text[: old.matter.body] + f"\n{new.body}\n"
-    text = set_property(text, "title", new.title)
+    text = keep_title(text, old.path, new.title)
     text = set_property(text, _PROPERTY, new.digest)
     return _pinned(text) if pin and not old.pinned else text
 

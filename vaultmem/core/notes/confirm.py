@@ -10,8 +10,8 @@ from vaultmem.core.notes.edit_properties import (
     add_to_list,
     drop_from_list,
     list_items,
-    remove_property,
     set_property,
+    write_state,
 )
 from vaultmem.core.notes.note import Note
 
@@ -81,8 +81,7 @@ def confirm_note(note: Note, said: Saying) -> str:
     if said.pinned and not note.pinned:
         text = set_property(text, "pinned", True)
     if note.state is State.STALE:
-        text = set_property(text, "state", State.ACTIVE.value)
-        text = remove_property(text, "state_reason")
+        text = write_state(text, State.ACTIVE)
     return set_property(text, "updated", said.at.replace(microsecond=0))
 
 

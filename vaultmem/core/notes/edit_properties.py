@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import Kind, State
 from vaultmem.core.notes.frontmatter import (
     Frontmatter,
     find_said_states,
     read_frontmatter,
     replace_said_states,
 )
-from vaultmem.core.notes.note import Note
+from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.notes.properties import Property
+from vaultmem.core.notes.titles import is_named_for
 from vaultmem.core.notes.values import divide_text
 from vaultmem.core.notes.whose import is_memory
 from vaultmem.errors import RefusedError
@@ -27,7 +29,7 @@ from vaultmem.errors import RefusedError
 PropertyValue = str | bool | int | float | date | tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
-_PLAIN_TEXT = re.compile(r"[A-Za-z][\w/.()+'-]*(?: [\w/.()+'-]+)*")
+_PLAIN_TEXT = re.compile(r"(?:[A-Za-z]|\d{4}-\d\d-\d\d-\d)[\w/.()+'-]*(?: [\w/.()+'-]+)*")
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
 
 
@@ -81,6 +83,22 @@ def mark_as_memory(path: PurePosixPath, text: str, kind: Kind) -> str:
     return set_property(text, "kind", kind.value)
 
 
+def write_state(text: str, state: State, reason: str = "") -> str:
+    """Return a note's text in a state, with the reason if one is given.
+
+    A line that says the state stays, so that `blame` tells who made the note active; none is made
+    to say that it is.
+
+    Raises:
+        RefusedError: as for `set_property`.
+    """
+    if state is not State.ACTIVE or _editable(text).get("state") is not None:
+        text = set_property(text, "state", state.value)
+    if reason:
+        return set_property(text, "state_reason", reason)
+    return remove_property(text, "state_reason")
+
+
 def remove_property(text: str, name: str) -> str:
     """Return `text` without the lines of the property; unchanged if it has none.
 
@@ -94,6 +112,17 @@ def remove_property(text: str, name: str) -> str:
     lines = text[matter.start : matter.end].splitlines(keepends=True)
     changed = "".join(lines[: prop.first] + lines[prop.last :])
     return _checked(text, text[: matter.start] + changed + text[matter.end :], name, None)
+
+
+def format_note(properties: Mapping[str, PropertyValue | None], body: str) -> str:
+    """Return the text of a new note; properties that are None are left out, and none gives none."""
+    lines = [
+        line
+        for name, value in properties.items()
+        if value is not None
+        for line in format_property(name, value)
+    ]
+    return "\n".join(["---", *lines, "---", body])
 
 
 def format_property(name: str, value: PropertyValue) -> list[str]:
@@ -221,6 +250,19 @@ def drop_from_list(text: str, note: Note, name: str, *items: str) -> str:
     if wanted == have:
         return text
     return set_property(text, name, wanted) if wanted else remove_property(text, name)
+
+
+def keep_title(text: str, path: PurePosixPath, title: str) -> str:
+    """Return the text of a note that reads as a title: the first alias, if nothing else tells it.
+
+    Where the file's name is no short form of it, it becomes the property `title`.
+    """
+    note = parse_note(path, text.encode("utf-8"))
+    if note.title == title:
+        return text
+    if note.matter.get("title") is None and is_named_for(path.stem, title, is_given=True):
+        return set_property(text, "aliases", tuple(dict.fromkeys((title, *note.aliases))))
+    return set_property(text, "title", title)
 
 
 def list_items(note: Note, name: str) -> tuple[str, ...]:

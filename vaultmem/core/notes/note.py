@@ -22,6 +22,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_
 from vaultmem.core.notes.full_text import check_full_text
 from vaultmem.core.notes.hidden import drop_unseen, hide_unseen
 from vaultmem.core.notes.sections import Section, blank_fences, find_blocks, split_sections
+from vaultmem.core.notes.titles import find_title
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.notes.whose import is_memory
 from vaultmem.core.obsidian.daily import read_day
@@ -205,7 +206,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     sections, first_heading = split_sections(visible, matter.body, headings)
     is_own = is_memory(path, matter)
     reader = PropertyReader(matter, is_strict=is_own)
+    aliases = reader.texts(*reader.names_like("aliases", "alias"))
     tags = reader.texts(*reader.names_like("tags", "tag"))
+    agent = reader.text("agent")
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
     misspelt = _find_misspelt(reader, matter, _HIDDEN if is_own else [State.QUARANTINED.value])
     problem = find_conflict(text, fences) or matter.problem or misspelt
@@ -217,8 +220,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         blob=blob_id(data),
         text=text,
         visible=visible,
-        title=reader.text("title") or first_heading or path.stem,
-        aliases=reader.texts(*reader.names_like("aliases", "alias")),
+        title=reader.text("title")
+        or find_title(path.stem, first_heading, aliases, visible[matter.body :]),
+        aliases=aliases,
         tags=_all_tags(tags, blank_fences(visible, fences), matter.body),
         kind=reader.member("kind", Kind, Kind.SEMANTIC_FACT),
         state=_restrict(state, text, matter, problem),
@@ -226,9 +230,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
         updated=reader.timestamp("updated"),
         confidence=reader.share("confidence"),
-        source=reader.text("source"),
-        agent=reader.text("agent"),
-        session=reader.text("session"),
+        source=reader.text("source") or _tell_source(reader, agent),
+        agent=agent,
+        session=reader.text("session") or (path.stem if path.parts[0] == "sessions" else ""),
         refs=reader.texts("refs"),
         extra=extra,
         matter=matter,
@@ -239,6 +243,13 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         problem=problem,
         full_text=check_full_text(reader.text("full_text")),
     )
+
+
+def _tell_source(reader: PropertyReader, agent: str) -> str:
+    """Return where a note is from that does not say so itself."""
+    if reader.text("imported") or reader.text("primed"):
+        return "import"
+    return "agent" if agent else ""
 
 
 def _find_misspelt(reader: PropertyReader, matter: Frontmatter, hidden: Sequence[str]) -> str:

@@ -74,7 +74,7 @@ def map_session_id(text: str) -> str:
 
 def make_session_id(now: datetime, chance: str) -> str:
     """Return a new id that sorts by time; `chance` is a few random hexadecimal digits."""
-    return f"s-{now:%Y%m%d-%H%M%S}-{chance}"
+    return f"{now:%Y-%m-%d-%H%M%S}-{chance}"
 
 
 class Status(StrEnum):

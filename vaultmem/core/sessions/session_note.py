@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vaultmem.core.links.link import find_links
-from vaultmem.core.notes.edit_properties import PropertyValue, format_property, set_property
+from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.values import PropertyReader
 from vaultmem.core.sessions.session import (
@@ -20,7 +20,6 @@ from vaultmem.core.sessions.session import (
     SessionFacts,
     Status,
     Window,
-    format_window,
     parse_touched,
     parse_window,
     plain_id,
@@ -57,7 +56,6 @@ def new_session_text(
     properties: dict[str, PropertyValue | None] = {
         "kind": "episodic_trace",
         "agent": agent or None,
-        "session": session,
         "status": Status.OPEN.value,
         "started": started.replace(microsecond=0),
         "goal": goal or None,
@@ -65,14 +63,9 @@ def new_session_text(
         "continues": links[Relation.CONTINUES] or None,
         "forked_from": forked[0] if forked else None,
         "related": links[Relation.RELATED] or None,
-        "windows": (format_window(Window(1, 0)),),
     }
-    lines = ["---"]
-    for name, value in properties.items():
-        if value is not None:
-            lines.extend(format_property(name, value))
     body = "".join(f"\n## {heading}\n" for heading in _SECTIONS)
-    return "\n".join([*lines, "---", f"# {_heading(goal or session)}", body])
+    return format_note(properties, f"# {_heading(goal or session)}\n{body}")
 
 
 def name_session(text: str, session: str, goal: str) -> str:
@@ -99,6 +92,8 @@ def parse_session(note: Note) -> Session:
     decisions = tuple(_read_decisions(note, reader))
     questions, answered = _read_questions(note)
     windows = tuple(w for text in reader.texts("windows") if (w := parse_window(text)))
+    if note.matter.get("windows") is None:
+        windows = (Window(1, 0),)
     touched = tuple(map(parse_touched, reader.texts("touched")))
     last = max(windows, key=lambda window: window.number, default=Window(0, 0))
     facts = SessionFacts(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.terms import stem_word, term_sequence
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.edit_properties import add_to_list, remove_property, set_property
+from vaultmem.core.notes.edit_properties import add_to_list, keep_title, set_property, write_state
 from vaultmem.core.notes.full_text import format_keywords
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.statement import split_sentences
@@ -174,7 +174,7 @@ def plan_step(
     """
     level = read_fidelity(note)
     if idle >= ages.archive:
-        return DecayStep.ARCHIVED, _set_state(note.text, State.ARCHIVED)
+        return DecayStep.ARCHIVED, write_state(note.text, State.ARCHIVED)  # Why, the commit says.
     if idle >= ages.keywords and level is not Fidelity.KEYWORDS:
         text = shorten_note(note, Fidelity.KEYWORDS, asked, original, full_text)
         return (DecayStep.KEYWORDS, text) if text else None
@@ -194,8 +194,8 @@ def shorten_note(
     """Return a note's text with a shorter body, "" where that would gain too little.
 
     What the title and the questions `asked` are about is kept before other things. Keywords are
-    those of the `original`, where the note was shortened before. Title and tags that stood in the
-    body alone become properties, so that nothing else is lost.
+    those of the `original`, where the note was shortened before. A title and tags that stood in
+    the body alone become properties, so that nothing else is lost.
     """
     if is_short(note) or len(note.body) > _MOST:
         return ""
@@ -207,8 +207,7 @@ def shorten_note(
     if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
         return ""
     text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
-    if note.matter.get("title") is None:
-        text = set_property(text, "title", note.title)
+    text = keep_title(text, note.path, note.title)
     left = parse_note(note.path, text.encode("utf-8"))
     lost = tuple(tag for tag in note.tags if tag not in left.tags)
     text = set_property(add_to_list(text, left, "tags", lost), "fidelity", level.value)
@@ -271,8 +270,3 @@ def _name_keywords(note: Note) -> str:
     title = set(note.title.casefold().split())
     words = [word for word in find_keywords(text, KEYWORDS) if word.casefold() not in title]
     return format_keywords(words)
-
-
-def _set_state(text: str, state: State) -> str:
-    """Set a state without a reason: the commit has it, and nothing gets longer."""
-    return set_property(remove_property(text, "state_reason"), "state", state.value)

@@ -11,7 +11,7 @@ from vaultmem.core.delta.commit_message import name_files, read_subject
 from vaultmem.core.lifecycle import State
 from vaultmem.core.merging.merged import Merged
 from vaultmem.core.merging.note import merge_texts
-from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.paths import fold_name
@@ -158,7 +158,7 @@ def _plan(vault: Vault, there: Vault, target: Target, path: PurePosixPath) -> _T
     check_note(vault, merged)
     promoted = text
     if merged.state != State.ACTIVE:
-        promoted = set_property(text, "state", State.ACTIVE.value)
+        promoted = write_state(text, State.ACTIVE)
     data = promoted.encode("utf-8")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"{path}: both versions together are too large for a note")

@@ -24,19 +24,15 @@ class NewLinks:
     def _names(self) -> Names:
         return self._known or Names(list_files(self._vault))
 
-    def in_property(self, path: str, source: str) -> str:
-        """Return the link to a note for a property of another, where it is always a wikilink."""
-        return self.as_wikilink(path, source) if self._told.is_there else link_to(path)
-
     def in_body(self, path: str, source: str) -> str:
         """Return the link to a note for the text of another; the shortest without Obsidian."""
         if not self._told.markdown_links:
-            return self.as_wikilink(path, source)
+            return self.in_property(path, source)
         shown = path.rpartition("/")[2].removesuffix(".md")
         return f"[{shown}]({encode_destination(self._spell(path, source))}.md)"
 
-    def as_wikilink(self, path: str, source: str) -> str:
-        """Return the link to a note in brackets; the shortest without Obsidian."""
+    def in_property(self, path: str, source: str) -> str:
+        """Return the link to a note in brackets, which is all that properties know."""
         written = self._spell(path, source)
         return link_to(path) if UNLINKABLE & set(written) else f"[[{written}]]"
 

@@ -17,7 +17,13 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.errors import RefusedError
 from vaultmem.services.likeness.known import name_contradicted, refuse_held
 from vaultmem.services.likeness.similar import Asked, find_similar
-from vaultmem.services.notes.memory import Memory, check_memory, choose_title, compose_note
+from vaultmem.services.notes.memory import (
+    Memory,
+    check_characters,
+    check_memory,
+    choose_title,
+    compose_note,
+)
 from vaultmem.services.notes.propose import propose_standing
 from vaultmem.services.notes.remember import put_new
 from vaultmem.services.reading.look import name_branch
@@ -138,7 +144,6 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
     own: dict[str, PropertyValue] = {
         **{k: as_local(v) or v if isinstance(v, datetime) else v for k, v in item.own.items()},
         "created": as_local(item.created) or vault.local_time(),
-        "source": "import",
         PROPERTY: f"{kind} {item.origin}@{item.digest}",
     }
     return Memory(
@@ -170,7 +175,12 @@ def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
     """Return why a memory cannot be a note, as far as its text alone tells."""
     folder = str(parse_note_path(f"notes/{memory.context}"))
     title = choose_title(memory)
-    data = compose_note(vault, memory, title, State.CANDIDATE).encode("utf-8")
+    try:
+        check_characters(memory)
+    except RefusedError as error:
+        return Taken("", Outcome.REFUSED, "", str(error))
+    draft = compose_note(vault, PurePosixPath(folder, "note.md"), memory, title, State.CANDIDATE)
+    data = draft.encode("utf-8")
     for found in look_for_leaks(vault, folder, f"{title}\n{data.decode()}"):
         return Taken("", Outcome.CREDENTIAL, "", f"it looks like one ({found.rule})")
     if len(data) > MAX_FILE_BYTES:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.indexing.analysis import digest_body
 from vaultmem.core.lifecycle import OWNER_KINDS, State, check_promotion
-from vaultmem.core.notes.edit_properties import set_property
+from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.errors import PendingError, RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
@@ -82,9 +82,7 @@ def _activate(change: Change, note: Note) -> Note:
     """Set a note's state, and return it as it is then."""
     if note.state == State.ACTIVE:
         return note
-    data = replace_text(
-        change, note, lambda each: set_property(each.text, "state", State.ACTIVE.value)
-    )
+    data = replace_text(change, note, lambda each: write_state(each.text, State.ACTIVE))
     return parse_note(note.path, data)
 
 

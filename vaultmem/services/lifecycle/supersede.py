@@ -9,7 +9,12 @@ from typing import NamedTuple
 from vaultmem.core.delta.commit_message import name_pair
 from vaultmem.core.lifecycle import CLOSED_STATES, Mover, State
 from vaultmem.core.links.link import link_to
-from vaultmem.core.notes.edit_properties import add_to_list, drop_from_list, set_property
+from vaultmem.core.notes.edit_properties import (
+    add_to_list,
+    drop_from_list,
+    set_property,
+    write_state,
+)
 from vaultmem.core.notes.note import Note
 from vaultmem.core.similarity.compare import KnownText
 from vaultmem.core.validity import Span, find_start, read_day
@@ -114,11 +119,7 @@ def plan_supersession(
     """
     check_supersession(old, mover)
     return {
-        old.path: _deprecate(
-            links.in_property(str(new), str(old.path)),
-            reason or f"superseded by {link_to(str(new))}",
-            holds,
-        ),
+        old.path: _deprecate(links.in_property(str(new), str(old.path)), reason, holds),
         new: _take_over(old, links.in_property(str(old.path), str(new)), alias, holds),
     }
 
@@ -137,8 +138,7 @@ def check_supersession(old: Note, mover: Mover) -> None:
 
 def _deprecate(link: str, reason: str, holds: Span | None) -> Edit:
     def change(note: Note) -> str:
-        text = set_property(note.text, "state", State.DEPRECATED.value)
-        text = set_property(text, "state_reason", reason)
+        text = write_state(note.text, State.DEPRECATED, reason)
         if holds:
             text = _set_day(text, note, "valid_from", holds.start)
             text = _set_day(text, note, "valid_until", holds.end)

@@ -10,12 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import Mover, State, check_transition
-from vaultmem.core.notes.edit_properties import (
-    mark_as_memory,
-    quarantine_unread,
-    remove_property,
-    set_property,
-)
+from vaultmem.core.notes.edit_properties import mark_as_memory, quarantine_unread, write_state
 from vaultmem.core.notes.note import Note
 from vaultmem.core.secrets.scan import find_secrets
 from vaultmem.errors import RefusedError
@@ -86,10 +81,8 @@ def set_state(state: State, reason: str, mover: Mover) -> Edit:
         if note.problem and state is State.QUARANTINED:
             return quarantine_unread(note.text)
         check_move(note, state, mover)
-        text = set_property(note.text, "state", state.value)
-        if reason:
-            return set_property(text, "state_reason", reason)
-        return mark_as_memory(note.path, remove_property(text, "state_reason"), note.kind)
+        text = write_state(note.text, state, reason)
+        return text if reason else mark_as_memory(note.path, text, note.kind)
 
     return change
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.edit_properties import PropertyValue, format_property
-from vaultmem.core.paths import check_new_name, fold_name
-from vaultmem.core.similarity.titled import derive_title
+from vaultmem.core.notes.edit_properties import PropertyValue, format_note, keep_title
+from vaultmem.core.notes.titles import derive_title, make_name
 from vaultmem.errors import RefusedError
+from vaultmem.services.reading.names import choose_style, find_free_name
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
-
-_NAME_ATTEMPTS = 1_000
 
 #: List properties with wikilinks, by name.
 Links = Mapping[str, tuple[str, ...]]
@@ -51,47 +49,58 @@ def choose_title(memory: Memory) -> str:
     return derive_title(memory.text)
 
 
-def find_free_name(folder: PurePosixPath, slug: str, taken: Container[str]) -> PurePosixPath:
-    """Return the first name that is not taken: `slug`, `slug-2`, `slug-3` ..."""
-    for number in range(1, _NAME_ATTEMPTS):
-        path = folder / (f"{slug}.md" if number == 1 else f"{slug}-{number}.md")
-        check_new_name(path)
-        if fold_name(path) not in taken:
-            return path
-    raise RefusedError(f"{folder}/{slug}: too many notes of that name; give another title")
+def name_note(
+    vault: Vault,
+    folder: PurePosixPath,
+    memory: Memory,
+    title: str,
+    besides: frozenset[str] = frozenset(),
+) -> PurePosixPath:
+    """Return where a memory's note is written: under its name, else one made of its title.
+
+    Raises as `find_free_name` does, and `besides` are its.
+    """
+    name = memory.name or make_name(title, choose_style(vault))
+    return find_free_name(vault, folder, name, besides, is_given=bool(memory.name))
 
 
 def compose_note(
-    vault: Vault, memory: Memory, title: str, state: State, links: Links | None = None
+    vault: Vault,
+    path: PurePosixPath,
+    memory: Memory,
+    title: str,
+    state: State,
+    links: Links | None = None,
 ) -> str:
-    """Return the text of a new note; `links` are list properties that name other notes."""
-    source = "human" if vault.is_person else "agent"
+    """Return the text of a new note; `links` are list properties that name other notes.
+
+    What is the default stands nowhere, nor what the file's name or the text says of the title.
+    """
+    author = vault.author
     properties: dict[str, PropertyValue | None] = {
-        "title": title,
-        "kind": memory.kind.value,
-        "state": state.value,
-        "pinned": True if memory.pinned else None,
         "tags": memory.tags or None,
+        "kind": None if memory.kind is Kind.SEMANTIC_FACT else memory.kind.value,
+        "state": None if state is State.ACTIVE else state.value,
+        "pinned": True if memory.pinned else None,
         "created": vault.local_time(),
         "confidence": memory.confidence,
-        "source": source,
-        "agent": None if vault.is_person else vault.author.agent,
-        "session": vault.author.session or None,
-        "tool_call": vault.author.tool_call or None,
+        "agent": None if vault.is_person else author.agent,
+        "session": author.session or None,
         "refs": memory.refs or None,
         "about": memory.about or None,
         **{name: items or None for name, items in (links or {}).items()},
         **memory.own,
     }
-    lines = ["---"]
-    for name, value in properties.items():
-        if value is not None:
-            lines.extend(format_property(name, value))
-    return "\n".join([*lines, "---", "", memory.text.strip("\n"), ""])
+    text = format_note(properties, f"\n{memory.text.strip(chr(10))}\n")
+    return keep_title(text, path, title)
 
 
-def check_encoding(memory: Memory) -> None:
-    """Refuse bytes of an argument that were no UTF-8, which Python keeps as lone surrogates."""
+def check_characters(memory: Memory) -> None:
+    """Refuse what is no text: nothing, NUL, or bytes that were no UTF-8 (lone surrogates here)."""
+    if not memory.text.strip():
+        raise RefusedError("nothing to remember: the text is empty")
+    if "\0" in memory.text:
+        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
     for text in (memory.text, memory.title, memory.context, *memory.tags, *memory.refs):
         try:
             text.encode("utf-8")
@@ -105,12 +114,8 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
     """Refuse what cannot be a note, or must not be one.
 
     Raises:
-        RefusedError: empty, too large, not text, or it looks like a credential.
+        RefusedError: too large, no tag, or it looks like a credential.
     """
-    if not memory.text.strip():
-        raise RefusedError("nothing to remember: the text is empty")
-    if "\0" in memory.text:
-        raise RefusedError("the text has NUL characters, so it is not text; nothing was written")
     if len(data) > MAX_FILE_BYTES:
         raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
     if memory.confidence is not None and not 0 <= memory.confidence <= 1:

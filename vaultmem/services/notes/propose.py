@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.links.link import link_to
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.paths import fold_name, parse_note_path, slugify
+from vaultmem.core.paths import fold, parse_note_path
 from vaultmem.core.preferences.standing import Speaker, Standing, find_standing
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.services.notes.memory import Memory, choose_title, compose_note, find_free_name
-from vaultmem.services.reading.read_notes import names_in, read_note
+from vaultmem.services.finding.new_links import NewLinks
+from vaultmem.services.notes.memory import Memory, choose_title, compose_note, name_note
+from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.leaks import look_for_leaks
 from vaultmem.vault import Vault
@@ -54,24 +54,26 @@ def propose_standing(
         return ()
     seen = change.seen
     known = list(_read_preferences(seen))
-    taken = set(names_in(seen, FOLDER))
+    taken: set[str] = set()
     proposed = []
     for wish in wishes:
         if _is_barred(seen, wish, known):
             continue
         note = _make_candidate(seen, wish, source, taken)
         change.put(note.path, note.text.encode("utf-8"))
-        taken.add(fold_name(note.path))
+        taken.add(fold(note.path.name))
         known.append(note)
         proposed.append(Proposed(str(note.path), wish.text, wish.about))
     return tuple(proposed)
 
 
 def _make_candidate(vault: Vault, wish: Standing, source: str, taken: set[str]) -> Note:
-    memory = Memory(wish.text, kind=Kind.PREFERENCE, refs=(link_to(source),), about=wish.about)
+    link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
+    memory = Memory(wish.text, kind=Kind.PREFERENCE, refs=(link,), about=wish.about)
     title = choose_title(memory)
-    text = compose_note(vault, memory, title, State.CANDIDATE)
-    return parse_note(find_free_name(FOLDER, slugify(title), taken), text.encode("utf-8"))
+    path = name_note(vault, FOLDER, memory, title, frozenset(taken))
+    text = compose_note(vault, path, memory, title, State.CANDIDATE)
+    return parse_note(path, text.encode("utf-8"))
 
 
 def _read_preferences(vault: Vault) -> Iterable[Note]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import CLOSED_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.paths import parse_note_path, slugify
+from vaultmem.core.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.likeness.known import (
@@ -23,15 +23,15 @@ from vaultmem.services.likeness.known import (
 from vaultmem.services.notes.memory import (
     Links,
     Memory,
-    check_encoding,
+    check_characters,
     check_memory,
     choose_title,
     compose_note,
-    find_free_name,
+    name_note,
 )
 from vaultmem.services.notes.propose import Proposed, propose_wishes
 from vaultmem.services.reading.look import find_branch
-from vaultmem.services.reading.read_notes import names_in, read_note
+from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.write import replace_text, write
@@ -84,7 +84,7 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         RefusedError: empty, too large, looks like a credential, or an unsafe name; or a quarantined
             note says the same.
     """
-    check_encoding(memory)
+    check_characters(memory)
     title = choose_title(memory)
     if memory.kind is Kind.PREFERENCE and not memory.about:
         from vaultmem.core.preferences.standing import find_topic
@@ -92,9 +92,8 @@ def remember(vault: Vault, memory: Memory, *, force: bool = False) -> Remembered
         memory = memory._replace(about=find_topic(memory.text))
     state = memory.state or _first_state(vault, memory.kind)
     folder = parse_note_path(f"notes/{memory.context or vault.config.context}")
-    check_memory(
-        memory, compose_note(vault, memory, title, state).encode("utf-8"), vault, str(folder)
-    )
+    draft = compose_note(vault, folder / "note.md", memory, title, state)
+    check_memory(memory, draft.encode("utf-8"), vault, str(folder))
     new = _as_new(memory, state)
 
     def plan(change: Change) -> Remembered:
@@ -133,10 +132,11 @@ def put_new(
     """Make a note of its own under the first free name, linked to what is near."""
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
-    data = compose_note(seen, memory, title, state, _link(seen, near, str(folder))).encode("utf-8")
-    path = find_free_name(folder, memory.name or slugify(title), names_in(seen, folder))
+    path = name_note(seen, folder, memory, title)
     if why := seen.why_no_note(str(path)):
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
+    links = _link(seen, near, str(path))
+    data = compose_note(seen, path, memory, title, state, links).encode("utf-8")
     change.put(path, data)
     near_by = describe_similar(near, memory.text)
     return Remembered(str(path), blob_id(data), title, state, similar=near_by)
@@ -181,9 +181,9 @@ def _describe_absorbed(
     return Remembered(target.path, blob, note.title, state, Outcome.KNOWN, shown)
 
 
-def _link(vault: Vault, near: tuple[SimilarNote, ...], folder: str) -> Links:
+def _link(vault: Vault, near: tuple[SimilarNote, ...], source: str) -> Links:
     against = name_contradicted(near)
-    links, source = NewLinks(vault), f"{folder}/new.md"
+    links = NewLinks(vault)
     return {
         "contradicts": tuple(links.in_property(each.path, source) for each in against),
         "related": tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -206,7 +207,9 @@ def _choose_id(vault: Vault, new: NewSession) -> str:
 
 
 def _make_id(vault: Vault, new: NewSession) -> str:
-    return make_session_id(new.started or vault.local_time(), os.urandom(2).hex())
+    started = new.started or vault.local_time()
+    made = (make_session_id(started, os.urandom(2).hex()) for _ in count())
+    return next(each for each in made if not is_kept(vault, each))
 
 
 def _take_open(

@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.lifecycle import Kind
-from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.sessions.section_edit import append_to_section, as_item
 from vaultmem.core.sessions.session_note import DECISIONS
 from vaultmem.services.finding.new_links import NewLinks
@@ -54,18 +53,12 @@ def decide(vault: Vault, session: str, memory: Memory) -> Decided:
 def link_decision(
     vault: Vault, session: str, path: str, title: str, agent: str | None = None
 ) -> Session:
-    """Link a decision's note from a session's properties and its section of decisions."""
+    """Link a decision's note from a session's section of decisions, with its title."""
     links = NewLinks(look_now(vault))
 
     def change(note: Note) -> str:
-        link = links.as_wikilink(path, str(note.path))
-        prop = note.matter.get("decisions")
-        listed = prop.value if prop and isinstance(prop.value, tuple) else ()
-        text = note.text
-        if link not in listed:
-            text = set_property(text, "decisions", (*listed, link))
-        told = links.in_body(path, str(note.path))
-        return append_to_section(text, DECISIONS, as_item(f"{told}: {title}"))
+        item = as_item(f"{links.in_body(path, str(note.path))}: {title}")
+        return append_to_section(note.text, DECISIONS, item)
 
     return edit_session(vault, session, change, closed_too=True, agent=agent)
 

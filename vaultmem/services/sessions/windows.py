@@ -95,6 +95,8 @@ def write_windows(note: Note, tally: Tally, begin: bool) -> str:
     A window in which nothing was said goes on instead.
     """
     prop = note.matter.get("windows")
+    if prop is None and not tally.tokens:
+        return note.text  # As in the first window of a session whose turns nobody keeps.
     if prop is not None and prop.kind not in {"seq", "null"}:
         return note.text  # Somebody made something else of it.
     texts = [*prop.value] if prop and isinstance(prop.value, tuple) else []
@@ -112,8 +114,6 @@ def write_windows(note: Note, tally: Tally, begin: bool) -> str:
         last, start, is_open = ended, max(tally.tokens, start), False
     if begin and not is_open:
         texts.append(format_window(Window(last.number + 1, start)))
-    if prop is None and not texts:
-        return note.text
     return set_property(note.text, "windows", tuple(texts[-_MAX_WINDOWS:]))
 
 

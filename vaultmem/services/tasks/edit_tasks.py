@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.notes.edit_properties import format_property, set_property
+from vaultmem.core.lifecycle import Kind
+from vaultmem.core.notes.edit_properties import PropertyValue, format_note, set_property
 from vaultmem.core.notes.note import Note
-from vaultmem.core.paths import fold_name, slugify
+from vaultmem.core.notes.titles import make_name
 from vaultmem.core.suggest import ask_meant
 from vaultmem.core.tasks.task import FOLDER, Task, TaskStatus, parse_task
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.reading.look import look_now
-from vaultmem.services.reading.read_notes import names_in, read_note
+from vaultmem.services.reading.names import find_free_name
+from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.edit_notes import check_text, edit_note, write_note
 from vaultmem.vault import Vault
 
@@ -26,25 +27,18 @@ def add_task(vault: Vault, title: str, next_step: str = "", text: str = "") -> T
     title = " ".join(title.split())
     if not title:
         raise RefusedError("a task needs a title")
-    path = _free_path(vault, slugify(title))
+    path = find_free_name(look_now(vault), PurePosixPath(FOLDER), make_name(title))
     session = vault.author.session
-    properties = {
-        "title": title,
+    properties: dict[str, PropertyValue | None] = {
         "kind": Kind.WORKING_CONTEXT.value,
-        "state": State.ACTIVE.value,
         "status": TaskStatus.OPEN.value,
         "next": " ".join(next_step.split()) or None,
         "created": vault.local_time(),
-        "source": "human" if vault.is_person else "agent",
         "agent": vault.author.agent or None,
         "sessions": (f"[[sessions/{session}]]",) if session else None,
     }
-    lines = ["---"]
-    for name, value in properties.items():
-        if value is not None:
-            lines.extend(format_property(name, value))
-    lines += ["---", f"# {title}", "", text.strip("\n"), ""]
-    write_note(vault, path, "\n".join(lines).rstrip("\n") + "\n")
+    made = format_note(properties, "\n".join([f"# {title}", "", text]))
+    write_note(vault, path, made.rstrip("\n") + "\n")
     return read_task(vault, path)
 
 
@@ -130,14 +124,3 @@ def _add_session(text: str, task: Task, session: str) -> str:
         return text
     links = tuple(f"[[sessions/{each}]]" for each in (*task.sessions, session))
     return set_property(text, "sessions", links)
-
-
-def _free_path(vault: Vault, slug: str) -> PurePosixPath:
-    taken = names_in(look_now(vault), PurePosixPath(FOLDER))
-    number = 1
-    while True:
-        name = slug if number == 1 else f"{slug}-{number}"
-        path = PurePosixPath(FOLDER, f"{name}.md")
-        if fold_name(path) not in taken:
-            return path
-        number += 1

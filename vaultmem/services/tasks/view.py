@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.notes.edit_properties import format_property
+from vaultmem.core.notes.edit_properties import PropertyValue, format_note, keep_title
+from vaultmem.core.notes.titles import make_name
 from vaultmem.core.notes.values import read_timestamp
-from vaultmem.core.paths import slugify
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.session import Session
 from vaultmem.core.tasks.task import Task, find_ungrounded
 from vaultmem.core.tasks.view import Entry, ViewPart, render_view
 from vaultmem.core.timestamps import parse_timestamp
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.reading.look import look_now
+from vaultmem.services.reading.names import choose_style, find_free_name
 from vaultmem.services.sessions.read import get_session, list_facts
 from vaultmem.services.sessions.search import search_sessions
 from vaultmem.services.tasks.edit_tasks import change_task
@@ -105,20 +107,18 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
     if not text.strip():
         raise RefusedError("a handoff needs a text: where it stands, and what is next")
     now = vault.local_time()
-    path = PurePosixPath(HANDOFFS, f"{now:%Y%m%d-%H%M%S}-{slugify(task.title)[:40]}.md")
-    lines = ["---"]
-    for name, value in (
-        ("title", f"Handoff: {task.title}"),
-        ("kind", "episodic_trace"),
-        ("state", "active"),
-        ("created", now),
-        ("agent", vault.author.agent or None),
-        ("session", vault.author.session or None),
-        ("task", f"[[tasks/{task.id}]]"),
-    ):
-        if value is not None:
-            lines.extend(format_property(name, value))
-    write_note(vault, path, "\n".join([*lines, "---", "", text.strip("\n"), ""]))
+    title = f"Handoff: {task.title}"
+    name = make_name(title, choose_style(vault))
+    path = find_free_name(look_now(vault), PurePosixPath(HANDOFFS), name)
+    properties: dict[str, PropertyValue | None] = {
+        "kind": "episodic_trace",
+        "created": now,
+        "agent": vault.author.agent or None,
+        "session": vault.author.session or None,
+        "task": f"[[tasks/{task.id}]]",
+    }
+    made = format_note(properties, f"\n{text.strip(chr(10))}\n")
+    write_note(vault, path, keep_title(made, path, title))
     change_task(vault, task.id)
     return str(path)
 

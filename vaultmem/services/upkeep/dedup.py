@@ -90,7 +90,7 @@ def change_merged(vault: Vault, merges: Sequence[Merge], mover: Mover) -> dict[P
         drop, keep = (read_note(vault, PurePosixPath(p)) for p in (merge.drop, merge.keep))
         if (drop.blob, keep.blob) != (merge.drop_blob, merge.keep_blob):
             raise ConflictError(f"{merge.drop} or {merge.keep}: changed since; look again")
-        reason = f"says the same as [[{merge.keep.removesuffix('.md')}]]"
+        reason = "says the same"
         alias = drop.path.stem if drop.path.stem != keep.path.stem else ""
         planned = plan_supersession(drop, keep.path, reason, mover, links, alias=alias)
         for path, change in planned.items():

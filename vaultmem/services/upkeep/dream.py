@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, State
-from vaultmem.core.links.link import link_to
-from vaultmem.core.notes.edit_properties import remove_property, set_property
+from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.upkeep.memory_file import MEMORY, MemoryMove, add_bullets, name_heading
 from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.finding.new_links import NewLinks
 from vaultmem.services.lifecycle.transition import act_as_machine, refuse_branch
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.upkeep.nights import is_night, note_night
@@ -30,7 +30,6 @@ _WORK = "dreamt"
 
 #: How a diary begins; as an archived note it is in no pack, and in no recall unless asked for.
 _DIARY = """---
-title: Dreams
 kind: reflection
 state: archived
 ---
@@ -123,7 +122,7 @@ def _add(change: Change, path: PurePosixPath, start: str, edit: Callable[[str], 
 def _activate(note: Note) -> str:
     if note.state is State.ACTIVE or note.state in CLOSED_STATES:
         return note.text  # It may have been taken out of sight meanwhile.
-    return remove_property(set_property(note.text, "state", State.ACTIVE.value), "state_reason")
+    return write_state(note.text, State.ACTIVE)
 
 
 def _end_line(text: str) -> str:
@@ -132,8 +131,12 @@ def _end_line(text: str) -> str:
 
 def _make_diary_line(vault: Vault, promoted: Sequence[Candidate]) -> str:
     day = vault.local_time().date()
-    named = ", ".join(f"{link_to(each.path)} {each.strength.score:.2f}" for each in promoted)
-    return f"- {day}: {named}\n"
+    links = NewLinks(vault)
+    named = (
+        f"{links.in_property(each.path, str(DREAMS))} {each.strength.score:.2f}"
+        for each in promoted
+    )
+    return f"- {day}: {', '.join(named)}\n"
 
 
 def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
