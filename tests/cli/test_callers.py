@@ -198,4 +198,4 @@ def test_a_watchers_answer_is_for_who_asks_and_its_commits_are_the_owners(
             assert run_cli(*pack).json["receipt"]
         write_notes(root, {"notes/bell.md": "---\nstate: active\n---\n# Bell\n\nOf brass.\n"})
         last = ("log", "-1", "--format=%an %s")
-        wait_until(lambda: git(root, *last) == "Maren Person promote")
+        wait_until(lambda: git(root, *last) == "Maren Person promote: bell")

@@ -47,7 +47,7 @@ def test_a_report_is_saved_reviewed_and_applied_once(
     assert [each["path"] for each in saved["proposals"]] == [path]
     assert run_cli("curate", "--save", report, "--vault", root).code == 5
     unasked = run_cli("curate", report, "--apply", "--vault", root, stdin="\n")
-    assert (unasked.code, "add --yes" in unasked.err) == (1, True)
+    assert (unasked.code, "add --yes" in unasked.err) == (5, True)
     done = run_cli("curate", report, "--apply", "--yes", "--json", "--vault", root).json
     assert (done["applied"], done["already"]) == (1, 0)
     assert done["commit"] == git(root, "rev-parse", "HEAD")
@@ -98,8 +98,8 @@ def test_dream_and_compact_show_first_and_then_do(
 
     assert due.out.startswith(f"keywords  {long}  ")
     assert due.out.endswith("Nothing was changed; --apply makes 1 step.\n")
-    unasked = run_cli("compact", "--apply", "--vault", root)
-    assert (unasked.code, unasked.err.endswith("add --yes to make 1 step\n")) == (1, True)
+    unasked = run_cli("compact", "--apply", "--vault", root, stdin="\n")
+    assert (unasked.code, unasked.err.endswith("add --yes to make 1 step\n")) == (5, True)
     steps = run_cli("compact", "--apply", "--yes", "--json", "--vault", root).json
     assert [(each["path"], each["step"]) for each in steps["steps"]] == [(long, "keywords")]
     assert steps["commits"] == [git(root, "rev-parse", "HEAD")]
@@ -142,7 +142,7 @@ def test_a_queue_is_reviewed_by_flags(
     twice = run_cli(
         "review", "--accept", candidate["id"], "--reject", candidate["id"][:6], "--vault", root
     )
-    assert (twice.code, "named twice" in twice.err) == (1, True)
+    assert (twice.code, "named twice" in twice.err) == (5, True)
 
     words = {"COMP_WORDS": "vaultmem review --accept ", "COMP_CWORD": "3"}
     env = {**words, "_VAULTMEM_COMPLETE": "complete_bash", "VAULTMEM_VAULT": str(root)}
