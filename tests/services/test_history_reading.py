@@ -455,7 +455,7 @@ class TestBlame:
         section = blame_note(vault, f"{done.path}#later")
         assert [line.text for line in section.lines] == ["## Later", "", "last"]
         assert section.lines[0].number == [x.text for x in blame.lines].index("## Later") + 1
-        with pytest.raises(NoteNotFoundError, match="it has: Later"):
+        with pytest.raises(NoteNotFoundError, match="it has Later"):
             blame_note(vault, f"{done.path}#No")
 
     def test_what_is_not_committed_names_who_wrote_it(self, make_vault: Make, opened: Open) -> None:
