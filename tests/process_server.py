@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -44,7 +44,19 @@ def run_forked(
     words = [os.fsdecode(word) for word in arguments]
     if os.isatty(0) and not streams[0].stat().st_size:
         streams = (Path(os.ttyname(0)), *streams[1:])
-    process = _context().Process(target=_serve, args=(words, str(cwd), dict(env), streams))
+    return _wait(_serve, (words, str(cwd), dict(env), streams), timeout)
+
+
+def run_script(script: str, *words: object, timeout: float = 60) -> int | None:
+    """Run a script with these words in a process of its own, as `run_forked` does a command.
+
+    A signal that ended it is negative. Files that it leaves open are closed without a word.
+    """
+    return _wait(_execute, (script, list(map(str, words)), os.getcwd(), dict(os.environ)), timeout)
+
+
+def _wait(target: Callable[..., None], arguments: tuple[object, ...], timeout: float) -> int | None:
+    process = _context().Process(target=target, args=arguments)
     # Not `start`, which looks after the processes of all threads, and so takes their exit codes.
     running = process._Popen(process)  # type: ignore[attr-defined]
     code: int | None = running.wait(timeout)
@@ -70,6 +82,16 @@ def _modules() -> Iterator[str]:
         if not module.name.startswith(_ALONE):
             yield module.name
     yield from _OTHERS
+
+
+def _execute(script: str, words: list[str], cwd: str, env: dict[str, str]) -> None:
+    """Be the process: `python -c SCRIPT` in this folder with these settings."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    sys.argv = ["-c", *words]
+    gc.freeze()
+    exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
 
 
 def _serve(

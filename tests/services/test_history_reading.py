@@ -635,16 +635,18 @@ class TestRestore:
     def test_a_note_is_as_it_was_and_history_only_grows(
         self, make_vault: Make, opened: Open
     ) -> None:
-        root = make_vault({"notes/a.md": "one\n"})
+        root = make_vault({"notes/a.md": "one\n", "bad.canvas": "{"})
         first = git(root, "rev-parse", "HEAD")
-        write_notes(root, {"notes/a.md": "two\n"})
+        write_notes(root, {"notes/a.md": "two\n", "bad.canvas": "{}"})
         commit(root, "second")
         head = git(root, "rev-parse", "HEAD")
         vault = synced(opened(root, agent="claude", session="s-1"))
 
         done = restore_note(vault, "a", first)
+        restore_note(vault, "bad.canvas", first)
 
         assert (root / "notes/a.md").read_text() == "one\n"
+        assert (root / "bad.canvas").read_text() == "{"
         assert (done.path, done.commits, done.is_changed) == ("notes/a.md", (), True)
         assert git(root, "rev-parse", "HEAD") == head
         save_checkpoint(vault, "back")

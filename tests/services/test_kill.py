@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import PERSON
+from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
@@ -232,9 +233,7 @@ def test_row_26_a_kill_between_the_database_and_the_index_is_repaired_by_the_nex
         "sync_vault(open_vault(sys.argv[1]))\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "v")], check=False)
-
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(script, tmp_path / "v") == -signal.SIGKILL
     assert answer(tmp_path / "v", ["gangway"])[0]
 
 
@@ -278,10 +277,7 @@ def test_row_26_a_kill_before_the_branch_moves_loses_no_authors_part(
     write_notes(root, {"notes/hand.md": "gangway by hand\n"})
     head = git(root, "rev-parse", "HEAD")
 
-    command = [sys.executable, "-c", _KILLED_COMMIT, str(root), step]
-    done = subprocess.run(command, check=False)
-
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(_KILLED_COMMIT, root, step) == -signal.SIGKILL
     assert git(root, "rev-parse", "HEAD") == head
     vault = open_vault(root, agent="bot", session="s-2")
     save_checkpoint(vault, "after")
@@ -303,8 +299,7 @@ def test_row_26_what_a_killed_commit_staged_goes_when_nothing_is_left_to_commit(
     root = tmp_path / "v"
     create_vault(root).vault.close()
     write_notes(root, {"notes/hand.md": "gangway\n"})
-    command = [sys.executable, "-c", _KILLED_COMMIT, str(root), "move_branch"]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert run_script(_KILLED_COMMIT, root, "move_branch") == -signal.SIGKILL
     assert git(root, "diff", "--cached", "--name-only") == "notes/hand.md"
     (root / "notes/hand.md").unlink()
 

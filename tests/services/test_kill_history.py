@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from branching import NOTE, change, commit_on, disk_bytes, is_clean, tree_bytes
 from conftest import PERSON
+from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.lifecycle import State
@@ -265,9 +266,7 @@ def test_a_kill_before_git_has_what_was_merged_is_undone_with_all_it_left(
     git(root, "reset", "-q", "--hard")
     before = disk_bytes(root)
 
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(root)], check=False)
-
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(_KILLED, root) == -signal.SIGKILL
     merged = (root / "notes/a.md").read_text()
     assert ("daily" in merged, "title: Our" in merged) == (True, True)
     write_notes(root, {"notes/.vaultmem-0123456789ab.tmp": merged[:40]})

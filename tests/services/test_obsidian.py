@@ -57,6 +57,12 @@ NOTES = {
         ("/^Diary/", "Private/Diary.md", False),
         ("*.md", "Private/Diary.md", False),
         ("//", "a.md", False),
+        ("notes/", "notes/inbox/memory.md", False),
+        ("Notes", "notes/inbox/memory.md", False),
+        ("Notes", "Notes of mine/memory.md", True),
+        ("notes/private/", "notes/private/memory.md", True),
+        ("/md$/", "MEMORY.md", False),
+        ("/md$/", "notes/inbox/memory.md", True),
     ],
 )
 def test_filters_mean_what_they_mean_in_obsidian(excluded: str, path: str, is_told: bool) -> None:

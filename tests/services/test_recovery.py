@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
+from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.blob import blob_id
@@ -54,8 +53,7 @@ write_event(vault, edits, Event("state", "state: all", vault.author, ("because",
 
 
 def kill(root: Path, where: str) -> None:
-    command = [sys.executable, "-c", _KILLED, str(root), where, *PATHS]
-    assert subprocess.run(command, check=False).returncode == 9
+    assert run_script(_KILLED, root, where, *PATHS) == 9
 
 
 def texts(root: Path) -> dict[str, str]:
@@ -211,8 +209,7 @@ def test_a_linked_note_that_is_half_written_is_whole_again(
     os.link(root / PATHS[0], tmp_path / "other name.md")
     write_notes(root, {PATHS[0]: "Not committed yet.\n" * 20})
     before = (root / PATHS[0]).read_text()
-    command = [sys.executable, "-c", _KILLED_IN_PLACE, str(root), PATHS[0], value]
-    assert subprocess.run(command, check=False).returncode == 9
+    assert run_script(_KILLED_IN_PLACE, root, PATHS[0], value) == 9
     assert (root / PATHS[0]).read_text() != before
 
     sync_vault(opened(root))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from process_server import run_script
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.finding.query import parse_query
@@ -190,8 +189,7 @@ def test_killed_anywhere_no_link_is_lost_and_a_rerun_finishes(make_vault: Make, 
     codes = []
     for step in (0, 3, 5, 8) if "/c/" in new else (1, 2):
         root = make_vault(NOTES, name=f"vault{step}")
-        command = [sys.executable, "-c", _DYING, str(step), str(root), new]
-        codes.append(subprocess.run(command, check=False).returncode)
+        codes.append(run_script(_DYING, step, root, new))
         vault = open_vault(root)
         sync_vault(vault)
         assert list_broken(vault) == []

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 from branching import NOTE, change, commit_on, list_refs, look_around, read_at
 from conftest import PERSON, MakeVault
+from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.finding.query import parse_query
@@ -282,15 +282,15 @@ for number in range(int(sys.argv[3])):
 
 def test_two_processes_and_plain_git_write_to_one_branch_and_nothing_is_lost(root: Path) -> None:
     before = look_around(root)
-    command = [sys.executable, "-c", _WRITER, str(root)]
-    writers = [subprocess.Popen([*command, agent, "4"]) for agent in ("ada", "bob")]
-    by_git = 0
-    while any(writer.poll() is None for writer in writers):
-        commit_on(root, "side", {f"notes/git{by_git}.md": "x\n"})
-        by_git += 1
-        time.sleep(0.3)
+    with ThreadPoolExecutor() as pool:
+        writers = [pool.submit(run_script, _WRITER, root, agent, 4) for agent in ("ada", "bob")]
+        by_git = 0
+        while not all(writer.done() for writer in writers):
+            commit_on(root, "side", {f"notes/git{by_git}.md": "x\n"})
+            by_git += 1
+            time.sleep(0.1)
 
-    assert [writer.returncode for writer in writers] == [0, 0]
+    assert [writer.result() for writer in writers] == [0, 0]
     authors = git(root, "log", "--format=%an", "main..side").splitlines()
     assert (authors.count("ada"), authors.count("bob")) == (4, 4)
     names = git(root, "ls-tree", "-r", "--name-only", "side").splitlines()

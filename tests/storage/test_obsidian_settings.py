@@ -20,8 +20,6 @@ _FILES = {
     "app.json": {
         "newLinkFormat": "relative",
         "useMarkdownLinks": True,
-        "newFileLocation": "folder",
-        "newFileFolderPath": "01 Inbox/",
         "attachmentFolderPath": "./assets",
         "userIgnoreFilters": ["Private/", "  /^Old .*/ ", "", 3],
     },
@@ -53,11 +51,9 @@ def test_everything_that_obsidian_was_told(tmp_path: Path) -> None:
         template_folders=("03 Resources/Templates", "_scripts/templates"),
         templates=("Day.md", "People/_person.md", "Meta/Week.md"),
         excluded=("Private/", "/^Old .*/"),
-        attachments="./assets",
         daily=DailyNotes("Days"),
         link_format=LinkFormat.RELATIVE,
         markdown_links=True,
-        new_notes="01 Inbox",
     )
 
 

@@ -147,7 +147,7 @@ def _offer_receipts(asked: _Asked, word: str) -> Iterable[str]:
 
 def _offer_kinds(asked: _Asked, word: str) -> Iterable[str]:
     if asked.command == "import":
-        from vaultmem.services.importing.run import KINDS
+        from vaultmem.core.imports.kinds import KINDS
 
         return ("archive", *KINDS)
     from vaultmem.core.lifecycle import Kind

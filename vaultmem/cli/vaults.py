@@ -33,8 +33,9 @@ def register(app: typer.Typer) -> None:
 def init(
     here: Here,
     folder: Annotated[
-        str, typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given.")
-    ] = "",
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="The folder, the current one if none is given."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
@@ -84,7 +85,7 @@ def init(
     _say_problems(created.vault.manifest.problems())
 
 
-def _choose_folder(folder: str) -> Path:
+def _choose_folder(folder: Path | None) -> Path:
     """Return the folder that is meant.
 
     Raises:
@@ -101,7 +102,7 @@ def _choose_folder(folder: str) -> Path:
             f"this is a project of code ({name}); give its memory a folder of its own with "
             "`vaultmem init memory`, or make the project itself the vault with `vaultmem init .`"
         )
-    place = here / Path(folder).expanduser()
+    place = here / (folder or Path()).expanduser()
     home = current_environment().get("HOME", "")
     if home and place.resolve() == Path(home).resolve():
         raise RefusedError(

@@ -22,6 +22,9 @@ DREAMS = PurePosixPath("DREAMS.md")
 #: The folder of sessions' turns.
 TRANSCRIPTS = "transcripts"
 
+#: The folders at the root that vaultmem writes notes into.
+OWN_FOLDERS = ("notes/", "primed/", "sessions/", "tasks/")
+
 #: The folder of skeletons for notes, where nobody says otherwise.
 TEMPLATES = "templates"
 

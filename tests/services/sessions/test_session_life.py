@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from process_server import run_script
 from support import git, write_notes
 
 from vaultmem.core.notes.note import Note
@@ -265,8 +266,7 @@ def test_a_close_that_was_killed_is_completed_by_the_next_start(
         f"home.{step} = lambda *_: os.kill(os.getpid(), 9)\n"
         "close_session(open_vault(sys.argv[1], agent='claude'), 's-1', summary='Done.')\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(root)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(script, root) == -signal.SIGKILL
     assert "status: ok" in (root / "sessions/s-1.md").read_text()
     assert log(root) == []
 
@@ -290,8 +290,7 @@ def test_a_decision_whose_link_a_kill_prevented_is_linked_at_the_end(
         "home.link_decision = lambda *_: os.kill(os.getpid(), 9)\n"
         "home.decide(open_vault(sys.argv[1], agent='claude'), 's-1', Memory('Sail at six'))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(root)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(script, root) == -signal.SIGKILL
     assert get_session(vault, "s-1").decisions == ()
     sync_vault(vault)
 
@@ -312,8 +311,7 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
         "home.start_session(open_vault(sys.argv[1], agent='claude'),"
         " home.NewSession('s-1', pid=os.getpid()))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(root)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_script(script, root) == -signal.SIGKILL
 
     vault = opened(root, agent="claude")
     [recovered] = recover_sessions(vault)
@@ -338,14 +336,10 @@ def test_processes_write_to_one_session_at_once_and_nothing_is_lost(
         "    add_detail(vault, 's-1', f'{sys.argv[2]} {n}')\n"
         "    add_turns(vault, 's-1', [Turn('user', f'{sys.argv[2]} {n}')])\n"
     )
-    started = [
-        subprocess.Popen([sys.executable, "-c", script, str(root), name]) for name in ("a", "b")
-    ]
-    edited = threading.Thread(target=append_by_hand, args=(root / "sessions/s-1.md",))
-    edited.start()
-    for process in started:
-        assert process.wait(60) == 0
-    edited.join()
+    with ThreadPoolExecutor() as pool:
+        started = [pool.submit(run_script, script, root, name) for name in ("a", "b")]
+        pool.submit(append_by_hand, root / "sessions/s-1.md").result()
+        assert [each.result() for each in started] == [0, 0]
 
     session = get_session(vault, "s-1")
     assert sorted(item[6:] for item in session.details) == [

@@ -6,10 +6,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.frontmatter import Frontmatter
-from vaultmem.core.paths import PINNED_FILES
-
-#: The folders at the root that vaultmem writes notes into.
-_FOLDERS = ("notes/", "primed/", "sessions/", "tasks/")
+from vaultmem.core.paths import OWN_FOLDERS, PINNED_FILES
 
 #: Properties that nobody else writes.
 _OWN = frozenset(
@@ -42,7 +39,7 @@ def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
     where vaultmem writes. In all other notes `kind: book` and `state: archived` are a person's own.
     """
     name = str(path)
-    if name.startswith(_FOLDERS) or name in PINNED_FILES:
+    if name.startswith(OWN_FOLDERS) or name in PINNED_FILES:
         return True
     for prop in matter.properties:
         if prop.name in _OWN:

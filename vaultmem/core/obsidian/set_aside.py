@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from vaultmem.core.obsidian.settings import ObsidianSettings
-from vaultmem.core.paths import fold
+from vaultmem.core.paths import OWN_FOLDERS, PINNED_FILES, fold
 
 #: Why a file is no note, as people read it.
 TEMPLATE = "templates"
@@ -26,14 +26,18 @@ class SetAside:
 
     Obsidian takes `/.../` for a regular expression that is sought anywhere in the path, and any
     other filter for the path's beginning; case never matters. As there, a filter that is no
-    expression counts as none.
+    expression counts as none. One that takes in a whole folder of vaultmem's own hides memories
+    from people's searches, and not from their agents.
     """
 
     def __init__(self, settings: ObsidianSettings) -> None:
         self._folders = tuple(f"{fold(each)}/" for each in settings.template_folders)
         self._templates = frozenset(map(fold, settings.templates))
         self.refused: list[str] = []
-        self._searches = [each.search for each in self._read(settings.excluded)]
+        self._searches = [
+            (each.search, tuple(folder for folder in OWN_FOLDERS if each.search(folder)))
+            for each in self._read(settings.excluded)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self._folders or self._templates or self._searches)
@@ -44,8 +48,8 @@ class SetAside:
             folded = fold(path)
             if folded.startswith(self._folders) or folded in self._templates:
                 return TEMPLATE
-        for search in self._searches:
-            if search(path):
+        for search, own in self._searches:
+            if search(path) and not path.startswith(own) and path not in PINNED_FILES:
                 return EXCLUDED
         return ""
 
@@ -53,7 +57,10 @@ class SetAside:
         prefixes: list[str] = []
         for each in filters:
             if not (len(each) > 2 and each[0] == each[-1] == "/"):
-                prefixes.append(re.escape(each))
+                if any(folder.startswith(each.lower()) for folder in OWN_FOLDERS):
+                    yield re.compile(f"\\A{re.escape(each)}", re.IGNORECASE)
+                else:
+                    prefixes.append(re.escape(each))
                 continue
             try:
                 _check_cost(each[1:-1])

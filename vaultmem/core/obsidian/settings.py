@@ -36,20 +36,16 @@ class ObsidianSettings(NamedTuple):
     Folders and files are paths in the vault, "" for its root. `is_there` tells whether there is a
     `.obsidian` at all. `template_folders` are those of the core plugin and of Templater, in this
     order; `templates` single notes that are used as templates. `excluded` are the lines of
-    "Excluded files" as written. `attachments` is where pasted files go, "./" with what may follow
-    for beside the note. `new_notes` is where a note is made that a link names: "/" for the root,
-    "./" for beside the other, else a folder. `problems` say what could not be read, and why.
+    "Excluded files" as written. `problems` say what could not be read, and why.
     """
 
     is_there: bool = False
     template_folders: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    attachments: str = "/"
     daily: DailyNotes = DailyNotes()
     link_format: LinkFormat = LinkFormat.SHORTEST
     markdown_links: bool = False
-    new_notes: str = "/"
     problems: tuple[str, ...] = ()
 
 
@@ -95,13 +91,9 @@ _Found = dict[str, object]
 
 def _read_app(values: _Values, found: _Found) -> None:
     found["excluded"] = values.texts("userIgnoreFilters")
-    found["attachments"] = values.text("attachmentFolderPath") or "/"
     found["markdown_links"] = values.is_on("useMarkdownLinks")
     written = values.text("newLinkFormat")
     found["link_format"] = next((e for e in LinkFormat if e == written), LinkFormat.SHORTEST)
-    where = values.text("newFileLocation")
-    named = clean_path(values.text("newFileFolderPath"))
-    found["new_notes"] = {"current": "./", "folder": named or "/"}.get(where, "/")
 
 
 def _read_templates(values: _Values, found: _Found) -> None:

@@ -7,6 +7,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -14,7 +15,7 @@ from typing import TypeVar
 from vaultmem.core.lifecycle import State
 from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.encoding import open_to_edit
-from vaultmem.core.notes.note import Note, parse_note
+from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
 from vaultmem.services.writing.branch import write_to_branch
@@ -108,7 +109,10 @@ def refuse_freeing(change: Change, path: PurePosixPath, data: bytes | None) -> N
     Raises:
         RefusedError: an agent would.
     """
-    now, then = change.read(path), None if data is None else parse_note(path, data)
+    now = change.read(path)
+    then: Note | None = None
+    with contextlib.suppress(UnreadableNoteError):  # What cannot be read is neither.
+        then = None if data is None else parse_note(path, data)
     if now.pinned and not (then and then.pinned):
         change.seen.require_person(f"{path}: pinned, and only a person unpins it")
     if now.state == State.QUARANTINED and not (then and then.state == State.QUARANTINED):
