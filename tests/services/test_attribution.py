@@ -343,7 +343,7 @@ def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opene
     report = save_checkpoint(bot, "mine")
 
     assert [subject for _, subject in report.commits] == [
-        "write: s-2 and session s-2",
+        "write: of-s-2 and session s-2",
         "checkpoint: mine",
     ]
     goes_on = "of alice's session s-1, which goes on"
