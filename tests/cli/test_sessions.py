@@ -67,7 +67,7 @@ def test_a_session_from_start_to_end(desk: Desk) -> None:
     for line in (
         r"s-1  Ferries",
         r"status       open  \(claude, 20.*\)",
-        r"transcript   1 turns, 1 tokens",
+        r"transcript   1 turn, 1 tokens",
         r"summary      All is well\.",
         r"decisions    \[\[we-sail-at-six\]\]: We sail at six",
         r"questions    why\?",

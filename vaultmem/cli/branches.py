@@ -19,9 +19,10 @@ from vaultmem.answers.branches import (
     unmerged_json,
 )
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import MergeConflictError
 

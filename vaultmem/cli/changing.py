@@ -13,6 +13,7 @@ from vaultmem.cli.options import PathArgument
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import RefusedError
 
@@ -103,7 +104,7 @@ def forget(
         say(f"kept, pinned  {path}")
     say_commits(commits if reason else ())
     if not really and shown:
-        say(f"Nothing was removed; add --yes to forget {len(shown)} notes.")
+        say(f"Nothing was removed; add --yes to forget {count_things(len(shown), 'note')}.")
     elif not shown:
         say("No note matches.")
 
@@ -133,7 +134,8 @@ def _say_purge(opened: Vault, paths: list[str], wanted: Wanted, as_json: bool) -
     if as_json:
         emit_json(plan)
         return
-    say(f"Git has {plan.commits} commits with {', '.join(map(one_line, plan.paths)) or 'none'}.")
+    named = ", ".join(map(one_line, plan.paths)) or "none"
+    say(f"Git has {count_things(plan.commits, 'commit')} with {named}.")
     say("vaultmem never rewrites history. To have git forget as well:")
     for number, step in enumerate(plan.steps, 1):
         say(f"\n{number}. {step.why}")

@@ -10,6 +10,7 @@ from vaultmem.answers.economics import recent_json, stats_json, tell_time
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -124,13 +125,13 @@ def stats(
 
 
 def _say_sums(found: Stats) -> None:
-    say(f"vault    {found.notes:,} notes, {found.flat:,} tokens as flat memory")
+    say(f"vault    {count_things(found.notes, 'note')}, {found.flat:,} tokens as flat memory")
     packs, recalls = found.packs, found.recalls
     times = f", {packs.flat / packs.sent:.1f}x" if packs.sent else ""
     say(f"packs    {packs.calls:,}, {packs.sent:,} tokens sent, {packs.saved:,} saved{times}")
     say(f"recalls  {recalls.calls:,}, {recalls.sent:,} tokens sent")
     empty = packs.empty + recalls.empty
-    say(f"nothing  {empty:,} questions found nothing")
+    say(f"nothing  {count_things(empty, 'question')} found nothing")
 
 
 def _say_sessions(found: Stats) -> None:
@@ -172,6 +173,6 @@ def _say_lists(found: Stats) -> None:
         for each in found.most:
             say(f"  {each.times:>4}  {one_line(each.path)}")
     say()
-    say_painted(f"never recalled  {len(found.never):,} notes", "dim")
+    say_painted(f"never recalled  {count_things(len(found.never), 'note')}", "dim")
     for path in found.never[:3]:
         say(f"        {one_line(path)}")

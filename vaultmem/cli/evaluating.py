@@ -12,6 +12,7 @@ from vaultmem.cli.opening import open_synced
 from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _say_figures(made: Evaluation) -> None:
     many = len(made.questions)
     heads = [f"recall@{made.asked.depth}", f"nDCG@{made.asked.depth}"]
     heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(made.asked.budgets)]
-    rows = [[f"{many:,} question{'s' * (many != 1)}", *heads]]
+    rows = [[count_things(many, "question"), *heads]]
     rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in made.runs]
     rows += [["difference", *(f"{each.mean:+.3f}" for each in made.difference)]]
     rows = rows if made.difference else rows[:-1]

@@ -22,17 +22,10 @@ from vaultmem.cli.options import (
     make_filter,
     narrow_filter,
 )
-from vaultmem.cli.output import (
-    ProgressLine,
-    count_things,
-    emit_json,
-    say,
-    say_painted,
-    say_raw,
-    warn,
-)
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.query import NoteFilter
@@ -176,7 +169,8 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
     if as_json:
         emit_json(done)
         return
-    pictures = f", {done.pictures:,} pictures" if done.pictures else ""
+    pictures = f", {count_things(done.pictures, 'picture')}" if done.pictures else ""
     left_out = f"; {done.left_out:,} quarantined left out" if done.left_out else ""
-    say(f"{done.notes:,} notes, {done.pages:,} other pages{pictures}{left_out}")
+    pages = f"{count_things(done.notes, 'note')}, {count_things(done.pages, 'other page')}"
+    say(f"{pages}{pictures}{left_out}")
     say(f"open {done.folder}/index.html")

@@ -13,6 +13,7 @@ from vaultmem.cli.opening import following, open_here
 from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoVaultError, VaultError
 
@@ -250,7 +251,7 @@ def _describe_author(each: Uncommitted, is_person: bool) -> str:
 
 def _count(each: Uncommitted) -> str:
     counted = ((len(each.notes), "note"), (len(each.files), "other file"))
-    return " and ".join(f"{n:,} {name}{'s' * (n != 1)}" for n, name in counted if n)
+    return " and ".join(count_things(n, name) for n, name in counted if n)
 
 
 def _say_problems(found: VaultStatus) -> None:

@@ -10,9 +10,10 @@ import typer
 
 from vaultmem.answers.agents import import_json
 from vaultmem.cli.options import DryRunOption
-from vaultmem.cli.output import ProgressLine, count_things, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 
 if TYPE_CHECKING:
     from vaultmem.services.importing.run import ImportReport
@@ -138,7 +139,7 @@ def _say_report(report: ImportReport) -> None:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         say(f"{name}: {', '.join(parts)}")
     if report.turns:
-        say(f"{report.turns:,} turn{'s' * (report.turns != 1)}")
+        say(count_things(report.turns, "turn"))
     if report.dry_run:
         say("Nothing was written; the same without --dry-run imports it.")
     for commit, subject in report.commits.commits:
@@ -147,4 +148,4 @@ def _say_report(report: ImportReport) -> None:
 
 def _join(report: ImportReport) -> tuple[str, Counter[Outcome]]:
     """Return how many of each outcome all files together had."""
-    return f"{len(report.counts):,} files", sum(report.counts.values(), Counter())
+    return count_things(len(report.counts), "file"), sum(report.counts.values(), Counter())

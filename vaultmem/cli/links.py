@@ -17,6 +17,7 @@ from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _list_broken(opened: Vault, as_json: bool) -> None:
         return
     for each in broken:
         say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}  no such note")
-    say(f"{len(broken):,} broken links")
+    say(count_things(len(broken), "broken link"))
 
 
 def _list_links(opened: Vault, name: str, as_json: bool) -> None:
@@ -88,7 +89,7 @@ def _list_links(opened: Vault, name: str, as_json: bool) -> None:
         say_painted(
             f"{each.link.line:>4}  ", "dim", f"{_as_written(each)}  {target}  {missing}".rstrip()
         )
-    say(f"{len(found):,} links, {sum(bool(each.missing) for each in found):,} broken")
+    say(f"{count_things(len(found), 'link')}, {sum(bool(each.missing) for each in found):,} broken")
 
 
 def _list_backlinks(opened: Vault, name: str, as_json: bool) -> None:
@@ -102,7 +103,7 @@ def _list_backlinks(opened: Vault, name: str, as_json: bool) -> None:
         missing = f"  no such {each.missing}" if each.missing else ""
         say(f"{one_line(each.source)}:{each.link.line}  {_as_written(each)}{missing}")
     notes = len({each.source for each in found})
-    say(f"{len(found):,} links from {notes:,} notes")
+    say(f"{count_things(len(found), 'link')} from {count_things(notes, 'note')}")
 
 
 def _list_orphans(opened: Vault, as_json: bool) -> None:
@@ -114,7 +115,7 @@ def _list_orphans(opened: Vault, as_json: bool) -> None:
         return
     for record, count in found:
         say(f"{one_line(record.path)}{'' if count else '  (no links of its own either)'}")
-    say(f"{len(found):,} orphans")
+    say(count_things(len(found), "orphan"))
 
 
 @takes("vault", "ref", "agent", "as_json")

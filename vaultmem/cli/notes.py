@@ -35,6 +35,7 @@ from vaultmem.cli.options import (
 from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import VaultError
 
@@ -213,7 +214,7 @@ def list_(
         pin_mark = " pinned" if record.pinned else ""
         facts = f"{record.kind}  {record.state}{pin_mark}"
         say(f"{path_:<{width}}  {facts:<32}  {one_line(record.title)}".rstrip())
-    say(f"{len(records):,} notes")
+    say(count_things(len(records), "note"))
 
 
 @takes("vault", "agent")

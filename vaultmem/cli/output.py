@@ -29,11 +29,6 @@ def say_raw(text: str) -> None:
         sys.stdout.buffer.flush()
 
 
-def count_things(number: int, what: str) -> str:
-    """Return a number and what there is of it: `1 commit`, `1,200 files`."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 def confirm(what: str, yes: bool) -> None:
     """Ask whether what is shown shall be done, unless `yes` says so.
 

@@ -13,6 +13,7 @@ from vaultmem.cli.options import DryRunOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -151,4 +152,4 @@ def _remove_source(opened: Vault, source: str, everything: bool, yes: bool, as_j
     for path, reason in plan.kept.items():
         say(f"kept  {one_line(path)}  ({reason})")
     if not yes and plan.removed:
-        say(f"Nothing was removed; add --yes to remove {len(plan.removed):,} notes.")
+        say(f"Nothing was removed; add --yes to remove {count_things(len(plan.removed), 'note')}.")

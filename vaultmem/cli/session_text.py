@@ -10,6 +10,7 @@ import typer
 from vaultmem.answers.sessions import session_json, view_json
 from vaultmem.cli.history_text import align, say_report
 from vaultmem.cli.output import emit_json, say, say_painted, warn
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def say_session(session: Session, tally: Tally) -> None:
     if facts.pending:
         _say_fact("restore", f"pending since {facts.pending}")
     if tally.turns:
-        _say_fact("transcript", f"{tally.turns:,} turns, {tally.tokens:,} tokens")
+        _say_fact("transcript", f"{count_things(tally.turns, 'turn')}, {tally.tokens:,} tokens")
     _say_fact("windows", str(len(session.windows)))
     for name, items in (
         ("summary", session.summary.splitlines()),
@@ -124,10 +125,11 @@ def say_stats(found: SessionStats) -> None:
             _say_fact(f"  {name}", ", ".join(f"{n:,} {value}" for value, n in counts.items()))
     _say_fact("decisions", f"{found.decisions:,}")
     _say_fact("questions", f"{found.questions:,} open")
-    _say_fact("touched", f"{found.touched:,} files")
+    _say_fact("touched", count_things(found.touched, "file"))
     _say_fact(
         "transcripts",
-        f"{found.turns:,} turns, {found.tokens:,} tokens, here {found.bytes / 1e6:,.1f} MB",
+        f"{count_things(found.turns, 'turn')}, {found.tokens:,} tokens, "
+        f"here {found.bytes / 1e6:,.1f} MB",
     )
 
 

@@ -10,9 +10,10 @@ import typer
 from vaultmem.answers.upkeep import merged_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import YesOption
-from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import typer
 from vaultmem.answers.upkeep import compacted_json, curated_json, dream_json
 from vaultmem.cli.history_text import say_commits
 from vaultmem.cli.options import YesOption
-from vaultmem.cli.output import ProgressLine, confirm, count_things, emit_json, say, say_painted
+from vaultmem.cli.output import ProgressLine, confirm, emit_json, say, say_painted
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import NoteNotFoundError, RefusedError
 
@@ -209,7 +210,8 @@ def _say_dream(done: Dream, is_dry: bool) -> None:
 
 def _say_compacted(done: Compacted, is_applied: bool) -> None:
     for each in done.steps:
-        told = f"{each.path}  {each.tokens} to {each.tokens_left} tokens, {each.idle_days} days"
+        days = count_things(each.idle_days, "day")
+        told = f"{each.path}  {each.tokens} to {count_things(each.tokens_left, 'token')}, {days}"
         say_painted(f"{each.step:<9}", "yellow", f" {told}")
     for reason, count in sorted(done.exempt.items()):
         say_painted("stays    ", "dim", f" {count_things(count, 'note')}: {reason}")

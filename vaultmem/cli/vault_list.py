@@ -10,6 +10,7 @@ from vaultmem.answers.vaults import listed_json, vaults_json
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import escape_bytes, one_line
 
 if TYPE_CHECKING:
@@ -101,9 +102,9 @@ def _find_folders() -> UserFolders:
 def _describe(listed: ListedVault) -> str:
     if listed.problem:
         return listed.problem
-    notes = "never read yet" if listed.notes is None else f"{listed.notes:,} notes"
+    notes = "never read yet" if listed.notes is None else count_things(listed.notes, "note")
     facts = [notes, f"on {listed.branch}" if listed.branch else "no branch"]
-    facts += [f"{listed.doubtful:,} files not read fully"] if listed.doubtful else []
+    facts += [f"{count_things(listed.doubtful, 'file')} not read fully"] if listed.doubtful else []
     facts += ["trusted" if listed.trusted else "not trusted"]
     facts += ["watched"] if listed.watched else []
     return ", ".join(facts)

@@ -12,10 +12,11 @@ import typer
 
 from vaultmem.answers.health import indexed_json, init_json, trusted_json
 from vaultmem.cli.opening import following
-from vaultmem.cli.output import count_things, emit_json, say, say_painted, warn
+from vaultmem.cli.output import emit_json, say, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.config import CONFIG_NAME
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import RefusedError
 
@@ -79,7 +80,7 @@ def init(
         made = "Made a repository, committed" if created.new_repository else "Committed"
         say(f"{made} as {created.report.commit[:7]}.")
     notes, _ = created.vault.view.totals()
-    say(f"{notes:,} notes in {created.vault.root}.")
+    say(f"{count_things(notes, 'note')} in {created.vault.root}.")
     if created.person_problem:
         say(f"Note: {created.person_problem}.")
     _say_problems(created.vault.manifest.problems())
@@ -197,7 +198,7 @@ def index(here: Here) -> None:
         return
     notes, _ = opened.view.totals()
     say(
-        f"{notes:,} notes, {report.added:,} new, {report.changed:,} changed, "
+        f"{count_things(notes, 'note')}, {report.added:,} new, {report.changed:,} changed, "
         f"{report.removed:,} gone  ({report.seconds:.1f} s)"
     )
     _say_problems(opened.manifest.problems())

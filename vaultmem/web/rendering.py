@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 import vaultmem
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import clean_text, escape_bytes
 from vaultmem.services.vaults.beside import EVERY
 from vaultmem.web.markdown.page import name_heading
@@ -125,7 +126,7 @@ def _environment(links: Links) -> Environment:
     made.filters |= {
         "ago": tell_day if links.is_static else tell_ago,
         "clean": lambda value: clean_text(str(value)),
-        "count": lambda number, name: f"{number:,} {name}{'' if number == 1 else 's'}",
+        "count": count_things,
         "day": tell_day,
         "diff": split_diff,
         "iso": lambda then: datetime.fromtimestamp(_read_time(then)).astimezone().isoformat(),
@@ -152,7 +153,7 @@ def tell_ago(then: str | float) -> str:
             count = int(passed // size)
             if count > 30 and size == _DAY:
                 break
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
+            return f"{count_things(count, name)} ago"
     return tell_day(at)
 
 

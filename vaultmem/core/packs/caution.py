@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.finding.hit import Hit, choose_excerpt
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.record import has_tag
@@ -61,7 +62,7 @@ def _check_claim(hit: Hit, at: float, changed_refs: Sequence[str]) -> str:
     if changed_refs:
         more = f" and {len(changed_refs) - 1} more" if len(changed_refs) > 1 else ""
         return f"check before use: {changed_refs[0]}{more} changed since"
-    return f"check before use: {days} days old"
+    return f"check before use: {count_things(days, 'day')} old"
 
 
 def written_at(hit: Hit) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.sureness import Sureness
 from vaultmem.core.packs.labels import render_items
@@ -89,7 +90,7 @@ def render_pack(
             blocks.extend(render_items(group, form))
     links = [render_link(hit) for hit in unshown]
     if unnamed:
-        links.append(f"- and {unnamed} more" if links else f"- {unnamed} sections")
+        links.append(f"- and {unnamed} more" if links else f"- {count_things(unnamed, 'section')}")
     if links:
         blocks.append("\n".join([marks.unshown, *links]))
     if not items and not links:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.packs.pack_item import PackSource, quote
 from vaultmem.core.safe_text import one_line
 from vaultmem.core.sessions.restore import MIN_BUDGET, Group, Piece, choose_texts
@@ -180,7 +181,7 @@ def _describe_source(source: PackSource) -> str:
 
 def _account(material: RestoreMaterial, sent: int, budget: int) -> str:
     count = len(material.earlier)
-    told = f"{count} earlier session{'s' * (count != 1)}"
+    told = count_things(count, "earlier session")
     return f"<!-- vaultmem: {told}, {sent} of {budget} tokens -->"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
 from vaultmem.errors import (
     MergeConflictError,
@@ -146,7 +147,7 @@ def draft_merge(vault: Vault, ours: str, source: Target, into: str, joins: bool 
     settled = settled._replace(conflicts=conflicts)
     body = _tell(source, settled)
     count = len(settled.conflicts)
-    tail = f" ({count} conflict{'s' * (count != 1)})" if count else ""
+    tail = f" ({count_things(count, 'conflict')})" if count else ""
     event = Event("merge", f"merge: {source.name} into {into}{tail}", vault.author, body)
     draft = draft_event(vault, event, settled.files, int(vault.now()))
     refuse_leaks(vault, ours, merged.tree, settled.files)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import vaultmem
 from vaultmem.core.check import Check, Verdict
+from vaultmem.core.counting import count_things
 from vaultmem.errors import VaultError
 from vaultmem.services.reading.indexing import is_index_behind
 from vaultmem.services.reading.sync import sync_vault
@@ -194,7 +195,8 @@ def check_hooks(vault: Vault) -> Check:
     return Check(
         "hooks",
         Verdict.WARNING,
-        f"{len(told):,} times something went wrong, last {told[-1].partition('  ')[0]}",
+        f"{count_things(len(told), 'time')} something went wrong, "
+        f"last {told[-1].partition('  ')[0]}",
         tuple(reversed(told)),
         f"correct what they tell, and remove {file}",
     )
@@ -225,7 +227,7 @@ def check_sessions(vault: Vault, fix: bool) -> Check:
                 fixed.append(f"{each.session} has an end ({each.status})")
     dead = find_dead(vault)
     if dead:
-        told = f"{len(dead):,} sessions have no end, and their process is gone"
+        told = f"{count_things(len(dead), 'session')} without an end, the process gone"
         remedy = "`vaultmem doctor --fix` or `vaultmem session list` recovers them"
         paths = tuple(record.id for record in dead)
         return Check("sessions", Verdict.WARNING, told, paths, remedy, tuple(fixed))

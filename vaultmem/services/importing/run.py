@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.imports.item import Conversation, Item, Unread
 from vaultmem.core.imports.kinds import KINDS, ImportKind
 from vaultmem.core.suggest import ask_meant
@@ -155,6 +156,6 @@ def _commit(vault: Vault, kind: str, written: set[str]) -> CommitReport:
         return CommitReport()
     agents = {who.agent for path in paths if (who := pending.authors[path])}
     author = vault.author._replace(agent=agents.pop()) if len(agents) == 1 else vault.author
-    subject = f"import: {kind}, {len(paths):,} note{'s' * (len(paths) != 1)}"
+    subject = f"import: {kind}, {count_things(len(paths), 'note')}"
     event = Event("import", subject, author, intent="observe", only=paths)
     return commit_event(vault, event)

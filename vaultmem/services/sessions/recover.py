@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.safe_text import one_line
@@ -155,8 +156,12 @@ def _finish_close(vault: Vault, session: Session) -> Recovered:
 def _describe(left: tuple[str, ...], turns: int) -> str:
     """Return in words what a session left."""
     named = ", ".join(map(one_line, left[:_NAMED])) + (" ..." if len(left) > _NAMED else "")
-    count = f"{len(left)} files not committed ({named})" if left else "nothing else not committed"
-    said = f", {turns:,} turns in its transcript" if turns else ""
+    count = (
+        f"{count_things(len(left), 'file')} not committed ({named})"
+        if left
+        else "nothing else not committed"
+    )
+    said = f", {count_things(turns, 'turn')} in its transcript" if turns else ""
     return f"it left {count}{said}"
 
 

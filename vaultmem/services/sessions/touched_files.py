@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaultmem.core.blob import blob_id
+from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.values import read_timestamp
 from vaultmem.core.safe_text import one_line
@@ -191,7 +192,7 @@ def _tell(
         elif not committed.startswith(now):
             words.append("not committed")
     if later:
-        words.append("1 commit" if len(later) == 1 else f"{len(later):,} commits")
+        words.append(count_things(len(later), "commit"))
     short = ", ".join(words)
     if not later:
         return FileFate(short, short)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.notes.edit_properties import PropertyValue, format_note, keep_title
 from vaultmem.core.notes.titles import make_name
 from vaultmem.core.notes.values import read_timestamp
@@ -94,7 +95,7 @@ def view_family(
     entries += gather_commits(vault, sessions) if sessions else []
     title = f"Sessions of {session}" if session else "Sessions"
     title += f' about "{one_line(query)[:80]}"' if query else ""
-    count = "1 session" if len(sessions) == 1 else f"{len(sessions)} sessions"
+    count = count_things(len(sessions), "session")
     return _make(vault, title, entries, _summarise(entries, f"{count}.", ""), budget, None)
 
 

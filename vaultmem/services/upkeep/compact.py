@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
 from vaultmem.core.notes.canvas import CANVAS
@@ -209,8 +210,9 @@ def _make_event(vault: Vault, step: DecayStep, steps: Sequence[Compaction]) -> E
     }
     subject = name_files("compact", [each.path for each in steps], f" {become[step]}")
     body = [
-        f"{each.path}: {each.before} to {each.step}, {each.tokens} to {each.tokens_left} tokens, "
-        f"not asked for in {each.idle_days} days"
+        f"{each.path}: {each.before} to {each.step}, "
+        f"{each.tokens} to {count_things(each.tokens_left, 'token')}, "
+        f"not asked for in {count_things(each.idle_days, 'day')}"
         for each in steps
     ]
     if step in {DecayStep.SUMMARY, DecayStep.KEYWORDS}:

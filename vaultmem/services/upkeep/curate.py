@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
@@ -157,7 +158,7 @@ def _find_idle(
         if days < limit or (Kind(record.kind) in OWNER_KINDS and state != State.CANDIDATE):
             continue
         waited = "never promoted, and " if state is State.CANDIDATE else ""
-        reason = f"{waited}not asked for in {int(days)} days"
+        reason = f"{waited}not asked for in {count_things(int(days), 'day')}"
         if record.pinned:
             evidence = (*describe_use(use), "pinned: only a person moves it")
             yield Proposal(Action.SKIP_PINNED, record.path, record.blob, reason, evidence)
@@ -227,6 +228,6 @@ def _find_broken(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Propos
             place = f"{found.link.path or found.link.text} (line {found.link.line})"
             broken.setdefault(found.source, []).append(place)
     for path, places in broken.items():
-        reason = f"{len(places)} link{'s' if len(places) > 1 else ''} to notes that are not there"
+        reason = f"{count_things(len(places), 'link')} to notes that are not there"
         evidence = tuple(places[:_MAX_EVIDENCE])
         yield Proposal(Action.BROKEN_LINKS, path, shown[path].blob, reason, evidence)

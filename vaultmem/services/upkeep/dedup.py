@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.delta.commit_message import name_files, name_pair
 from vaultmem.core.lifecycle import Mover
 from vaultmem.core.notes.confirm import Saying, confirm_note
@@ -157,4 +158,4 @@ def _chain(steps: Sequence[Edit]) -> Edit:
 
 
 def _count(notes: Sequence[object] | set[str]) -> str:
-    return f"{len(notes)} note{'s' if len(notes) != 1 else ''}"
+    return count_things(len(notes), "note")

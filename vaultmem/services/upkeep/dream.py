@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import CLOSED_STATES, State
 from vaultmem.core.notes.edit_properties import write_state
@@ -150,5 +151,6 @@ def _make_event(vault: Vault, promoted: Sequence[Candidate]) -> Event:
 def _describe_promotion(each: Candidate) -> str:
     step = "active" if each.state == State.ACTIVE else f"{each.state} to active"
     found = each.strength
-    counts = f"{found.recalls} recalls, {found.queries} questions, {found.days} days"
+    counted = ((found.recalls, "recall"), (found.queries, "question"), (found.days, "day"))
+    counts = ", ".join(count_things(number, what) for number, what in counted)
     return f"{step}, score {found.score:.2f}, {counts}"

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.links.link import LinkKind
 from vaultmem.core.notes.note import Note
@@ -158,4 +159,4 @@ def _find_claim(record: NoteRecord, note: Note) -> str:
 
 def _say_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
     day = datetime.fromtimestamp(uses[record.path].written).date()
-    return f"written {day}, {int(days)} days ago"
+    return f"written {day}, {count_things(int(days), 'day')} ago"

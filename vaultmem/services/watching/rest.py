@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from vaultmem.core.counting import count_things
 from vaultmem.services.syncing.unasked import Clock
 from vaultmem.services.writing.commit import CommitReport
 from vaultmem.vault import Vault
@@ -40,7 +41,7 @@ class Rest:
         done = embed_pending(self._vault, _SLICE)
         if done is None or not done.added or done.embedded < done.sections:
             return ""
-        return f"{done.sections:,} sections, with {done.model}"
+        return f"{count_things(done.sections, 'section')}, with {done.model}"
 
     def take_in(self) -> str:
         """Compare some notes that came from elsewhere; tell, after the last, what is to decide."""

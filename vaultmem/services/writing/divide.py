@@ -7,6 +7,7 @@ from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.counting import count_things
 from vaultmem.core.delta.commit_message import COLUMNS, cut
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session_note import parse_session
@@ -216,7 +217,7 @@ def name_session(kind: str, session: Session, told: str = "") -> str:
     facts = session.facts
     title = "" if facts.title.strip().lower() == facts.id.lower() else facts.title
     counts = ", ".join(
-        f"{count} {noun}{'s' * (count != 1)}"
+        count_things(count, noun)
         for count, noun in ((facts.decisions, "decision"), (facts.questions, "open question"))
         if count
     )
