@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from in_process import run_here
 from support import git
+from terminal import having_no_terminal, sitting_at_terminal
 
 NOTES = {
     "notes/auth/crew.md": "# Crew sign-in\n\nA tablet. See [[refunds]].\n\n## Why\n\nGloves.\n",
@@ -127,3 +129,31 @@ def test_errors_ask_what_was_meant(pay: Path) -> None:
     }
     for words, told in asked.items():
         assert run_here(*words.split(), cwd=pay).err.startswith(f"vaultmem: error: {told}"), words
+
+
+def test_a_list_has_columns_and_is_as_wide_as_the_terminal(
+    pay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_here("pin", "fees", cwd=pay)
+    plain = run_here("list", cwd=pay.parent.parent, env={"COLUMNS": "44"}).out.splitlines()
+    assert len({line.index("semantic_fact") for line in plain[:-1]}) == 1
+    assert len({line.rindex("  ") for line in plain[:-1]}) == 1
+    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda _: True})
+    monkeypatch.setattr(io, "TextIOWrapper", terminal)
+    shown = run_here("list", cwd=pay.parent.parent, env={"COLUMNS": "44"}).out.splitlines()
+    assert max(map(len, shown)) == 44
+    assert "fees.md     semantic_fact  active pinned ..." in shown
+
+
+def test_the_editor_of_gits_settings_is_taken_where_none_is_set(pay: Path, home: Path) -> None:
+    (pay / "bad.md").write_text("---\ntags: [a\n---\n# Bad\n")
+    assert run_here("tag", "bad", "x", cwd=pay).err.startswith("vaultmem: error: notes/pay/bad.md:")
+    git(pay, "config", "core.editor", "touch /nonexistent/or/so")
+    write = '[core]\n\teditor = "f() { echo \'Euros.\' >>\\"$1\\"; }; f"\n'
+    with (home / ".gitconfig").open("a") as settings:
+        settings.write(write)
+    with having_no_terminal():
+        assert run_here("edit", "fees", cwd=pay).err.count("no editor is set") == 1
+    with sitting_at_terminal():
+        assert run_here("edit", "fees", cwd=pay).out == "edited  notes/pay/b/fees.md\n"
+    assert (pay / "b/fees.md").read_text().endswith("Euros.\n")

@@ -173,7 +173,7 @@ def test_edit_opens_the_editor_and_checks_the_note_afterwards(
     assert [hit["path"] for hit in hits] == ["notes/auth/tokens.md"]
     assert "unchanged" in run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "true"}).out
     assert run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "false"}).code == 1
-    assert run_cli("edit", "Ferry", cwd=root).code == 1
+    assert run_cli("edit", "Ferry", cwd=root, env={"TERM": "dumb"}).code == 1
 
 
 def test_forget_shows_several_and_removes_them_only_with_yes(run_cli: Run, root: Path) -> None:

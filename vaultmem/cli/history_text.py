@@ -63,10 +63,10 @@ def say_brief(operations: Sequence[Operation]) -> None:
         say_painted(f"{word:<7}", colour, f"  {path:<{width}}  {summarise_operation(operation)}")
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
+def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
     """Return rows as lines whose columns stand below each other; columns without text go."""
     columns = [column for column in zip(*rows, strict=True) if any(column)]
-    widths = [min(max(map(len, column)), _MAX_WIDTH) for column in columns]
+    widths = [min(max(map(len, column)), longest) for column in columns]
     lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
     return [
         "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False))

@@ -12,6 +12,7 @@ import typer
 
 from vaultmem.answers.notes import note_json, records_json
 from vaultmem.cli.asking import open_several, split_vault
+from vaultmem.cli.history_text import align
 from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
     AllVaultsOption,
@@ -32,7 +33,15 @@ from vaultmem.cli.options import (
     narrow_filter,
     read_text,
 )
-from vaultmem.cli.output import emit_json, say, say_painted, say_raw, warn
+from vaultmem.cli.output import (
+    cut_to_terminal,
+    emit_json,
+    fits_terminal,
+    say,
+    say_painted,
+    say_raw,
+    warn,
+)
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
@@ -46,21 +55,41 @@ if TYPE_CHECKING:
     from vaultmem.services.notes.remember import Remembered
 
 
+#: Characters of a column up to which the next ones stand below each other.
+_LONGEST = 60
+
+
+def _find_editor() -> list[str]:
+    """Return the words of $VISUAL or $EDITOR, else of the editor in git's settings; none without.
+
+    Those of a repository are not asked: they may be anybody's.
+    """
+    if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        return shlex.split(named)
+    if not os.isatty(0):
+        return []
+    own = {name: value for name, value in os.environ.items() if name != "GIT_DIR"}
+    asked = ["git", "var", "GIT_EDITOR"]
+    done = subprocess.run(asked, cwd=os.sep, env=own, capture_output=True, text=True, check=False)
+    command = done.stdout.strip()
+    return ["sh", "-c", f'{command} "$@"', command] if command else []
+
+
 def open_editor(file: Path) -> None:
-    """Open a file in $VISUAL or $EDITOR and wait until it is closed.
+    """Open a file in the user's editor and wait until it is closed.
 
     Raises:
         VaultError: no editor is set, or it ended with an error.
     """
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not command:
-        raise VaultError("no editor is set; set EDITOR, or open the file yourself")
     try:
-        status = subprocess.run([*shlex.split(command), os.fspath(file)], check=False).returncode
+        words = _find_editor()
+        if not words:
+            raise VaultError("no editor is set; set EDITOR, or open the file yourself")
+        status = subprocess.run([*words, os.fspath(file)], check=False).returncode
     except (OSError, ValueError) as error:
-        raise VaultError(f"{command}: the editor did not start ({error})") from error
+        raise VaultError(f"the editor did not start ({error})") from error
     if status != 0:
-        raise VaultError(f"{command}: the editor ended with {status}; the note is as it left it")
+        raise VaultError(f"{words[-1]}: the editor ended with {status}; the note is as it left it")
 
 
 def register(app: typer.Typer) -> None:
@@ -208,12 +237,20 @@ def list_(
     if here.as_json:
         emit_json(records_json(records))
         return
-    paths = [one_line(f"{name}:{each.path}" if name else each.path) for name, each in records]
-    width = min(max(map(len, paths), default=0), 60)
-    for path_, (_, record) in zip(paths, records, strict=True):
-        pin_mark = " pinned" if record.pinned else ""
-        facts = f"{record.kind}  {record.state}{pin_mark}"
-        say(f"{path_:<{width}}  {facts:<32}  {one_line(record.title)}".rstrip())
+    rows = [
+        [
+            one_line(f"{name}:{each.path}" if name else each.path),
+            each.kind,
+            each.state + " pinned" * each.pinned,
+            one_line(each.title),
+        ]
+        for name, each in records
+    ]
+    lines = align(rows, _LONGEST)
+    if lines and not fits_terminal(max(lines, key=len)):  # The end of a path names a note as well.
+        lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _LONGEST)
+    for line in lines:
+        say(cut_to_terminal(line.rstrip()))
     say(count_things(len(records), "note"))
 
 

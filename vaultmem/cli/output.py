@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from typing import Any
@@ -27,6 +28,24 @@ def say_raw(text: str) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
+
+
+def cut_to_terminal(line: str) -> str:
+    """Return a line as wide as the terminal at most; whole where it goes elsewhere."""
+    return line if fits_terminal(line) else f"{line[: _find_width() - 3]}..."
+
+
+def fits_terminal(line: str) -> bool:
+    """Tell whether a line has room in the terminal, or goes elsewhere."""
+    return not sys.stdout.isatty() or len(line) <= _find_width()
+
+
+def _find_width() -> int:
+    from vaultmem.environment import current_environment
+
+    columns = current_environment().get("COLUMNS", "")
+    given = int(columns) if columns.isdecimal() else 0
+    return max(given or shutil.get_terminal_size().columns, 20)
 
 
 def confirm(what: str, yes: bool) -> None:

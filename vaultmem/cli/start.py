@@ -158,6 +158,9 @@ def make_words(arguments: list[str], given: bytes | None = None) -> list[str]:
     from vaultmem.storage.watch_socket import choose_sent, has_terminal
 
     sent = [f"{k}={v}" for k, v in choose_sent(os.environ).items()]
+    if sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        width = os.get_terminal_size(sys.stdout.fileno()).columns
+        sent += [f"COLUMNS={width}"] * bool(width)
     terminals = f"{has_terminal():d}{sys.stdout.isatty():d}{sys.stderr.isatty():d}"
     said = (_program(), terminals, os.getcwd())
     return [*told, *said, *same_settings(), str(len(sent)), *sent, *arguments]

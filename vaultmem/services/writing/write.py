@@ -132,7 +132,10 @@ def _edit_bytes(change: Change, note: Note, edit: Edit) -> tuple[bytes, bytes]:
     except RefusedError as error:
         if note.encoding and not note.problem:
             refuse_foreign(note)
-        raise _name_line(note) if note.problem else error from None
+        if note.problem:
+            raise _name_line(note) from None
+        is_named = str(error).startswith(str(note.path))
+        raise error if is_named else RefusedError(f"{note.path}: {error}") from None
 
 
 def _name_line(note: Note) -> RefusedError:
