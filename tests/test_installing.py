@@ -1,9 +1,11 @@
-"""The README's lines for installing, each in a fresh home, with the system's own Python."""
+"""The README's lines, in fresh homes, with the system's own Python: installing, the first hour."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +71,68 @@ def test_a_line_of_readme_installs_a_command_that_works(
     sh("vaultmem init notes", tmp_path, home, tools)
     sh("vaultmem remember 'The ferry leaves at nine.'", tmp_path / "notes", home, tools)
     assert "at nine" in sh("vaultmem pack ferry", tmp_path / "notes", home, tools)
+
+
+def read_first_hour() -> list[str]:
+    """Return what README has a person type who has Python, git and make, and Claude Code's user."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    start = text[text.index("\n## Start") : text.index("**With Obsidian**")]
+    lines = re.findall(r"^    (\S.*?)(?: +#.*)?$", start, re.MULTILINE)
+    return [line for line in lines if not line.startswith(("uv ", "pipx "))]
+
+
+MCP = (
+    '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    '"capabilities":{},"clientInfo":{"name":"newcomer","version":"1"}}}\n'
+)
+
+
+@pytest.mark.parametrize("suite", ["--collect-only -m ''", ""], ids=["short", "whole"])
+def test_ten_commands_of_readme_lead_from_nothing_to_a_connected_client(
+    tmp_path: Path, suite: str
+) -> None:
+    home, clone = tmp_path / "home", tmp_path / "clone"
+    home.mkdir()
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    lines = read_first_hour()
+    assert len(lines) <= 10, lines
+    told, exports = {}, ""
+    for line in lines:
+        if line.startswith("export "):
+            exports += f"{line}; "
+        typed = f"timeout -s INT 90 {line} || test $? = 124" if line == "vaultmem demo" else line
+        told[line] = newcomer(exports + typed, clone, home, PYTEST_ADDOPTS=suite)
+
+    assert "<!-- vaultmem: " in told["make demo"]
+    assert re.search(r"[0-9]+ (passed|tests collected)", told["make test"])
+    assert "first bad commit" in told["vaultmem demo"]
+    assert "remembered" in told[lines[-1]]
+    known = json.loads((home / ".claude.json").read_text())["mcpServers"]["vaultmem"]
+    served = newcomer(shlex.join([known["command"], *known["args"]]), home, home, given=MCP)
+    assert json.loads(served.splitlines()[0])["result"]["serverInfo"]["name"] == "vaultmem"
+    assert str(home / "memory") in newcomer(
+        exports + "vaultmem connect --status", home / "memory", home
+    )
+
+
+def newcomer(line: str, where: Path, home: Path, given: str = "", **more: str) -> str:
+    """Type a line in a bare home, at a terminal unless something is given."""
+    kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "SSL_"))}
+    bare = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    master, slave = os.openpty()
+    try:
+        done = subprocess.run(
+            ["sh", "-c", line],
+            cwd=where,
+            env={**kept, **bare, **more},
+            **({"input": given} if given else {"stdin": slave}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if not given else None,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert done.returncode == 0, f"{line}: {done.stdout}"
+    return done.stdout
