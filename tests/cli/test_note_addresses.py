@@ -129,6 +129,14 @@ def test_errors_ask_what_was_meant(pay: Path) -> None:
     }
     for words, told in asked.items():
         assert run_here(*words.split(), cwd=pay).err.startswith(f"vaultmem: error: {told}"), words
+    run_here("tag", "fees", "money/fare", cwd=pay)
+    done = run_here("list", "--tag", "mony", "--context", "pays", cwd=pay)
+    assert done.err == (
+        'vaultmem: note: no note has the tag "mony"\n'
+        'vaultmem: note: no note is of the context "pays"; did you mean pay?\n'
+    )
+    assert run_here("recall", "half", "--tag", "fare", cwd=pay).err.endswith("mean money/fare?\n")
+    assert run_here("recall", "half", "--tag", "money", cwd=pay).err == ""
 
 
 def test_a_list_has_columns_and_is_as_wide_as_the_terminal(

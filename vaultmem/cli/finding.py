@@ -8,7 +8,7 @@ import typer
 
 from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.cli.asking import open_several
-from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out
+from vaultmem.cli.hit_text import say_hit, show_hits, tell_left_out, warn_unmatched
 from vaultmem.cli.options import (
     AgentOption,
     AllVaultsOption,
@@ -152,6 +152,8 @@ def recall_(
         return
     for line in tell_how_sure(answer):
         say_painted(line, "yellow")
+    if not answer.hits:
+        warn_unmatched(opened, asked.filter)
     for number, (hit, _) in enumerate(answer.shown, 1):
         say_hit(number, hit, explain)
     if left_out := tell_left_out(answer, budget):

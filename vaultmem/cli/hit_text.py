@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vaultmem.cli.output import say, say_painted
+from vaultmem.cli.output import say, say_painted, warn
 
 if TYPE_CHECKING:
     from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.finding.query import NoteFilter
     from vaultmem.services.finding.ask import Answer, Show
     from vaultmem.vault import Vault
 
@@ -116,3 +117,12 @@ def _explain(hit: Hit) -> Iterator[tuple[str, str, str]]:
         yield f"      {hit.rerank:7.3f}  {told}", "", ""
     place = " of this place" * (hit.rerank is not None)
     yield f"      {hit.score:7.3f}  score{place}", "", ""
+
+
+def warn_unmatched(vault: Vault, wanted: NoteFilter) -> None:
+    """Say which tags and contexts no note has, where a filter let nothing through."""
+    from vaultmem.services.reading.titles import tell_unmatched
+
+    if not vault.beside:
+        for line in tell_unmatched(vault, wanted):
+            warn(f"note: {line}")

@@ -13,6 +13,7 @@ import typer
 from vaultmem.answers.notes import note_json, records_json
 from vaultmem.cli.asking import open_several, split_vault
 from vaultmem.cli.history_text import align
+from vaultmem.cli.hit_text import warn_unmatched
 from vaultmem.cli.opening import open_here, open_view
 from vaultmem.cli.options import (
     AllVaultsOption,
@@ -252,6 +253,8 @@ def list_(
     for line in lines:
         say(cut_to_terminal(line.rstrip()))
     say(count_things(len(records), "note"))
+    if not records:
+        warn_unmatched(opened, wanted)
 
 
 @takes("vault", "agent")

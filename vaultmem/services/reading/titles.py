@@ -6,6 +6,8 @@ import unicodedata
 from collections import Counter
 from pathlib import PurePosixPath
 
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.notes.record import has_tag
 from vaultmem.core.suggest import ask_meant
 from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
@@ -39,3 +41,22 @@ def _list_names(vault: Vault) -> dict[int, list[str]]:
     for document, aliases in LinkStore(vault.state).aliases().items():
         names.get(document, []).extend(aliases)
     return names
+
+
+def tell_unmatched(vault: Vault, wanted: NoteFilter) -> list[str]:
+    """Return which tags and contexts of a filter no note has, with those that may be meant."""
+    if not (wanted.tags or wanted.context):
+        return []
+    records = vault.view.records()
+    tags = dict.fromkeys(tag for record in records for tag in record.tags)
+    contexts = dict.fromkeys(record.context for record in records if record.context)
+    told = [
+        f'no note has the tag "{tag}"{ask_meant(tag, [*tags])}'
+        for tag in wanted.tags
+        if not has_tag(tuple(tags), tag)
+    ]
+    inside = f"{wanted.context}/"
+    if wanted.context and not any(f"{each}/".startswith(inside) for each in contexts):
+        near = ask_meant(wanted.context, [*contexts])
+        told.append(f'no note is of the context "{wanted.context}"{near}')
+    return told
