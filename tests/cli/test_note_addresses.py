@@ -133,7 +133,7 @@ def test_errors_ask_what_was_meant(pay: Path) -> None:
     done = run_here("list", "--tag", "mony", "--context", "pays", cwd=pay)
     assert done.err == (
         'vaultmem: note: no note has the tag "mony"\n'
-        'vaultmem: note: no note is of the context "pays"; did you mean pay?\n'
+        'vaultmem: note: no note is of the context "pays"; did you mean pay, pay/b?\n'
     )
     assert run_here("recall", "half", "--tag", "fare", cwd=pay).err.endswith("mean money/fare?\n")
     assert run_here("recall", "half", "--tag", "money", cwd=pay).err == ""
