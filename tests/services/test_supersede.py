@@ -77,7 +77,7 @@ def test_what_cannot_be_is_refused_and_nothing_changes(make_vault: Make, opened:
 
     for old, new, why in [
         ("notes/old.md", "notes/old.md", "itself"),
-        ("notes/old.md", "notes/gone.md", "no such note"),
+        ("notes/old.md", "notes/gone.md", "no note is called"),
         ("notes/old.md", "notes/bad.md", "quarantined itself"),
         ("notes/kept.md", "notes/new.md", "pinned"),
         ("notes/bad.md", "notes/new.md", "only a person"),

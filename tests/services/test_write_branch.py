@@ -288,7 +288,7 @@ def test_two_processes_and_plain_git_write_to_one_branch_and_nothing_is_lost(roo
         while not all(writer.done() for writer in writers):
             commit_on(root, "side", {f"notes/git{by_git}.md": "x\n"})
             by_git += 1
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     assert [writer.result() for writer in writers] == [0, 0]
     authors = git(root, "log", "--format=%an", "main..side").splitlines()
