@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 FILE = Path(__file__).parents[2] / "docs/pictures/session.svg"
-COLUMNS = 104
+COLUMNS = 108
 
 COMMANDS = (
     'vaultmem recall "how are refunds handled?" -n 2',

@@ -114,15 +114,15 @@ def _find_the_limit(vault: Vault) -> None:
 
 
 def _note_staging(vault: Vault) -> None:
-    remember(vault, Memory(_RIGHT, context="data", name="staging-runs-postgresql-16"))
+    remember(vault, Memory(_RIGHT, context="data", name="staging-postgresql-16"))
     save_checkpoint(vault, "what staging runs")
 
 
 def _believe_wrongly(vault: Vault) -> None:
     start_session(vault, NewSession(vault.author.session, "Prepare the winter timetable"))
-    wrong = Memory(_WRONG, context="data", name="staging-runs-postgresql-15")
+    wrong = Memory(_WRONG, context="data", name="staging-postgresql-15")
     remember(vault, wrong, force=True)
-    supersede_note(vault, "staging-runs-postgresql-16", wrong.name)
+    supersede_note(vault, "staging-postgresql-16", wrong.name)
     close_session(vault, vault.author.session, summary="The winter timetable is in.")
 
 
