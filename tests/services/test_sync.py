@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from support import hash_tree, write_notes
 
-from vaultmem.cli.opening import following
-from vaultmem.cli.output import ProgressLine
+from vaultmem.cli.output import ProgressLine, following
 from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.terms import count_terms
 from vaultmem.errors import FaultError

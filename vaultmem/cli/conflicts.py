@@ -140,7 +140,7 @@ def _original(file: Path) -> Path:
 
 def _edit(file: Path, text: str) -> str:
     """Return what a person makes of a text in their editor; the note is not touched meanwhile."""
-    from vaultmem.cli.notes import open_editor
+    from vaultmem.cli.editor import open_editor
 
     for each in (file, _original(file)):
         each.write_bytes(text.encode("utf-8"))

@@ -9,8 +9,8 @@ import typer
 
 from vaultmem.answers.health import checks_json, contexts_json, status_json
 from vaultmem.cli.history_text import tell_commit
-from vaultmem.cli.opening import following, open_here
-from vaultmem.cli.output import emit_json, say, say_behind, say_painted, warn
+from vaultmem.cli.opening import open_here
+from vaultmem.cli.output import emit_json, following, say, say_behind, say_painted, warn
 from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things

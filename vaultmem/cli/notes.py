@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vaultmem.answers.notes import note_json, records_json
 from vaultmem.cli.asking import open_several, split_vault
+from vaultmem.cli.editor import open_editor
 from vaultmem.cli.history_text import align
 from vaultmem.cli.hit_text import warn_unmatched
 from vaultmem.cli.opening import open_here, open_view
@@ -47,7 +45,6 @@ from vaultmem.cli.quick_typer import add_commands
 from vaultmem.cli.shared import Here, takes
 from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import one_line
-from vaultmem.errors import VaultError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,39 +55,6 @@ if TYPE_CHECKING:
 
 #: Characters of a column up to which the next ones stand below each other.
 _LONGEST = 60
-
-
-def _find_editor() -> list[str]:
-    """Return the words of $VISUAL or $EDITOR, else of the editor in git's settings; none without.
-
-    Those of a repository are not asked: they may be anybody's.
-    """
-    if named := os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-        return shlex.split(named)
-    if not os.isatty(0):
-        return []
-    own = {name: value for name, value in os.environ.items() if name != "GIT_DIR"}
-    asked = ["git", "var", "GIT_EDITOR"]
-    done = subprocess.run(asked, cwd=os.sep, env=own, capture_output=True, text=True, check=False)
-    command = done.stdout.strip()
-    return ["sh", "-c", f'{command} "$@"', command] if command else []
-
-
-def open_editor(file: Path) -> None:
-    """Open a file in the user's editor and wait until it is closed.
-
-    Raises:
-        VaultError: no editor is set, or it ended with an error.
-    """
-    try:
-        words = _find_editor()
-        if not words:
-            raise VaultError("no editor is set; set EDITOR, or open the file yourself")
-        status = subprocess.run([*words, os.fspath(file)], check=False).returncode
-    except (OSError, ValueError) as error:
-        raise VaultError(f"the editor did not start ({error})") from error
-    if status != 0:
-        raise VaultError(f"{words[-1]}: the editor ended with {status}; the note is as it left it")
 
 
 def register(app: typer.Typer) -> None:

@@ -6,12 +6,20 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from vaultmem.cli.interrupt import end_at_once, let_command_see
-from vaultmem.cli.output import ProgressLine, end_line, follow_writes, say_behind, say_landed, warn
+from vaultmem.cli.output import (
+    ProgressLine,
+    end_line,
+    follow_writes,
+    following,
+    say_behind,
+    say_landed,
+    warn,
+)
 from vaultmem.core.safe_text import name_some
 from vaultmem.errors import FaultError, VaultError, name_failure
 
@@ -195,21 +203,6 @@ def _catch_up(vault: Vault) -> None:
             mark_in_sync(vault)
         else:
             sync_vault(vault, progress)
-
-
-@contextlib.contextmanager
-def following(vault: Vault) -> Iterator[ProgressLine]:
-    """Show how far reading notes is; where Ctrl-C stops it, say what is kept of it."""
-    progress = ProgressLine("reading notes")
-    try:
-        yield progress
-    except KeyboardInterrupt:
-        if progress.is_open:
-            from vaultmem.services.reading.sync import count_indexed
-
-            indexed, notes = count_indexed(vault)
-            warn(f"stopped; {indexed:,} of {notes:,} notes are indexed; the next command goes on")
-        raise
 
 
 def open_view(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.json_values import as_plain
 from vaultmem.core.safe_text import clean_text, escape_bytes, one_line
 from vaultmem.errors import RefusedError
+
+if TYPE_CHECKING:
+    from vaultmem.vault import Vault
 
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
@@ -156,3 +161,18 @@ def end_line() -> None:
     if ProgressLine.is_open:
         ProgressLine.is_open = False
         sys.stderr.write("\n")
+
+
+@contextlib.contextmanager
+def following(vault: Vault) -> Iterator[ProgressLine]:
+    """Show how far reading notes is; where Ctrl-C stops it, say what is kept of it."""
+    progress = ProgressLine("reading notes")
+    try:
+        yield progress
+    except KeyboardInterrupt:
+        if progress.is_open:
+            from vaultmem.services.reading.sync import count_indexed
+
+            indexed, notes = count_indexed(vault)
+            warn(f"stopped; {indexed:,} of {notes:,} notes are indexed; the next command goes on")
+        raise
