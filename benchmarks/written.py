@@ -2,6 +2,7 @@
 
     python benchmarks/written.py                  # 200 memories, 10 sessions
     python benchmarks/written.py --keep DIR       # keep the vault as it is after the dream
+    python benchmarks/written.py --obsidian --picture docs/pictures/written.png
 
 The memories are sentences of sample-vault, each told by an agent in the folder that it is from.
 They are told in sessions, two days apart. For twelve days some of it is asked for, a dream promotes
@@ -22,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from measure import isolate
+from written_picture import take_picture
 
 from vaultmem.core.lifecycle import Kind
 from vaultmem.core.notes.note import Note, parse_note
@@ -189,11 +191,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--memories", type=int, default=200)
     parser.add_argument("--sessions", type=int, default=10)
+    parser.add_argument("--obsidian", action="store_true", help="in a vault of Obsidian's")
     parser.add_argument("--keep", type=Path, help="where to keep the vault")
+    parser.add_argument("--picture", type=Path, help="a PNG of folder, properties and graph")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         isolate(Path(scratch))
         root, clock = Path(scratch) / "vault", Clock()
+        (root / ".obsidian" if given.obsidian else root).mkdir(parents=True)
         create_vault(root).vault.close()
         vault = open_vault(root, agent="claude", now=clock)
         sync_vault(vault)
@@ -201,6 +206,8 @@ def main() -> None:
         print(f"after the dream\n\n{format_table(root)}\n{format_bullets(root)}\n")
         if given.keep:
             shutil.copytree(root, given.keep)
+        if given.picture:
+            take_picture(vault, given.picture)
         let_it_rest(vault, clock)
         print(f"half a year and a compaction later\n\n{format_table(root)}\n{format_bullets(root)}")
         vault.close()

@@ -179,7 +179,8 @@ class Year:
         file = self.untouched.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         state = memory.state or State.ACTIVE
-        file.write_text(compose_note(self.untouched, memory, choose_title(memory), state))
+        title = choose_title(memory)
+        file.write_text(compose_note(self.untouched, path, memory, title, state))
         self._unsynced.append(path)
 
     def _ask(self, asked: Asked) -> None:

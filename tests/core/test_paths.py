@@ -101,7 +101,7 @@ def test_any_title_gives_a_name_that_can_be_made_and_linked(title: str) -> None:
     ("title", "name", "hyphenated"),
     [
         ("Auth tokens are RS256", "Auth tokens are RS256", "auth-tokens-are-rs256"),
-        ("  What?! (really) ", "What ! (really)", "what-really"),
+        ("  What?! (really) ", "What! (really)", "what-really"),
         ("Größe ändern", "Größe ändern", "größe-ändern"),
         ("Don't use snake_case", "Don't use snake_case", "dont-use-snake-case"),
         ("", "Note", "note"),

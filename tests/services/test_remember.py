@@ -23,6 +23,7 @@ from vaultmem.services.finding.recall import recall
 from vaultmem.services.lifecycle.transition import change_state
 from vaultmem.services.notes.remember import Memory, Outcome, remember
 from vaultmem.services.notes.rename import rename_note
+from vaultmem.services.reading.read_notes import get_note
 from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.vault import Vault
@@ -661,3 +662,24 @@ def test_a_session_learns_nothing_that_is_quarantined(make_vault: Make, opened: 
     assert done.code == 5
     assert path in done.err
     assert POISON not in (root / "MEMORY.md").read_text()
+
+
+def test_a_note_says_what_is_not_the_default_and_nothing_twice(
+    make_vault: Make, opened: Open
+) -> None:
+    text = "In billing, retries stop after 15 attempts because the provider blocks the key."
+    root = make_vault()
+    vault = opened(root, agent="claude", session="s-1")
+    path = remember(vault, Memory(text)).path
+    told = read(vault, path)
+    assert told == f"---\n{told.splitlines()[1]}\nagent: claude\nsession: s-1\n---\n\n{text}\n"
+    assert told.splitlines()[1].startswith("created: 20")
+    assert Path(path).stem == "in-billing-retries-stop-after-15-attempts"
+    assert get_note(vault, path).note.title == text[:-1]
+    (root / ".obsidian").mkdir()
+    other = remember(vault, Memory("Thrice.", title="Retries: how often", context="pay"))
+    again = remember(vault, Memory("Ten.", title="Retries - how often", context="ops"), force=True)
+    assert other.path == "notes/pay/Retries - how often.md"
+    assert again.path == "notes/ops/Retries - how often 2.md"
+    titles = [get_note(vault, each.path).note.title for each in (other, again)]
+    assert titles == ["Retries: how often", "Retries - how often"]

@@ -91,7 +91,8 @@ def _tidy(title: str) -> str:
     """Return a title without markup, and without what no file may be called."""
     text = _IN_NUMBERS.sub(".", _UNWANTED.sub(" ", _plain(title)))
     text = text.replace(": ", " - ")
-    return " ".join("".join(" " if is_forbidden(mark) else mark for mark in text).split())
+    shown = "".join(" " if is_forbidden(mark) else mark for mark in text)
+    return re.sub(r" +(?=[,;.!)])", "", " ".join(shown.split()))
 
 
 def _plain(title: str) -> str:

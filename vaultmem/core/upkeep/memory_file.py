@@ -78,7 +78,7 @@ def choose_fact(note: Note) -> str:
     fact = title
     if title.endswith(_CUT) or plain.startswith(title):
         fact = next(iter(split_sentences(text)), title).lstrip("#>-* ")
-    fact = " ".join(_MARKS.sub(" ", fact).split())
+    fact = re.sub(r" +(?=[,;.])", "", " ".join(_MARKS.sub(" ", fact).split()))
     return fact if len(fact) <= _MAX_FACT else ""
 
 
