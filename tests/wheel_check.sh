@@ -3,7 +3,7 @@
 # wheel in an empty environment, and use it: init, remember, recall, pack.
 # Usage: tests/wheel_check.sh PYTHON   (one with the dependency groups `test` and `packages`)
 set -eu
-python=$1
+case $1 in /*) python=$1 ;; *) python=$PWD/$1 ;; esac
 folder=$(mktemp -d "${TMPDIR:-/tmp}/vaultmem-wheel.XXXXXX")
 trap 'rm -rf "$folder"' EXIT INT TERM
 "$python" -m build --outdir "$folder/dist" . > "$folder/build.log" 2>&1 || {
