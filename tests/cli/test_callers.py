@@ -55,7 +55,7 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
 
     session = marks.get("CLAUDE_CODE_SESSION_ID") or marks["CODEX_THREAD_ID"]
     text = read(root)
-    assert f'source: agent\nagent: {name}\nsession: "{session}"\n' in text
+    assert f'agent: {name}\nsession: "{session}"\n' in text
     assert "state: candidate\n" in text
     told = say(root, "promote", "deploys", **marks)
     assert "on record" not in told
@@ -83,7 +83,7 @@ def test_who_has_no_terminal_and_no_marks_is_nobody_that_is_known(make_vault: Ma
 
     say(root, "remember", "Agents deploy at will.", *POLICY)
 
-    assert f"source: agent\nagent: {UNNAMED}\n" in read(root)
+    assert f"agent: {UNNAMED}\n" in read(root)
     assert "on record" not in say(root, "promote", "deploys")
     for words in (
         ("trust",),
@@ -139,17 +139,18 @@ def test_marks_count_at_a_terminal_too_and_a_name_that_is_given_goes_before(
         (
             ((), {"QWEN_CODE": "1"}, "agent: qwen\n"),
             ((), {"AGENT": "amp"}, "agent: amp\n"),
-            ((), {"AGENT": "1"}, "source: human\n"),
+            ((), {"AGENT": "1"}, ""),
             (("--agent", "eve"), CLAUDE, 'agent: eve\nsession: "88b5086f'),
             ((), {"VAULTMEM_AGENT": "eve", "VAULTMEM_SESSION_ID": "s-1", **CLAUDE}, "session: s-1"),
-            ((), {}, "source: human\n"),
+            ((), {}, ""),
         )
     ):
         text = f"Statement number {number} of this test."
         done = run_here("remember", text, "--force", *words, "--vault", str(root), env=env)
         assert done.code == 0, done
         path = done.out.split()[1]
-        assert expected in read(root, path), (env, read(root, path))
+        told = read(root, path)
+        assert expected in told if expected else "agent:" not in told, (env, told)
 
 
 def test_the_agent_of_the_settings_is_who_has_no_terminal(make_vault: Make) -> None:
@@ -160,7 +161,7 @@ def test_the_agent_of_the_settings_is_who_has_no_terminal(make_vault: Make) -> N
     assert "agent: keeper\n" in read(root, "notes/inbox/bell.md")
     done = run_here("remember", "The rope is hemp.", "--title", "Rope", "--vault", str(root))
     assert done.code == 0
-    assert "source: human\n" in read(root, "notes/inbox/rope.md")
+    assert "agent:" not in read(root, "notes/inbox/rope.md")
 
 
 @pytest.mark.parametrize(
