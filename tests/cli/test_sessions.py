@@ -228,6 +228,5 @@ def test_the_command_as_a_process_reads_standard_input_and_knows_whose_it_is(
     )
     assert done.out == "summed   s-1\n"
     assert "\nFrom\nstandard input.\n" in (root / "sessions/s-1.md").read_text()
-    assert "Commands:" in start_cli("session", cwd=root).err
     assert start_cli("session", "note", "-", cwd=root, env=env, stdin=b"\xff").code == 5
     assert git(root, "status", "--porcelain") == "?? sessions/"

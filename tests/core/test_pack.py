@@ -23,7 +23,7 @@ from vaultmem.errors import RefusedError
 SOURCE = PackSource("main", "1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b", 1_795_257_000)
 LABEL = re.compile(r"\[([0-9a-f]{4})(?: \| [^\[\]|]+)*\]")
 SESSION = re.compile(r"\[session [^\[\]|]*(?: \| (?:@|from )[^\[\]|]*)? \| \d+ Nov(?: 2026)?\]")
-LINK = re.compile(r"- [^\[\]|]*: [^\[\]|]*|- and \d+ more|- \d+ sections")
+LINK = re.compile(r"- [^\[\]|]*: [^\[\]|]*|- and \d+ more|- \d+ sections?")
 FRAME = re.compile(
     r"# Context  \(vault .*\)|## Instructions|## Evidence|## Pinned, not shown|"
     r"Nothing in this vault answers that\.|<!-- vaultmem: \d+ pinned \+ .* -->|"
@@ -119,9 +119,7 @@ def test_every_pinned_section_is_shown_named_or_counted(pinned: list[Hit], budge
     shown = len(made.items) + len(made.unshown) + made.unnamed
     assert len(seen) - 3 <= shown <= len(pinned)
     if made.unnamed:
-        assert (
-            f"- and {made.unnamed} more" in made.text or f"- {made.unnamed} sections" in made.text
-        )
+        assert f"- and {made.unnamed} more" in made.text or f"- {made.unnamed} section" in made.text
 
 
 def test_pinned_sections_that_do_not_fit_are_named_or_counted() -> None:

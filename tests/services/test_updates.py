@@ -140,7 +140,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
 
     assert decided.told == PART
     assert [subject for _, subject in decided.report.commits] == [
-        f"supersede: a part of {old} by {done.path}"
+        "supersede: maria-lives-in-boston..., in part, by maria-moved-to-denver"
     ]
     sync_vault(person)
     assert {each.state for each in person.view.records()} == {"active"}

@@ -117,7 +117,7 @@ def _str_replace(vault: Vault, given: Mapping[str, Any]) -> str:
             )
         if len(places) > 1:
             where = ", ".join(map(str, places))
-            raise RefusedError(
+            raise ConflictError(  # Which the text names as it is: it is the SDK's.
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
                 f"{where}. Please ensure it is unique"
             )
@@ -144,7 +144,7 @@ def _insert(vault: Vault, given: Mapping[str, Any]) -> str:
         lines = note.text.split("\n")
         count = len(lines) - (lines[-1] == "")
         if not isinstance(place, int) or not 0 <= place <= count:
-            raise RefusedError(
+            raise NoteNotFoundError(
                 f"Invalid `insert_line` parameter: {place}. It should be within the range "
                 f"[0, {count}]."
             )
