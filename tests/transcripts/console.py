@@ -75,7 +75,7 @@ def compare(page: Path, fresh: str) -> None:
         page.write_text(fresh, encoding="utf-8")
         text = fresh
     for written, printed in zip(BLOCK.findall(text), BLOCK.findall(fresh), strict=True):
-        assert steady(written) == steady(printed)
+        assert steady(written) == steady(printed), printed
 
 
 def run_page(page: Path, type_: Callable[[str], str]) -> str:
