@@ -27,7 +27,7 @@ def test_one_key_decides_and_one_takes_it_back(enter_own: EnterOwn) -> None:
     assert "state: active" in (reader.root / CANDIDATE).read_text()
     assert git(reader.root, "rev-parse", "HEAD~1") == before
     told = git(reader.root, "show", "--name-only", "--format=%s %an %ae", "HEAD")
-    assert told == f"promote Maren Person maren@example.org\n\n{CANDIDATE}"
+    assert told == f"promote: expired-sessions-linger Maren Person maren@example.org\n\n{CANDIDATE}"
 
     page.wait_for_load_state()  # Keys count once the script is there.
     page.keyboard.press("u")
