@@ -15,7 +15,16 @@ from baselines import WHOOSH_SAMPLE, find_ripgrep
 from measure import Row
 from memory import can_read_trees
 
-_PACKAGES = ("vaultmem", "whoosh3", "numpy", "PyStemmer", "PyYAML", "typer", "click", "GitPython")
+_PACKAGES = (
+    "vaultmem-notes",
+    "whoosh3",
+    "numpy",
+    "PyStemmer",
+    "PyYAML",
+    "typer",
+    "click",
+    "GitPython",
+)
 _HEADS = ("what", "vaultmem", "compared with", "other", "ratio")
 
 
