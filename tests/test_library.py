@@ -46,7 +46,7 @@ PAGE = PACKAGE.parent / "docs/reference/api.md"
 
 #: What a vault stores with, for the services; no promise to anybody else.
 STORAGE = {"state", "manifest", "view", "stored_views", "journal", "seen_through", "share_storage"}
-STORAGE |= {"obsidian", "set_aside", "scan_rules"}
+STORAGE |= {"obsidian"}
 
 #: What the library is made of; the front ends are beside it.
 LIBRARY = ("core", "storage", "services", "config.py", "errors.py", "vault.py")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from vaultmem.config import Config, find_root, read_config
 from vaultmem.core.clients.agents import UNNAMED
-from vaultmem.core.obsidian.set_aside import SetAside, find_set_aside
-from vaultmem.core.obsidian.settings import DailyNotes, ObsidianSettings
+from vaultmem.core.obsidian.settings import ObsidianSettings
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import FaultError, RefusedError, VaultError, name_failure
 from vaultmem.storage.git.head import Head, find_git_folder, read_head
@@ -27,7 +26,6 @@ from vaultmem.storage.manifest import Manifest
 from vaultmem.storage.obsidian_settings import ObsidianFolder
 from vaultmem.storage.places import Names
 from vaultmem.storage.receipts import ArtifactStore, ReceiptStore
-from vaultmem.storage.scan import Rules
 from vaultmem.storage.signed_trust import SignedTrust
 from vaultmem.storage.spare_state import claim_state_folder
 from vaultmem.storage.state import StateDatabase
@@ -163,32 +161,6 @@ class Vault:
     def obsidian(self) -> ObsidianSettings:
         """What Obsidian's settings in the folder say now; its defaults where there are none."""
         return self._obsidian.read()
-
-    @property
-    def set_aside(self) -> SetAside:
-        """Which markdown files of the folder are no notes, by what Obsidian was told."""
-        return find_set_aside(self.obsidian)
-
-    def why_no_note(self, path: str) -> str:
-        """Return by which rule of the owner's a markdown file here is no note, "" if by none."""
-        if self.config.is_ignored(path):
-            return "ignored by vaultmem.yaml"
-        return self.set_aside.why(path)
-
-    @property
-    def scan_rules(self) -> Rules:
-        """By which rules a walk through the folder finds notes."""
-        config, aside = self.config, self.set_aside
-        ignores = config.ignores if config.ignore or config.generated else None
-        return ignores, aside.why if aside else None
-
-    @property
-    def note_rules(self) -> str:
-        """What changes when Obsidian's settings make other files notes; in line 1, how to date."""
-        told = self.obsidian
-        dates = "" if told.daily.format == DailyNotes().format else repr(told.daily)
-        aside = (told.template_folders, told.templates, told.excluded)
-        return f"{dates}\n{aside!r}" if dates or any(aside) else ""
 
     @property
     def together(self) -> tuple[Vault, ...]:

@@ -12,6 +12,7 @@ from vaultmem.core.obsidian.daily import read_day
 from vaultmem.core.paths import find_twins, is_conflict_copy
 from vaultmem.services.evidence.usage import list_machines
 from vaultmem.services.finding.trust import list_owned, tell_trust_elsewhere, trusted_documents
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.storage.scan import find_passed_over
 from vaultmem.vault import Vault
 
@@ -142,7 +143,8 @@ def _is_second_version(path: str) -> bool:
 
 def check_passed_over(vault: Vault) -> Check:
     """Tell which folders and links are never looked into."""
-    walked = find_passed_over(vault.root, vault.scan_rules)
+    rules = read_note_rules(vault)
+    walked = find_passed_over(vault.root, rules.for_scan)
     unsafe = vault.manifest.unread()
     groups = (
         ("hidden", [path for path in walked.hidden if path.endswith("/")]),
@@ -153,7 +155,7 @@ def check_passed_over(vault: Vault) -> Check:
     )
     counts = ", ".join(f"{what}: {len(paths):,}" for what, paths in groups if paths)
     paths = tuple(f"{path}  ({what})" for what, each in groups for path in each)
-    unread = (*vault.obsidian.problems, *(f"filter {each}" for each in vault.set_aside.refused))
+    unread = (*vault.obsidian.problems, *(f"filter {each}" for each in rules.aside.refused))
     if unread:
         told = f"settings of Obsidian's that cannot be used: {len(unread)}; {counts or 'nothing'}"
         remedy = "correct them in Obsidian; what they set aside is found until then"

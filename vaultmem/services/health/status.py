@@ -13,6 +13,7 @@ from vaultmem.services.finding.trust import tell_trust_elsewhere
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Progress, is_index_behind
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.sync import SyncReport
 from vaultmem.services.syncing.state import SyncState, read_sync_state
 from vaultmem.services.watching.lease import Watching, find_watcher
@@ -189,7 +190,7 @@ def _group(authors: Iterable[tuple[str, Author | None]]) -> tuple[Uncommitted, .
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
     """Count by reason what is in the folder and no note that can be found."""
-    walked = find_passed_over(vault.root, vault.scan_rules)
+    walked = find_passed_over(vault.root, read_note_rules(vault).for_scan)
     counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
     counts["hidden by name"] = len(walked.hidden)
     counts["ignored by vaultmem.yaml"] = len(walked.ignored)

@@ -31,6 +31,7 @@ from vaultmem.services.notes.memory import (
 )
 from vaultmem.services.notes.propose import Proposed, propose_wishes
 from vaultmem.services.reading.look import find_branch
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.read_notes import read_note
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.divide import Event
@@ -133,7 +134,7 @@ def put_new(
     seen = change.seen
     folder = parse_note_path(f"notes/{memory.context or seen.config.context}")
     path = name_note(seen, folder, memory, title)
-    if why := seen.why_no_note(str(path)):
+    if why := read_note_rules(seen).why_not(str(path)):
         raise RefusedError(f"{path}: {why}, so nobody would find it; choose another --context")
     links = _link(seen, near, str(path))
     data = compose_note(seen, path, memory, title, state, links).encode("utf-8")

@@ -13,6 +13,7 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.indexing import Batch, Progress, is_index_behind
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.brought import date_brought, find_brought
 from vaultmem.storage.git.head import find_git_folder, read_branch
@@ -169,7 +170,7 @@ def _look_at_commit(
 ) -> Source:
     """Return a commit's view; what it holds and was never seen is read and indexed."""
     config = config_at(vault, target.commit)
-    rules = "\n".join((*config.ignore, *config.generated, vault.note_rules))
+    rules = "\n".join((*config.ignore, *config.generated, read_note_rules(vault).key))
     ignored = hashlib.sha256(rules.encode()).hexdigest()[:16]
     key = f"{target.commit} {ignored}"
     number = vault.stored_views.find(key)
@@ -219,10 +220,11 @@ def _date_documents(vault: Vault, target: Target, ignored: str) -> Callable[[str
 
 def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
     """Return path and blob of the files that a scan of the checked-out commit would read."""
+    rules = read_note_rules(vault)._replace(config=config)
     return {
         path: entry.blob
         for path, entry in vault.history.tree(commit).items()
-        if is_note_name(path) and not config.is_ignored(path) and not vault.set_aside.why(path)
+        if is_note_name(path) and not rules.why_not(path)
     }
 
 

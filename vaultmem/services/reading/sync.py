@@ -20,6 +20,7 @@ from vaultmem.services.reading.indexing import (
     repair_index,
 )
 from vaultmem.services.reading.leftovers import clear_leftovers
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.recovery import is_interrupted, recover
 from vaultmem.storage.manifest import KnownFile
 from vaultmem.storage.scan import Scan, Stat, scan_vault
@@ -67,18 +68,18 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> SyncReport:
     report = SyncReport()
     if is_interrupted(vault):
         recover(vault)
+    rules = read_note_rules(vault)
     looked = time.time_ns()
-    scan = _scan(vault)
+    scan = scan_vault(vault.root, rules.for_scan)
     if clear_leftovers(vault, scan):
-        looked, scan = time.time_ns(), _scan(vault)
-    rules = vault.note_rules
+        looked, scan = time.time_ns(), scan_vault(vault.root, rules.for_scan)
     known = (vault.state.get("scan"), vault.state.get("note_rules"))
-    if known != (scan.signature(), rules) or is_index_behind(vault):
+    if known != (scan.signature(), rules.key) or is_index_behind(vault):
         with naming_faults("the index is not updated"), vault.lock_caches(), no_collection():
-            if vault.state.get("note_rules").partition("\n")[0] != rules.partition("\n")[0]:
+            if vault.state.get("note_rules").partition("\n")[0] != rules.key.partition("\n")[0]:
                 vault.index.reset()  # Notes are dated otherwise, so all are read again.
             repair_index(vault)
-            _apply(vault, scan, looked, report, progress)
+            _apply(vault, scan, rules.key, looked, report, progress)
     if vault.state.get("head") != _head_commit(vault):
         from vaultmem.services.reading.commits import learn_commits
 
@@ -98,7 +99,8 @@ def mark_in_sync(vault: Vault) -> None:
 
 def count_indexed(vault: Vault) -> tuple[int, int]:
     """Return how many of the folder's notes are indexed as they are, and how many there are."""
-    notes, known = _scan(vault).notes, vault.manifest.stats()
+    scan = scan_vault(vault.root, read_note_rules(vault).for_scan)
+    notes, known = scan.notes, vault.manifest.stats()
     same = (known.get(path, _NO_STAT)[:2] == stat[:2] for path, stat in notes.items())
     return sum(same), len(notes)
 
@@ -122,10 +124,11 @@ def _take_paths(vault: Vault, names: list[str]) -> None:
     looked = time.time_ns()
     stats = {name: stat_now(vault, name) for name in names}
     there = {name: stat for name, stat in stats.items() if stat is not None}
+    aside = read_note_rules(vault).aside
     others = {
         name: KnownFile("", stat, None, "")
         for name, stat in there.items()
-        if not is_note_name(name) or vault.set_aside.why(name)
+        if not is_note_name(name) or aside.why(name)
     }
     known = vault.manifest.files(names)
     batch = Batch(vault)
@@ -141,10 +144,6 @@ def _take_paths(vault: Vault, names: list[str]) -> None:
         batch.write()
 
 
-def _scan(vault: Vault) -> Scan:
-    return scan_vault(vault.root, vault.scan_rules)
-
-
 class _Difference(NamedTuple):
     """Paths at which the folder and the manifest differ."""
 
@@ -157,8 +156,8 @@ class _Difference(NamedTuple):
         return bool(self.notes or self.others or self.unsafe or self.gone)
 
 
-def _compare(vault: Vault, scan: Scan) -> _Difference:
-    known = _known_stats(vault, scan)
+def _compare(vault: Vault, scan: Scan, rules: str) -> _Difference:
+    known = _known_stats(vault, scan, rules)
     notes = [path for path, stat in scan.notes.items() if known.get(path) != stat]
     others = [path for path, stat in scan.others.items() if known.get(path) != stat]
     unsafe = [
@@ -171,10 +170,10 @@ def _compare(vault: Vault, scan: Scan) -> _Difference:
     return _Difference(notes, others, unsafe, gone)
 
 
-def _known_stats(vault: Vault, scan: Scan) -> dict[str, Stat]:
+def _known_stats(vault: Vault, scan: Scan, rules: str) -> dict[str, Stat]:
     """Return what was seen of each file, but of those that other rules make a note, or none."""
     known = vault.manifest.stats()
-    if vault.state.get("note_rules") != vault.note_rules:
+    if vault.state.get("note_rules") != rules:
         for path, file in vault.manifest.files().items():
             was_note = file.document is not None or bool(file.problem)
             if was_note != (path in scan.notes or path in scan.unsafe):
@@ -183,11 +182,16 @@ def _known_stats(vault: Vault, scan: Scan) -> dict[str, Stat]:
 
 
 def _apply(
-    vault: Vault, scan: Scan, looked: int, report: SyncReport, progress: Progress | None
+    vault: Vault,
+    scan: Scan,
+    rules: str,
+    looked: int,
+    report: SyncReport,
+    progress: Progress | None,
 ) -> None:
     from vaultmem.services.reading.parallel import read_notes
 
-    found = _compare(vault, scan)
+    found = _compare(vault, scan, rules)
     no_notes = [*found.others, *found.unsafe]
     known = vault.manifest.files([*found.notes, *no_notes, *found.gone])
     replaced = [known[path] for path in (*found.gone, *no_notes) if path in known]
@@ -222,7 +226,7 @@ def _apply(
         remember_index(vault)
     racy = any(settled[path] != scan.notes[path] for path in found.notes)
     vault.state.put("scan", "" if racy else scan.signature())
-    vault.state.put("note_rules", vault.note_rules)
+    vault.state.put("note_rules", rules)
     report.read = len(found.notes)
     report.added = sum(path not in known for path in found.notes)
     report.removed = sum(file.document is not None for file in replaced)

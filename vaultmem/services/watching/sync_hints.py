@@ -14,6 +14,7 @@ from vaultmem.config import read_config
 from vaultmem.core.paths import GENERATED, is_note_name, is_text
 from vaultmem.errors import DamagedError
 from vaultmem.services.reading.indexing import is_index_behind
+from vaultmem.services.reading.note_rules import read_note_rules
 from vaultmem.services.reading.recovery import is_interrupted
 from vaultmem.services.reading.sync import mark_in_sync, stat_now, sync_paths, sync_vault
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -83,7 +84,7 @@ def _sync_changed(vault: Vault, paths: Set[str]) -> Synced:
 
 def _is_plain(vault: Vault, path: str) -> bool:
     """Tell whether a scan would read a note here, or would have before it was removed."""
-    if not is_note_name(path) or vault.why_no_note(path):
+    if not is_note_name(path) or read_note_rules(vault).why_not(path):
         return False
     try:
         status = os.lstat(vault.root / path)
@@ -160,7 +161,7 @@ def _has_moved(vault: Vault) -> bool:
     commit = head.commit if head is not None else ""
     try:
         told = (vault.state.get("head"), vault.state.get("note_rules"))
-        moved = told != (commit, vault.note_rules)
+        moved = told != (commit, read_note_rules(vault).key)
         return moved or is_index_behind(vault) or is_interrupted(vault)
     except DamagedError:
         return True
