@@ -15,7 +15,8 @@ from support import git, hash_tree, write_notes
 
 from vaultmem.core.notes.note import KNOWN_PROPERTIES
 from vaultmem.services.notes.create import create_vault
-from vaultmem.services.notes.plan_vault import plan_vault, template_folder
+from vaultmem.services.notes.plan_vault import plan_vault
+from vaultmem.storage.package_files import find_package_folder
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_project_of_code_is_no_vault_by_accident(home: Path, tmp_path: Path) -
 
 def test_the_base_has_the_form_that_obsidians_types_describe() -> None:
     """As `BasesConfigFile` of the package `obsidian` 1.13.1 has it; nobody opened Obsidian."""
-    base = yaml.safe_load((template_folder() / "obsidian/Memories.base").read_text())
+    base = yaml.safe_load((find_package_folder("templates") / "obsidian/Memories.base").read_text())
     views = base["views"]
     names = [view["name"] for view in views]
     named = {name for view in views for name in (*view["order"], view["sort"][0]["property"])}

@@ -7,7 +7,6 @@ import shlex
 from vaultmem.core.check import Check, Verdict
 from vaultmem.core.packs.context_file import parse_contexts
 from vaultmem.core.paths import GENERATED, is_hidden
-from vaultmem.services.notes.plan_vault import template_folder
 from vaultmem.services.watching.context import find_context_file
 from vaultmem.services.writing.divide import name_leaks
 from vaultmem.services.writing.leaks import HOW_TO_ALLOW
@@ -27,6 +26,7 @@ from vaultmem.storage.git.health import (
 from vaultmem.storage.git.locks import find_locks
 from vaultmem.storage.git.setup import add_excludes, find_not_ignored, install_driver, name_file
 from vaultmem.storage.git.upkeep import MANY, may_tidy, measure_objects, tidy_up
+from vaultmem.storage.package_files import find_package_folder
 from vaultmem.storage.secret_rules import check_rules
 from vaultmem.vault import Vault
 
@@ -146,7 +146,7 @@ def check_credentials(vault: Vault) -> Check:
 
 def check_excludes(vault: Vault, fix: bool) -> Check:
     """See to it that git ignores what is generated or local."""
-    template = (template_folder() / "gitignore").read_text(encoding="utf-8")
+    template = (find_package_folder("templates") / "gitignore").read_text(encoding="utf-8")
     lines = [line for line in template.splitlines() if line.strip() and line[0] != "#"]
     generated = [line.path for line in parse_contexts(vault.config.contexts)]
     if (own := find_context_file(vault)) not in {"", *GENERATED} and not is_hidden(own):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from vaultmem.errors import FaultError
-from vaultmem.services.notes.plan_vault import list_missing, template_folder
+from vaultmem.services.notes.plan_vault import list_missing
 from vaultmem.services.writing.change import Change
 from vaultmem.services.writing.commit import CommitReport, commit_event
 from vaultmem.services.writing.divide import Event
 from vaultmem.services.writing.folder import write_to_folder
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.journal import Author
+from vaultmem.storage.package_files import find_package_folder
 from vaultmem.vault import Vault, VaultSettings, open_vault
 
 #: Is there while a repository is ours and has no commit yet.
@@ -97,7 +98,7 @@ def _add_excludes(vault: Vault) -> Iterator[str]:
     prefix = vault.history.prefix
     wanted = [
         line
-        for line in (template_folder() / "gitignore").read_text().splitlines()
+        for line in (find_package_folder("templates") / "gitignore").read_text().splitlines()
         if line.strip() and not line.startswith("#")
     ]
     here = (vault.root / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
-import vaultmem
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.core.obsidian.set_aside import EXCLUDED, SetAside
 from vaultmem.errors import NoteNotFoundError
@@ -22,9 +21,11 @@ from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, read_file
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.runner import GitRunner, make_repository
 from vaultmem.storage.obsidian_settings import find_template_folder, read_obsidian
+from vaultmem.storage.package_files import find_package_folder
 from vaultmem.storage.scan import Scan, find_passed_over, scan_vault
 
-#: Where the files that `init` lays down have a folder of their own; Obsidian's are for its vaults.
+#: The package's folder of what `init` lays down; in it, that of notes' templates, and what is for
+#: Obsidian's vaults.
 _TEMPLATES, _OBSIDIAN = "templates", "obsidian"
 
 #: Folders at the root that stay on this machine.
@@ -89,13 +90,6 @@ def find_project_file(root: Path) -> str:
     return next((name for name in _PROJECT_FILES if (root / name).is_file()), "")
 
 
-def template_folder() -> Path:
-    """Return where the files are that `init` lays down: in the package, or beside it."""
-    package = Path(vaultmem.__file__).parent
-    inside = package / "templates"
-    return inside if inside.is_dir() else package.parent / "templates"
-
-
 def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Yield each file that a vault lacks; a twin in other case counts as there.
 
@@ -104,7 +98,7 @@ def list_missing(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     settings = read_obsidian(root)
     own = find_template_folder(root, settings)
     has_templates = (root / own).is_dir() or find_project_file(root)
-    source = template_folder()
+    source = find_package_folder(_TEMPLATES)
     for file in sorted(each for each in source.rglob("*") if each.is_file()):
         path, data = PurePosixPath(file.relative_to(source).as_posix()), file.read_bytes()
         if path.parts[0] == _OBSIDIAN:

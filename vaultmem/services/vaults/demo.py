@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import vaultmem
 from vaultmem.core.lifecycle import State
 from vaultmem.errors import RefusedError
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
@@ -26,6 +25,7 @@ from vaultmem.services.sessions.close import close_session
 from vaultmem.services.sessions.decide import decide
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.storage.git.vault_history import init_repository
+from vaultmem.storage.package_files import find_package_folder
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Who edits the sample: the copy's own git settings say so, whatever the user's are.
@@ -54,7 +54,7 @@ def lay_demo(folder: Path, folders: UserFolders, now_at: float) -> None:
     """
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError(f"{folder}: is not empty; name a new folder")
-    shutil.copytree(find_sample(), folder, dirs_exist_ok=True)
+    shutil.copytree(find_package_folder("sample-vault"), folder, dirs_exist_ok=True)
     init_repository(folder)
     for days, agent, session, act in _STORY:
         vault = open_vault(
@@ -70,13 +70,6 @@ def lay_demo(folder: Path, folders: UserFolders, now_at: float) -> None:
         with contextlib.closing(vault):
             sync_vault(vault)
             act(vault)
-
-
-def find_sample() -> Path:
-    """Return where the sample vault is: in the package, or beside it."""
-    package = Path(vaultmem.__file__).parent
-    inside = package / "sample-vault"
-    return inside if inside.is_dir() else package.parent / "sample-vault"
 
 
 def forget_demo(folder: Path, folders: UserFolders) -> None:
