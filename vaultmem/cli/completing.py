@@ -49,9 +49,8 @@ class _Asked:
     def __init__(self, ctx: Any) -> None:
         from vaultmem.cli.opening import find_named_root
 
-        vault = ctx.params.get("vault") or ""
-        self.root = find_named_root(vault)
-        self.place = Place.of(vault)
+        self.root = find_named_root(ctx.params.get("vault") or "")
+        self.place = Place(self.root, current_folder())
         self.folders = find_user_folders(current_environment())
         self.key = make_key(self.root)
         self.command = ctx.command.name
@@ -101,7 +100,7 @@ def _list_folder(base: str | Path, word: str, root: Path) -> Iterable[str]:
 
 
 def _list_headings(asked: _Asked, name: str) -> list[str]:
-    path = asked.place.find(name) if asked.place else None
+    path = asked.place.find(name)
     if path is None:
         paths = asked.query("SELECT path FROM files WHERE document IS NOT NULL")
         path = next(each for each in (name, f"{name}.md", *paths) if _is_called(asked, each, name))

@@ -229,9 +229,9 @@ def _say_notes(found: VaultStatus) -> None:
 
 
 def _say_uncommitted(git: GitStatus, is_person: bool) -> None:
-    parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     from vaultmem.services.writing.pending import tell_left_out
 
+    parts = [f"{_describe_author(each, is_person)}: {_count(each)}" for each in git.uncommitted]
     _say_fact("uncommitted", ", ".join(parts) or "nothing")
     for line in tell_left_out(git.left_out):
         _say_fact("left out", line)

@@ -37,6 +37,9 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
+#: What the property `source` says of where a note is from, in the words of vaultmem.
+SOURCES = frozenset({"human", "agent", "tool", "import", "eval"})
+
 #: States in which a note takes in what is said again, and its value counts still.
 OPEN_STATES = frozenset({State.CANDIDATE, State.ACTIVE, State.STALE})
 

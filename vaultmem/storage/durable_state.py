@@ -17,7 +17,7 @@ _TABLES = {
     "candidates": ("path",),
     "calls": ("id", "at", "kind", "query", "agent", "session", "sent", "flat", "found"),
     "signals": ("call", "number", "path", "heading", "score"),
-    "accounts": (*("agent", "session", "kind", "calls", "sent", "flat", "empty", "first", "last"),),
+    "accounts": ("agent", "session", "kind", "calls", "sent", "flat", "empty", "first", "last"),
     "surfaced": ("path", "times", "last", "best"),
     "meta": ("key", "value"),
 }

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.terms import LINKS_ALONE, mark_speaker, term_sequence
+from vaultmem.core.lifecycle import SOURCES
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.note import Note
@@ -27,9 +28,6 @@ _TURN = (
     rf"[*_]{{0,2}}({_NAME})[*_]{{0,2}}(?:[ \t]*\([^()\n]{{1,30}}\))?[*_]{{0,2}}"
     r"(?:[ \t]*:|[ \t]+(?:said|says|wrote|asked|replied|sagte|schrieb)[,:])[*_]{0,2}[ \t]+\S"
 )
-
-#: Sources that name no one.
-_ROLES = frozenset({"human", "agent", "import", "tool", "eval"})
 
 #: A link to another note, not to the web.
 _LINK = (
@@ -88,7 +86,7 @@ def _list_texts(
     note: Note, sections: Sequence[Section], bodies: Sequence[str], context: str
 ) -> list[SectionTexts]:
     tags = " ".join([*note.tags, context])
-    is_name = re.fullmatch(_NAME, note.source) and note.source.lower() not in _ROLES
+    is_name = re.fullmatch(_NAME, note.source) and note.source.lower() not in SOURCES
     source = note.source if is_name else ""
     found: list[SectionTexts] = []
     for section, body in zip(sections, bodies, strict=True):

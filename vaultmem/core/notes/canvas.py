@@ -12,10 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from vaultmem.core.notes.encoding import Decoded, decode_text
-
-#: What stands for the encoding of a note that is a canvas: it is read, and never rewritten as text.
-CANVAS = "JSON Canvas"
+from vaultmem.core.notes.encoding import CANVAS, Decoded, decode_text
 
 _ENDING = ".canvas"
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')

@@ -10,6 +10,9 @@ from vaultmem.errors import RefusedError
 
 UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
 
+#: What stands for the encoding of a note that is a canvas: it is read, and never rewritten as text.
+CANVAS = "JSON Canvas"
+
 
 class Decoded(NamedTuple):
     """A text, and how its bytes are written; `encoding` is empty where that is UTF-8."""
@@ -20,11 +23,16 @@ class Decoded(NamedTuple):
 
 def describe_encoding(encoding: str) -> str:
     """Say what follows for a note whose bytes are no UTF-8, or that is a canvas."""
-    if encoding == "JSON Canvas":
+    if encoding == CANVAS:
         return "a canvas, shown as text; only Obsidian changes its cards"
     known = encoding in {UTF_16, WINDOWS}
     how = f"`iconv -f {encoding} -t UTF-8` or an editor" if known else "an editor"
     return f"its text is {encoding}, so it is never rewritten; save it as UTF-8 with {how}"
+
+
+def name_foreign(encoding: str) -> str:
+    """Return what a note is of which only bytes are kept, not text."""
+    return "a canvas" if encoding == CANVAS else "not UTF-8"
 
 
 def find_encoding(warnings: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vaultmem.core.blob import blob_id
 from vaultmem.core.lifecycle import HIDDEN_STATES, Kind, State, most_restricted
-from vaultmem.core.notes.canvas import CANVAS, decode_note
+from vaultmem.core.notes.canvas import decode_note
 from vaultmem.core.notes.conflict import (
     Otherwise,
     find_callouts,
@@ -17,7 +17,7 @@ from vaultmem.core.notes.conflict import (
     find_spans,
     tell_conflict,
 )
-from vaultmem.core.notes.encoding import describe_encoding
+from vaultmem.core.notes.encoding import CANVAS, describe_encoding
 from vaultmem.core.notes.frontmatter import Frontmatter, find_said_states, read_frontmatter
 from vaultmem.core.notes.full_text import check_full_text
 from vaultmem.core.notes.hidden import drop_unseen, hide_unseen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from vaultmem.core.notes.canvas import CANVAS, is_canvas
-from vaultmem.core.notes.encoding import find_encoding
+from vaultmem.core.notes.canvas import is_canvas
+from vaultmem.core.notes.encoding import CANVAS, find_encoding
 from vaultmem.core.notes.full_text import tell_shortened
 from vaultmem.core.notes.values import read_timestamp
 

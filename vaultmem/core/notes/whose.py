@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from vaultmem.core.lifecycle import Kind
+from vaultmem.core.lifecycle import SOURCES, Kind
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.paths import OWN_FOLDERS, PINNED_FILES
 
@@ -29,7 +29,6 @@ _OWN = frozenset(
 )
 
 _KINDS = frozenset(kind.value for kind in Kind)
-_SOURCES = frozenset({"human", "agent", "tool", "import", "eval"})
 
 
 def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
@@ -47,7 +46,7 @@ def is_memory(path: PurePosixPath, matter: Frontmatter) -> bool:
         if isinstance(prop.value, str):
             word = prop.value.strip().lower()
             if (prop.name == "kind" and word in _KINDS) or (
-                prop.name == "source" and word in _SOURCES
+                prop.name == "source" and word in SOURCES
             ):
                 return True
     return False

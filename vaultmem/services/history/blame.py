@@ -13,8 +13,7 @@ from typing import NamedTuple
 from vaultmem.core.blob import blob_id
 from vaultmem.core.delta.file_changes import ChangeOp
 from vaultmem.core.delta.lines import match_lines, split_bytes
-from vaultmem.core.notes.canvas import CANVAS
-from vaultmem.core.notes.encoding import decode_text, read_escapes
+from vaultmem.core.notes.encoding import CANVAS, decode_text, read_escapes
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.sections import Section
 from vaultmem.errors import NoteNotFoundError, RefusedError

@@ -91,7 +91,7 @@ def compose_note(
         **{name: items or None for name, items in (links or {}).items()},
         **memory.own,
     }
-    text = format_note(properties, f"\n{memory.text.strip(chr(10))}\n")
+    text = format_note(properties, "\n" + memory.text.strip("\n") + "\n")
     return keep_title(text, path, title)
 
 

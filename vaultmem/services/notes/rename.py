@@ -17,8 +17,8 @@ from vaultmem.core.lifecycle import State
 from vaultmem.core.links.link import Link
 from vaultmem.core.links.names import Names
 from vaultmem.core.links.rewrite import LinkEdit, apply_edits, plan_edits
-from vaultmem.core.notes.canvas import CANVAS
 from vaultmem.core.notes.edit_properties import mark_as_memory
+from vaultmem.core.notes.encoding import CANVAS
 from vaultmem.core.notes.note import Note
 from vaultmem.core.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, RefusedError

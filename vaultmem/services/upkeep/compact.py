@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.counting import count_things
 from vaultmem.core.delta.commit_message import name_files
 from vaultmem.core.lifecycle import OWNER_KINDS, Kind, State
-from vaultmem.core.notes.canvas import CANVAS
+from vaultmem.core.notes.encoding import name_foreign
 from vaultmem.core.notes.full_text import format_full_text
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
@@ -139,7 +139,7 @@ def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
     if record.path.startswith(KEPT_APART):
         return "a session, task or reference material"
     if record.encoding:
-        return "a canvas" if record.encoding == CANVAS else "not UTF-8"
+        return name_foreign(record.encoding)
     if use.by_person:
         return "written or edited by a person"
     if not vault.manifest.is_committed(record.path, record.blob):

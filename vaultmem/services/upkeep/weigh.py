@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, Kind, State
-from vaultmem.core.notes.canvas import CANVAS
+from vaultmem.core.notes.encoding import name_foreign
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.paths import DREAMS
 from vaultmem.core.secrets.scan import find_secrets
@@ -134,8 +134,7 @@ def _find_obstacle(record: NoteRecord, bullet: str) -> str:
     if Kind(record.kind) in OWNER_KINDS and record.state != State.ACTIVE:
         return f"a {record.kind}: only its owner promotes it"
     if record.encoding:
-        why = "a canvas" if record.encoding == CANVAS else "not UTF-8"
-        return f"{why}, so it is never rewritten"
+        return f"{name_foreign(record.encoding)}, so it is never rewritten"
     if not bullet:
         return "its first sentence is too long for MEMORY.md; give it a title"
     if find_secrets(bullet):

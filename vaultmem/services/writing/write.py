@@ -13,8 +13,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from vaultmem.core.lifecycle import State
-from vaultmem.core.notes.canvas import CANVAS
-from vaultmem.core.notes.encoding import open_to_edit
+from vaultmem.core.notes.encoding import CANVAS, open_to_edit
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.errors import RefusedError, naming_faults
 from vaultmem.services.reading.look import find_branch
