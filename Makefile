@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-campaigns test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles packages man clean
+.PHONY: demo test test-campaigns test-fleet test-long test-sdks test-web pictures kills machines lint bench wheel-check bundles packages man clean
 
 demo: $(VENV)/installed  ## Show the whole product on a copy of sample-vault.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -19,6 +19,9 @@ test: $(VENV)/installed-test  ## Run the whole test suite.
 
 test-campaigns: $(VENV)/installed-test  ## Run each campaign in its short form: kills, storms, many writers.
 	$(BIN)/python -m pytest -q -n 2 -m campaign
+
+test-fleet: $(VENV)/installed-fleet  ## Run the tests on a cluster of several nodes, all on this machine.
+	$(BIN)/python -m pytest -q -m fleet tests/fleet $(FLEET)
 
 test-long: $(VENV)/installed-test  ## Run the campaigns that take minutes.
 	$(BIN)/python -m pytest -q -m long --hypothesis-profile=default
@@ -82,6 +85,10 @@ $(VENV)/installed-test: $(VENV)/installed
 
 $(VENV)/installed-packages: $(VENV)/installed-test
 	@$(BIN)/python -m pip install -q --group packages
+	@touch $@
+
+$(VENV)/installed-fleet: $(VENV)/installed-test
+	@$(BIN)/python -m pip install -q --group fleet
 	@touch $@
 
 $(VENV)/installed-web: $(VENV)/installed-test
