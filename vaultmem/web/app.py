@@ -63,24 +63,30 @@ PAGES = {
 
 
 def create_app(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
-    """Return the app of a vault; `events` hears which notes may have changed."""
-    visits = Visits()
+    """Return the app of a vault, which lets in whom its site says.
+
+    `events` hears which notes may have changed.
+    """
+    app = create_pages(workers, site, events)
+    app.router.routes.append(Route("/enter", enter))
+    app.add_middleware(Gate, site=site, visits=app.state.visits)
+    return app
+
+
+def create_pages(workers: Workers, site: Site, events: Events | None = None) -> Starlette:
+    """Return the app of a vault for those who were let in: each request's state has a visitor."""
     app = Starlette(
         routes=[
             Route("/", show_home),
-            Route("/enter", enter),
             Route("/events", stream_events),
             *(_make_route(asked, *home) for asked, home in PAGES.items()),
             Mount(BASE, _serve_api()),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
-        middleware=[
-            Middleware(Gate, site=site, visits=visits),
-            Middleware(GZipMiddleware, minimum_size=1_000),
-        ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
         exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
     )
-    app.state.workers, app.state.site, app.state.visits = workers, site, visits
+    app.state.workers, app.state.site, app.state.visits = workers, site, Visits()
     app.state.jobs = Jobs(workers)
     app.state.events = events or Events()
     return app

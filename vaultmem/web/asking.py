@@ -18,7 +18,7 @@ from vaultmem.services.vaults.beside import EVERY, add_named, list_askable, see_
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
 from vaultmem.web.refusing import refuse, refuse_failure
-from vaultmem.web.site import Site
+from vaultmem.web.site import BELOW, Site
 from vaultmem.web.visits import Visitor
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
@@ -54,7 +54,8 @@ async def read(request: Request, work: Callable[[Vault], Value]) -> tuple[Frame,
     """Return what `work` makes of the vault as the request's `at` has it, and its frame."""
     workers: Workers = request.app.state.workers
     at, other = (request.query_params.get(name, "") for name in ("at", "vault"))
-    return await workers.read(partial(_look, at, other, work), make_caller(request))
+    look = partial(_look, at, other, BELOW.get(), work)
+    return await workers.read(look, make_caller(request))
 
 
 async def write(request: Request, work: Callable[[Vault], Value]) -> Value:
@@ -139,7 +140,10 @@ def go_back(request: Request, place: str, told: str = "", undo: str = "") -> Res
     return RedirectResponse(place, 303)
 
 
-def _look(at: str, other: str, work: Callable[[Vault], Value], vault: Vault) -> tuple[Frame, Value]:
+def _look(
+    at: str, other: str, below: str, work: Callable[[Vault], Value], vault: Vault
+) -> tuple[Frame, Value]:
+    BELOW.set(below)  # Whoever works has a context of its own; links are made there too.
     others = _list_others(vault)
     if other == EVERY:
         add_named(vault, [other])

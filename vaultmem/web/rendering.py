@@ -18,6 +18,7 @@ from vaultmem.core.counting import count_things
 from vaultmem.core.safe_text import clean_text, escape_bytes
 from vaultmem.services.vaults.beside import EVERY
 from vaultmem.web.markdown.page import name_heading
+from vaultmem.web.site import BELOW
 from vaultmem.web.visits import follows_link
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def make_link(place: str, /, **given: Any) -> str:
 
     `place` is the address as it reads: a name of a note in it may have any character.
     """
-    place = quote(os.fsencode(place))
+    place = BELOW.get() + quote(os.fsencode(place))
     said = {name.rstrip("_"): escape_bytes(str(value)) for name, value in given.items() if value}
     return f"{place}?{urlencode(said)}" if said else place
 

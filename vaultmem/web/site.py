@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -10,6 +11,9 @@ from typing import NamedTuple
 #: Bytes of a request's body at most: the largest note, and what a form adds to it.
 MAX_BODY = 2 * 1024 * 1024
 
+
+#: Below which address the pages are served whose links are made: "" where nothing is above them.
+BELOW: ContextVar[str] = ContextVar("below", default="")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

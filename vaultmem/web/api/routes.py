@@ -25,6 +25,7 @@ from vaultmem.web.api.versions import expect, has_same, make_tag, read_wanted, t
 from vaultmem.web.asking import answers, make_caller
 from vaultmem.web.events import stream_events
 from vaultmem.web.refusing import refuse_failure
+from vaultmem.web.site import BELOW
 from vaultmem.workers.caller import Caller
 from vaultmem.workers.workers import Workers
 
@@ -88,7 +89,8 @@ async def _write(
         if now:
             refusal.headers["ETag"] = f'"{now["blob"]}"'
         return refusal
-    place = {"Location": f"{BASE}/notes/{quote(done.made)}"} if done.made else {}
+    made = f"{BELOW.get()}{BASE}/notes/{quote(done.made)}"
+    place = {"Location": made} if done.made else {}
     return _respond(done, 201 if done.made else 200, place)
 
 

@@ -13,7 +13,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.services.branching.conflicts import Unsettled, list_conflicts, resolve_conflicts
 from vaultmem.vault import Vault
 from vaultmem.web.asking import answers, go_back, read, read_form, write
-from vaultmem.web.rendering import render_page
+from vaultmem.web.rendering import make_link, render_page
 
 #: Conflicts on a page.
 _LIMIT = 50
@@ -48,7 +48,7 @@ async def resolve(request: Request) -> Response:
     except ValueError:
         raise RefusedError("choose ours, theirs or both of a conflict") from None
     done = await write(request, partial(_resolve, form.get("path", ""), choice, number))
-    return go_back(request, "/conflicts", f"{done[0]}: {choice}.", done[1])
+    return go_back(request, make_link("/conflicts"), f"{done[0]}: {choice}.", done[1])
 
 
 def _resolve(path: str, choice: Choice, number: int, vault: Vault) -> tuple[str, str]:

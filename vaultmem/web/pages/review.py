@@ -117,7 +117,7 @@ async def show_review(request: Request) -> Response:
     jobs: Jobs = request.app.state.jobs
     if "look" in request.query_params:
         jobs.start(_JOB, request, _look_anew)
-        return go_back(request, "/review")
+        return go_back(request, make_link("/review"))
     only = request.query_params.get("only", "")
     progress = jobs.find(_JOB)
     frame, queue = await read(request, partial(gather_queue, only))
@@ -153,4 +153,6 @@ async def undo(request: Request) -> Response:
     """Take back what a commit did."""
     form = await read_form(request)
     done = await write(request, lambda vault: undo_commit(vault, form.get("commit", "")))
-    return go_back(request, "/review", f"Taken back: {done.commit.subject}", done.report.commit)
+    return go_back(
+        request, make_link("/review"), f"Taken back: {done.commit.subject}", done.report.commit
+    )

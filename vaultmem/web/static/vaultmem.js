@@ -223,7 +223,7 @@ async function copyText(button) {
 
 function hearChanges() {
   if (!main()?.dataset.watch) return;
-  const events = new EventSource("/events");
+  const events = new EventSource(main().dataset.events);
   events.addEventListener("changed", (event) => {
     const wanted = main().dataset.watch.split("\n");
     const paths = JSON.parse(event.data);
