@@ -88,7 +88,8 @@ class Vault:
     `patience` is for how many seconds other writers are waited for. `lag` says why what is read is
     not in sync, where that is so: somebody else writes all the while. `beside` are other vaults
     that are asked what this one is, and `name` is what each is called then; `opener` opens such a
-    one by its path, None where whoever asks may ask no other.
+    one by its path, None where whoever asks may ask no other. Where they are `apart`, no
+    note of one lifts a note of another as its neighbour: they are of different agents or people.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Vault:
         self.lag = ""
         self.name = ""
         self.beside: tuple[Vault, ...] = ()
+        self.apart = False
         self.opener: Callable[[str], Vault] | None = None
         self.folders = folders
         self._lender: Vault | None = None

@@ -7,18 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import write_notes
 
-from vaultmem.core.finding.query import parse_query
+from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.finding.statistics import Statistics, add_statistics
+from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.notes.record import find_place
 from vaultmem.core.packs.division import share_room
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.finding.recall import recall
 from vaultmem.services.finding.receipts import replay_receipt
+from vaultmem.services.finding.together import choose_parts
 from vaultmem.services.finding.trust import trust_vault
 from vaultmem.vault import Vault
 
@@ -100,6 +104,27 @@ def test_several_vaults_answer_as_one_of_all_their_notes(
         assert said.replaced == asked.replaced
 
 
+def test_what_is_apart_has_the_neighbours_that_each_vault_has_by_itself(
+    split: tuple[Vault, Vault],
+) -> None:
+    _, many = split
+
+    def count_lifted() -> int:
+        return sum(hit.neighbours > 0 for hit in recall(many, parse_query("gangway ferry", 50)))
+
+    crossing = count_lifted()
+    many.apart = True
+    assert 0 < count_lifted() < crossing
+    found = choose_parts(many, NoteFilter())
+    assert found is not None
+    assert found.eligible.neighbours is not None
+    for part in found.parts:
+        own = choose_sections(part.vault, part.snapshot, NoteFilter()).neighbours
+        rows = found.eligible.neighbours[:, part.first : part.first + part.snapshot.size]
+        assert own is not None
+        assert (np.where(rows < 0, rows, rows - part.first) == own).all()
+
+
 def test_each_hit_names_its_vault_and_is_read_there(split: tuple[Vault, Vault]) -> None:
     _, many = split
     hits = recall(many, parse_query("gangway", 12))
@@ -137,9 +162,10 @@ def test_a_recall_is_counted_in_each_vault_with_its_own_hits(split: tuple[Vault,
 
 
 def test_figures_of_vaults_add_up() -> None:
-    parts = [Statistics(3, 30.0, 5.0, {"a": 1}), Statistics(1, 50.0, 9.0, {"a": 1, "b": 1})]
-    assert add_statistics(parts) == Statistics(4, 80.0, 9.0, {"a": 2, "b": 1})
-    assert add_statistics(parts).mean == 20.0
+    one = Statistics(3, (4, 2, 19), 5.0, {"a": 1})
+    parts = [one, Statistics(1, (1, 6, 39), 9.0, {"a": 1, "b": 1})]
+    assert add_statistics(parts) == Statistics(4, (5, 8, 58), 9.0, {"a": 2, "b": 1})
+    assert add_statistics(parts).mean(WEIGHTS) == (2 * 5 + 1.5 * 8 + 58) / 4
 
 
 @pytest.mark.parametrize(

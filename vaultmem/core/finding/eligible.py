@@ -9,13 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vaultmem.core.finding.statistics import Statistics
+from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.finding.weights import RankingWeights
+
+Numbers = NDArray[np.int64]
+Whole = NDArray[np.integer[Any]]
+Floats = NDArray[np.float32]
+
+_DAY = 86_400.0
+
+_NONE = np.empty(0, np.float32)
 
 
 def link_neighbours(
     rows: NDArray[np.int64],
     times: NDArray[np.float64],
-    labels: tuple[NDArray[np.uint32], NDArray[np.int64]],
+    labels: tuple[Whole, Numbers],
     size: int,
     nearest: int,
     longest: float,
@@ -71,13 +80,6 @@ def _put_last(
         found[nth, rows[of[at]]] = rows[neighbour[at]]
 
 
-Numbers = NDArray[np.int64]
-Whole = NDArray[np.integer[Any]]
-Floats = NDArray[np.float32]
-
-_DAY = 86_400.0
-
-
 class EligibleRows(NamedTuple):
     """Arrays with one value a section of the index (a row); what is not eligible counts nowhere.
 
@@ -112,7 +114,7 @@ def make_eligible(
     documents: Sequence[tuple[int, float]],
     states: Sequence[int],
     state_weights: Sequence[float],
-    labels: tuple[NDArray[np.uint32], Numbers],
+    labels: tuple[Whole, Numbers],
     links_alone: Numbers,
     weights: RankingWeights,
     now: float,
@@ -138,39 +140,63 @@ def make_eligible(
     changed = times[place]
     neighbours = _find_neighbours(columns, mask, changed, place, labels, weights)
     count = int(np.count_nonzero(mask))
-    # In place: of a million sections, each step would be eight megabytes more.
-    norm = _weigh_lengths(columns, weights)
     written = _date_rows(columns, changed)
     latest = written.max(initial=0.0, where=mask & (written <= now + _DAY))
-    statistics = Statistics(count, float(norm[mask].sum()), float(latest))
-    mean = statistics.mean
-    k1, b = weights.choose_k1(mean), weights.choose_b(mean)
-    norm *= k1 * b / max(mean, 1e-9)
-    norm += k1 * (1 - b)
-    norm[links_alone] *= weights.links_alone
-    norm[~mask] = np.inf
-    return EligibleRows(
+    title, tags, body = (int(columns[f"{name}_length"].sum(where=mask)) for name in FIELDS)
+    chosen = EligibleRows(
         mask=mask,
         size=count,
         is_all=count == len(mask),
         place=place,
         times=times,
+        norm=_NONE,
+        k1=0.0,
+        b=0.0,
+        mean=0.0,
+        state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
+        recency=_NONE,
+        neighbours=neighbours,
+        statistics=Statistics(),
+        kept={},
+    )
+    own = Statistics(count, (title, tags, body), float(latest))
+    return weigh_rows(chosen, columns, links_alone, own, weights)
+
+
+def weigh_rows(
+    chosen: EligibleRows,
+    columns: Mapping[str, Whole],
+    links_alone: Numbers,
+    statistics: Statistics,
+    weights: RankingWeights,
+) -> EligibleRows:
+    """Return chosen rows with what their scores take from all among which they count.
+
+    These are the ones that `statistics` are of: they themselves, or others too.
+    """
+    mean = statistics.mean(weights)
+    k1, b = weights.choose_k1(mean), weights.choose_b(mean)
+    # In place: of a million sections, each step would be eight megabytes more.
+    norm = _weigh_lengths(columns, weights)
+    norm *= k1 * b / max(mean, 1e-9)
+    norm += k1 * (1 - b)
+    norm[links_alone] *= weights.links_alone
+    norm[~chosen.mask] = np.inf
+    written = _date_rows(columns, chosen.times[chosen.place])
+    return chosen._replace(
         norm=norm.astype(np.float32),
         k1=k1,
         b=b,
         mean=mean,
-        state_weight=np.asarray(state_weights, np.float32)[columns["state"]],
         recency=_measure_recency(written, statistics.newest, weights),
-        neighbours=neighbours,
         statistics=statistics,
         kept={},
     )
 
 
 def _weigh_lengths(columns: Mapping[str, Whole], weights: RankingWeights) -> NDArray[np.float64]:
-    fields = (("title", weights.title), ("tags", weights.tags), ("body", weights.body))
     length = np.zeros(len(columns["document"]))
-    for name, weight in fields:
+    for name, weight in zip(FIELDS, (weights.title, weights.tags, weights.body), strict=True):
         length += weight * columns[f"{name}_length"]
     return length
 
@@ -201,7 +227,7 @@ def _find_neighbours(
     mask: NDArray[np.bool_],
     changed: NDArray[np.float64],
     place: NDArray[np.int32],
-    labels: tuple[NDArray[np.uint32], Numbers],
+    labels: tuple[Whole, Numbers],
     weights: RankingWeights,
 ) -> NDArray[np.int32] | None:
     """Link the short notes of one section that share a label, in the order of time, then path."""

@@ -58,7 +58,7 @@ def make_chosen(
     columns: Mapping[str, NDArray[Any]],
     documents: Sequence[tuple[int, float]],
     note_filter: NoteFilter,
-    labels: tuple[NDArray[np.uint32], NDArray[np.int64]],
+    labels: tuple[NDArray[Any], NDArray[np.int64]],
     links_alone: NDArray[np.int64],
     now: float,
 ) -> EligibleRows:

@@ -45,12 +45,12 @@ def _join(vault: Vault, note_filter: NoteFilter) -> Searched | None:
         return None
     snapshots = [each for _, _, each in opened]
     state = [(place, each.root, each.view.key()) for place, each, _ in opened]
-    key = ("together", note_filter)
+    key = ("together", note_filter, vault.apart)
     kept = snapshots[0].kept.get(key)
     if kept and kept[0] == state and all(a is b for a, b in zip(kept[1], snapshots, strict=True)):
         eligible, documents, ordinals, own = kept[2:]
     else:
-        eligible, documents, ordinals = _choose_among(opened, note_filter)
+        eligible, documents, ordinals = _choose_among(opened, note_filter, vault.apart)
         own = _divide(eligible, snapshots)
         keep_chosen(snapshots[0], key, (state, snapshots, eligible, documents, ordinals, own))
     firsts = [0, *accumulate(each.size for each in snapshots)]
@@ -62,7 +62,7 @@ def _join(vault: Vault, note_filter: NoteFilter) -> Searched | None:
 
 
 def _choose_among(
-    opened: Sequence[tuple[int, Vault, Snapshot]], note_filter: NoteFilter
+    opened: Sequence[tuple[int, Vault, Snapshot]], note_filter: NoteFilter, apart: bool
 ) -> tuple[EligibleRows, NDArray[np.int64], NDArray[Any]]:
     """Return the rows of all, numbered through, and of each its document and ordinal."""
     import numpy as np
@@ -79,7 +79,7 @@ def _choose_among(
         columns,
         _list_documents(opened, note_filter, bases),
         note_filter,
-        _join_labels(snapshots),
+        _join_labels(snapshots, apart),
         np.concatenate(links),
         opened[0][1].now(),
     )
@@ -100,13 +100,19 @@ def _list_documents(
     return [(number, time) for _, _, number, time in heapq.merge(*listed)]
 
 
-def _join_labels(snapshots: Sequence[Snapshot]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _join_labels(
+    snapshots: Sequence[Snapshot], apart: bool
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64]]:
+    """Return all labels, and where each row's begin; `apart`, no two vaults have one in common."""
     import numpy as np
 
     found = [each.labels() for each in snapshots]
     ends = [0, *accumulate(len(labels) for labels, _ in found)]
     starts = [s[:-1] + end for (_, s), end in zip(found, ends, strict=False)]
-    return np.concatenate([each for each, _ in found]), np.concatenate([*starts, ends[-1:]])
+    labels = [each.astype(np.int64) for each, _ in found]
+    if apart:
+        labels = [each + (n << 32) for n, each in enumerate(labels)]
+    return np.concatenate(labels), np.concatenate([*starts, ends[-1:]])
 
 
 def _divide(eligible: EligibleRows, snapshots: Sequence[Snapshot]) -> list[EligibleRows]:
