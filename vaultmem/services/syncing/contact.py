@@ -11,16 +11,16 @@ from vaultmem.storage.git.remote import Fetched, Trouble, fetch
 from vaultmem.vault import Vault
 
 
-def fetch_branch(vault: Vault, place: Place, known: LastSync) -> str:
+def fetch_branch(vault: Vault, place: Place, known: LastSync, alone: bool = False) -> str:
     """Fetch the branch, and how other machines use the vault; return why not, empty if it was.
 
-    That is so where the remote could not be reached.
+    That is so where the remote could not be reached. With `alone`, the branch and nothing else.
 
     Raises:
         VaultError: it cannot be used at all.
     """
     spec = f"+refs/heads/{place.upstream}:{place.tracking}"
-    others = evidence_refspecs(vault)
+    others = () if alone else evidence_refspecs(vault)
     done = fetch(vault.history, place.remote, [spec, *others])
     if is_absent := done.is_absent:  # Nothing was fetched then.
         done = fetch(vault.history, place.remote, others) if others else Fetched()
@@ -29,7 +29,8 @@ def fetch_branch(vault: Vault, place: Place, known: LastSync) -> str:
         return refuse_unless_offline(place, done.trouble, done.told, is_known)
     if is_absent and find_tip(vault, place.tracking):
         vault.history.git.run("update-ref", "-d", place.tracking)
-    take_evidence(vault)
+    if not alone:
+        take_evidence(vault)
     return ""
 
 

@@ -93,6 +93,7 @@ def sync_remote(
     joins: bool = False,
     patience: float = WRITER,
     ends_merges: bool = False,
+    alone: bool = False,
 ) -> SyncReport:
     """Bring the vault's branch and that of a remote to the same commit.
 
@@ -100,7 +101,8 @@ def sync_remote(
     sync. With `joins`, two histories without a common commit become one. Another sync is waited for
     `patience` seconds. With `ends_merges`, a merge at which git has stopped is settled and
     committed first, and a rebase whose git was killed is left; who syncs unasked leaves both to the
-    person who may be at it.
+    person who may be at it. With `alone`, nothing but the branch goes to the remote: not how the
+    vault is used here, and no commit that the branch does not take.
 
     Raises:
         NoteNotFoundError: there is no such remote, or none at all.
@@ -116,7 +118,7 @@ def sync_remote(
         if known.agreed != name_address(place.remote):  # What is known of it is another one's.
             known = known._replace(agreed="", rescue="", evidence="")
         try:
-            sync = _Sync(vault, place, known, joins, left)
+            sync = _Sync(vault, place, known, joins, left, alone)
             if ends_merges and is_stopped(vault):
                 sync.finish_merge()
             report = sync.run()
@@ -145,8 +147,11 @@ def _remember(vault: Vault, known: LastSync, place: Place, report: SyncReport) -
 class _Sync:
     """One sync, step by step."""
 
-    def __init__(self, vault: Vault, place: Place, known: LastSync, joins: bool, left: str) -> None:
+    def __init__(
+        self, vault: Vault, place: Place, known: LastSync, joins: bool, left: str, alone: bool
+    ) -> None:
         self._vault, self._place, self.known, self._joins = vault, place, known, joins
+        self._alone = alone
         self._evidence = "", ""
         self._report = SyncReport(
             Outcome.SYNCED, place.remote.name, place.branch, left_rebase_of=left
@@ -192,7 +197,7 @@ class _Sync:
 
     def _fetch(self) -> bool:
         """Fetch the branch; False where the remote cannot be reached."""
-        told = fetch_branch(self._vault, self._place, self.known)
+        told = fetch_branch(self._vault, self._place, self.known, self._alone)
         if told:
             self._end(Outcome.OFFLINE, told=told)
         return not told
@@ -246,7 +251,7 @@ class _Sync:
     def _publish(self) -> dict[str, str]:
         """Return the ref that says how the vault is used here, where the remote lacks it."""
         with contextlib.suppress(VaultError):  # A sync is about notes.
-            if name := publish(self._vault):
+            if not self._alone and (name := publish(self._vault)):
                 self._evidence = name, find_tip(self._vault, name)
         name, commit = self._evidence
         return {name: commit} if commit and commit != self.known.evidence else {}
@@ -271,6 +276,8 @@ class _Sync:
         return self._report
 
     def _rescue(self) -> str:
+        if self._alone:
+            return ""
         return rescue_commits(self._vault, self._place, self._own_tip(), self.known.rescue)
 
     def _end(self, outcome: Outcome, **facts: object) -> None:

@@ -27,6 +27,8 @@ from vaultmem.storage.git.vault_history import History
 #: Seconds that one fetch or push may take.
 LONGEST = 300.0
 
+_HEADS = "refs/heads/"
+
 #: Seconds in which git ends when it is asked to.
 _GRACE = 2.0
 
@@ -61,6 +63,15 @@ class Fetched(NamedTuple):
     is_absent: bool = False
 
 
+class Listed(NamedTuple):
+    """The branches of a remote with their commits, and that of its HEAD; else why not."""
+
+    branches: Mapping[str, str] = MappingProxyType({})
+    head: str = ""
+    trouble: Trouble | None = None
+    told: str = ""
+
+
 class Pushed(NamedTuple):
     """What a push did with each ref of the remote, and why not; else why all of it failed."""
 
@@ -87,6 +98,19 @@ def fetch(
     if "couldn't find remote ref" in err:
         return Fetched(is_absent=True)
     return Fetched({}, *_explain(err, code))
+
+
+def list_branches(history: History, remote: Remote, seconds: float = LONGEST) -> Listed:
+    """Ask a remote for its branches; nothing is fetched."""
+    words = ("ls-remote", "--quiet", "--symref", "--", remote.url, "HEAD", "refs/heads/*")
+    with _working_apart(history, remote) as env:
+        code, out, err = _talk(history, words, env, seconds)
+    if code:
+        return Listed({}, "", *_explain(err, code))
+    rows = [line.partition("\t") for line in out.splitlines()]
+    branches = {ref.removeprefix(_HEADS): commit for commit, _, ref in rows if ref != "HEAD"}
+    heads = (commit.removeprefix(f"ref: {_HEADS}") for commit, _, ref in rows if ref == "HEAD")
+    return Listed(branches, next((each for each in heads if each in branches), ""))
 
 
 def push(
@@ -135,7 +159,9 @@ def _name_manners(history: History, remote: Remote, env: dict[str, str]) -> dict
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    own = {k: v for k, v in history.environment.items() if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
+    given = history.environment.items()
+    own = {k: v for k, v in given if k in {"GIT_SSH_COMMAND", "GIT_SSH"}}
+    manners |= {k: v for k, v in given if k.startswith("VAULTMEM_HUB")}  # What its door goes by.
     if (
         own
         or not remote.is_ssh

@@ -1,0 +1,121 @@
+"""Shards in this process: of each one thread that reads, and one that writes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from vaultmem.errors import NoteNotFoundError
+from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
+from vaultmem.services.pools.source import Source, check_sources
+from vaultmem.storage.git.remote import LONGEST
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class LocalShards:
+    """An engine of threads over clones in one folder."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        folder: Path,
+        shards: int = 1,
+        most_open: int = MOST_OPEN,
+        fresh_for: float = FRESH_FOR,
+        seconds: float = LONGEST,
+    ) -> None:
+        self._sources = check_sources(sources)
+        self.shards = shards
+        self._owners = {name: choose_shard(name, shards) for name in self._sources}
+        most = max(1, most_open // shards)
+        own: list[list[Source]] = [[] for _ in range(shards)]
+        for name, source in self._sources.items():
+            own[self._owners[name]].append(source)
+        self._readers = [_Thread(folder, each, most, fresh_for, seconds) for each in own]
+        self._writers = [_Thread(folder, each, 1, fresh_for, seconds) for each in own]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All vaults, in the order of their sources."""
+        return list(self._sources)
+
+    def place(self, names: Sequence[str]) -> list[tuple[int, list[str]]]:
+        """Return which shard answers for which of these vaults, each named once."""
+        found: dict[int, list[str]] = {}
+        for name in dict.fromkeys(names):
+            if name not in self._owners:
+                raise NoteNotFoundError(f"{name}: no vault of that name")
+            found.setdefault(self._owners[name], []).append(name)
+        return sorted(found.items())
+
+    def submit(
+        self,
+        shard: int,
+        work: Callable[Concatenate[Shard, P], T],
+        *args: P.args,
+        **given: P.kwargs,
+    ) -> Future[T]:
+        """Have a function run in a shard, after what was asked of it before."""
+        return self._readers[shard].submit(work, *args, **given)
+
+    def submit_write(
+        self,
+        shard: int,
+        work: Callable[Concatenate[Shard, P], T],
+        *args: P.args,
+        **given: P.kwargs,
+    ) -> Future[T]:
+        """Have a function run that writes, after earlier writes of that shard."""
+        return self._writers[shard].submit(work, *args, **given)
+
+    def close(self) -> None:
+        """Wait for what runs, and close all vaults."""
+        for each in (*self._writers, *self._readers):
+            each.close()
+
+
+def choose_shard(name: str, shards: int) -> int:
+    """Return which of so many shards a vault belongs to: few move where one comes or goes."""
+
+    def weigh(shard: int) -> bytes:
+        return hashlib.sha256(f"{shard} {name}".encode()).digest()
+
+    return max(range(shards), key=weigh)
+
+
+class _Thread:
+    """A thread with a shard of its own, made in it when it is first needed."""
+
+    def __init__(
+        self, folder: Path, sources: Sequence[Source], most: int, fresh_for: float, seconds: float
+    ) -> None:
+        self._settings = folder, most, fresh_for, seconds
+        self._sources = sources
+        self._shard: Shard | None = None
+        self._runs = ThreadPoolExecutor(1, "vaultmem-shard")
+
+    def submit(
+        self, work: Callable[Concatenate[Shard, P], T], *args: P.args, **given: P.kwargs
+    ) -> Future[T]:
+        return self._runs.submit(lambda: self._find_shard().serve(work, *args, **given))
+
+    def close(self) -> None:
+        with contextlib.suppress(RuntimeError):  # It was closed before.
+            self._runs.submit(self._close_shard)
+        self._runs.shutdown(cancel_futures=False)
+
+    def _close_shard(self) -> None:
+        if self._shard is not None:
+            self._shard.close()
+
+    def _find_shard(self) -> Shard:
+        if self._shard is None:
+            self._shard = Shard(*self._settings)
+            self._shard.hold(self._sources)
+        return self._shard
