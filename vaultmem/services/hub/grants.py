@@ -1,0 +1,257 @@
+"""Who may do what in a hub: a token each, of which only the digest is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vaultmem.errors import FaultError, NoteNotFoundError, RefusedError, VaultError
+from vaultmem.services.hub.folder import Hub, check_name
+from vaultmem.storage.atomic import write_atomically
+from vaultmem.storage.lock import hold_lock
+
+FILE_NAME = "grants.json"
+VERSION = 1
+
+#: What a token begins with, so that it is known for one wherever it turns up.
+PREFIX = "vmhub_"
+
+#: How old the moment may be, in seconds, that is kept of a token's last use.
+_USE = 3600.0
+
+#: What a server tells the hook: the hub's folder, the id of the grant, and where they came from.
+HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
+
+#: The most that git takes of the memory at once: what is sent small may unpack to anything.
+_LARGEST = "600m"
+
+
+class Kind(StrEnum):
+    """What somebody is; an agent's commits have to name it."""
+
+    PERSON = "person"
+    AGENT = "agent"
+
+
+class Scope(StrEnum):
+    """What may be done; each includes those before it."""
+
+    READ = "read"
+    PROPOSE = "propose"
+    WRITE = "write"
+    OWN = "own"
+
+
+_ORDER = tuple(Scope)
+
+
+class Grant(NamedTuple):
+    """A token of somebody: by its `id`, with what may be done in which vaults.
+
+    `emails` are those that its commits may be by, as `a@b` or `Name <a@b>`; `agents` the agents
+    that they may name, as patterns. `scopes` has patterns of vaults, each with a folder of it where
+    one follows a colon (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for
+    never.
+    """
+
+    id: str
+    name: str
+    kind: Kind
+    digest: str = ""
+    emails: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    scopes: Mapping[Scope, tuple[str, ...]] = MappingProxyType({})
+    created: float = 0.0
+    used: float = 0.0
+    expires: float = 0.0
+    revoked: float = 0.0
+
+    def is_alive(self, now: float) -> bool:
+        """Tell whether the token is neither revoked nor expired."""
+        return not self.revoked and (not self.expires or now < self.expires)
+
+
+def may(grant: Grant, vault: str, scope: Scope, path: str | None = None) -> bool:
+    """Tell whether a grant allows this at a path of a vault.
+
+    Without a path it is enough that there is one; an empty path is the whole vault. Who may do
+    anything in a vault may read all of it, since a clone has all of it.
+    """
+    enough = _ORDER[_ORDER.index(scope) :]
+    patterns = [each for have in enough for each in grant.scopes.get(have, ())]
+    anywhere = path is None or scope is Scope.READ
+    return any(_covers(each, vault, None if anywhere else path) for each in patterns)
+
+
+def _covers(pattern: str, vault: str, path: str | None) -> bool:
+    name, _, folder = pattern.partition(":")
+    if not fnmatchcase(vault, name):
+        return False
+    return path is None or not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def parse_scope(scope: Scope, text: str) -> str:
+    """Return a pattern as it is kept, with its folder without a slash at the ends.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    name, divided, folder = text.partition(":")
+    folder = folder.strip("/")
+    is_name = name and not set(name) - set("*?[]") and len(name) < 3
+    if not (is_name or check_name(name.replace("*", "x").replace("?", "x"))):
+        raise RefusedError(f'"{text}" names no vaults')
+    if divided and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
+        raise RefusedError(f'"{text}": behind the colon stands a folder, as `{name}:notes/team`')
+    if divided and scope is Scope.READ:
+        raise RefusedError(
+            f'"{text}": who may read a vault can clone all of it; name the vault without a folder'
+        )
+    return f"{name}:{folder}" if divided else name
+
+
+def read_grants(hub: Hub) -> list[Grant]:
+    """Return all grants, those that do not count any more too, oldest first.
+
+    Raises:
+        VaultError: the file cannot be read; nobody is let in by a part of it.
+    """
+    file = hub.folder / FILE_NAME
+    try:
+        whole = json.loads(file.read_text(encoding="utf-8"))
+        if whole["version"] > VERSION:
+            raise VaultError(f"{file}: a newer vaultmem wrote it; update vaultmem")
+        return [_read(each) for each in whole["grants"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise VaultError(f"{file}: cannot be read ({error}); correct it, or restore it") from error
+
+
+def find_grant(hub: Hub, token: str, now: float) -> Grant | None:
+    """Return the grant of a token that counts now, None for any other text.
+
+    That it was used is kept, to the hour.
+
+    Raises:
+        VaultError: the grants cannot be read.
+    """
+    digest = _digest(token)
+    found = next((each for each in read_grants(hub) if each.digest == digest), None)
+    if found is None or not found.is_alive(now):
+        return None
+    if now - found.used > _USE:
+        _replace(hub, found.id, used=now)
+    return found
+
+
+def find_by_id(hub: Hub, id: str, now: float) -> Grant | None:
+    """Return the grant of an id that counts now, None if there is none."""
+    found = (each for each in read_grants(hub) if each.id == id)
+    return next((each for each in found if each.is_alive(now)), None)
+
+
+def name_pusher(hub: Hub, grant: Grant, origin: str = "") -> dict[str, str]:
+    """Return what a `git receive-pack` of a hub's repository, or a `git push`, is started with.
+
+    It says who pushes. `origin` is where from, for the audit: an address, or "api" or "mcp".
+    """
+    told = {HUB: str(hub.folder), GRANT: grant.id, ORIGIN: origin}
+    return told | {"GIT_ALLOC_LIMIT": _LARGEST}
+
+
+def make_grant(
+    hub: Hub,
+    name: str,
+    kind: Kind,
+    scopes: Mapping[Scope, Sequence[str]],
+    now: float,
+    emails: Iterable[str] = (),
+    agents: Iterable[str] = (),
+    expires: float = 0.0,
+) -> tuple[Grant, str]:
+    """Give somebody a token; return the grant, and the token, which nobody can find out again.
+
+    An agent writes as itself, also where that is not said.
+
+    Raises:
+        RefusedError: the name, an e-mail or a pattern is none, or nothing would be granted.
+    """
+    check_name(name)
+    kept = {s: tuple(parse_scope(s, each) for each in scopes.get(s, ())) for s in Scope}
+    if not any(kept.values()):
+        raise RefusedError("nothing is granted; add --read, --propose, --write or --own VAULT")
+    mails = tuple(dict.fromkeys(map(_check_email, emails)))
+    named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents]))
+    if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
+        raise RefusedError("a person who writes needs --email, as in their commits")
+    token = PREFIX + secrets.token_urlsafe(32)
+    allowed = {scope: each for scope, each in kept.items() if each}
+    with hold_lock(hub.lock):
+        grants = read_grants(hub)
+        if others := [each for each in grants if each.name == name and each.kind is not kind]:
+            raise RefusedError(f'"{name}" is a {others[0].kind} here; choose another name')
+        known = {each.id for each in grants}
+        id = next(each for each in iter(lambda: secrets.token_hex(4), "") if each not in known)
+        grant = Grant(id, name, kind, _digest(token), mails, named, allowed, now, expires=expires)
+        _write(hub, [*grants, grant])
+    return grant, token
+
+
+def revoke(hub: Hub, named: str, now: float) -> list[Grant]:
+    """Let the tokens of a name, or the one of an id, count no more; return them.
+
+    Raises:
+        NoteNotFoundError: none that counts has this name or id.
+    """
+    with hold_lock(hub.lock):
+        grants = read_grants(hub)
+        gone = {g.id for g in grants if named in {g.name, g.id} and not g.revoked}
+        if not gone:
+            raise NoteNotFoundError(f"{named}: nobody has a token by this name or id")
+        changed = [g._replace(revoked=now) if g.id in gone else g for g in grants]
+        _write(hub, changed)
+    return [each for each in changed if each.id in gone]
+
+
+def _replace(hub: Hub, id: str, **changed: Any) -> None:
+    with hold_lock(hub.lock):
+        grants = read_grants(hub)
+        _write(hub, [g._replace(**changed) if g.id == id else g for g in grants])
+
+
+def _check_email(text: str) -> str:
+    name, bracket, rest = text.strip().rpartition("<")
+    mail = rest.removesuffix(">") if bracket else text.strip()
+    if mail.count("@") != 1 or any(mark in mail for mark in " <>\t\n") or mail[0] == "@":
+        raise RefusedError(f'"{text}" is no e-mail address; write a@b or "Name <a@b>"')
+    return f"{name.strip()} <{mail}>" if name.strip() else mail
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read(each: Mapping[str, Any]) -> Grant:
+    read: dict[str, Any] = {
+        **{name: str(each[name]) for name in ("id", "name", "digest")},
+        **{name: tuple(map(str, each.get(name, ()))) for name in ("emails", "agents")},
+        **{name: float(each.get(name, 0)) for name in ("created", "used", "expires", "revoked")},
+        "scopes": {Scope(key): tuple(map(str, given)) for key, given in each["scopes"].items()},
+    }
+    return Grant(**read, kind=Kind(each["kind"]))
+
+
+def _write(hub: Hub, grants: Iterable[Grant]) -> None:
+    whole = {"version": VERSION, "grants": [each._asdict() for each in grants]}
+    try:
+        data = json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
+        write_atomically(hub.folder / FILE_NAME, data, mode=0o600)
+    except OSError as error:
+        raise FaultError(f"{FILE_NAME}: could not be written ({error.strerror})") from error

@@ -1,0 +1,119 @@
+"""The bare repositories of a hub: made with safe settings, listed, put aside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from vaultmem.core.paths import fold
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.services.hub.folder import MAKING, Hub, check_name
+from vaultmem.storage.atomic import sync_folder
+from vaultmem.storage.git.bare import BareGit, copy_refs
+from vaultmem.storage.lock import hold_lock
+
+
+def list_repositories(hub: Hub) -> dict[str, Path]:
+    """Return the folder of each vault's repository by the vault's name."""
+    found = hub.repositories.glob("*.git")
+    return {each.stem: each for each in sorted(found) if not each.name.startswith(".")}
+
+
+def find_repository(hub: Hub, name: str) -> Path:
+    """Return a vault's repository.
+
+    Raises:
+        NoteNotFoundError: the hub has no vault of this name.
+    """
+    found = list_repositories(hub).get(name)
+    if found is None:
+        raise NoteNotFoundError(f"{name}: this hub has no vault of that name")
+    return found
+
+
+def make_repository(
+    hub: Hub, name: str, environment: Mapping[str, str], source: str = "", branch: str = ""
+) -> Path:
+    """Make a vault's repository, whole or not at all.
+
+    It gets the branches, tags and refs of ours of `source`, and its first branch, if that is given.
+
+    Raises:
+        RefusedError: the name is none, or a vault has it but for its case.
+        FaultError: git could not make it, or not read the source.
+    """
+    check_name(name)
+    with hold_lock(hub.lock):
+        twin = {fold(each): each for each in list_repositories(hub)}.get(fold(name))
+        if twin is not None:
+            raise RefusedError(f"{name}: this hub has a vault called {twin}; choose another name")
+        making, folder = hub.repositories / f"{MAKING}{name}", hub.repositories / f"{name}.git"
+        shutil.rmtree(making, ignore_errors=True)
+        try:
+            _init(hub, making, environment, branch or "main")
+            if source:
+                copy_refs(making, environment, source, branch)
+            os.rename(making, folder)
+            sync_folder(hub.repositories)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+    return folder
+
+
+def set_up(hub: Hub, folder: Path, environment: Mapping[str, str]) -> None:
+    """Give a repository the settings by which git itself refuses the worst, and asks the door."""
+    git = BareGit(folder, environment)
+    for key, value in settings_of(hub).items():
+        git.run("config", "--file", str(folder / "config"), "--replace-all", key, value)
+
+
+def settings_of(hub: Hub) -> dict[str, str]:
+    """Return git's settings for a repository of the hub."""
+    return {
+        "core.hooksPath": str(hub.hooks),
+        "core.fsync": "all",
+        "core.fsyncMethod": "fsync",
+        "core.logAllRefUpdates": "true",
+        "core.bigFileThreshold": "16m",
+        "gc.auto": "0",
+        "http.receivepack": "true",
+        "receive.autogc": "false",
+        "receive.advertisePushOptions": "false",
+        "receive.denyDeleteCurrent": "refuse",
+        "receive.denyNonFastForwards": "true",
+        "receive.fsckObjects": "true",
+        "receive.maxInputSize": str(hub.limits.push_bytes),
+        "receive.shallowUpdate": "false",
+        "receive.unpackLimit": "100",
+        **{f"receive.fsck.{kind}": "warn" for kind in _DOOR_SAYS},
+    }
+
+
+#: What git's own check of objects leaves to the door, which says it better and keeps a record.
+_DOOR_SAYS = ("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "nullSha1")
+
+
+def remove_repository(hub: Hub, name: str, now: float) -> Path:
+    """Take a vault out of the hub; its repository is kept aside, in the folder that is returned.
+
+    Raises:
+        NoteNotFoundError: the hub has no vault of this name.
+    """
+    with hold_lock(hub.lock):
+        folder = find_repository(hub, name)
+        at = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+        aside = hub.folder / "removed" / f"{name}-{at}.git"
+        os.rename(folder, aside)
+        sync_folder(aside.parent)
+        sync_folder(hub.repositories)
+    return aside
+
+
+def _init(hub: Hub, folder: Path, environment: Mapping[str, str], branch: str) -> None:
+    git = BareGit(folder, environment)
+    command = ("init", "-q", "--bare", "--template=", "--object-format=sha1")
+    git.run(*command, f"--initial-branch={branch}")
+    set_up(hub, folder, environment)

@@ -1,0 +1,160 @@
+"""Git in a bare repository, within a time: without GitPython, as git's own hooks wait for it.
+
+Settings of the machine and of its user do not count, replaced objects neither, and nothing runs
+that the repository names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError
+
+_SETTINGS = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
+
+#: What git tells its hooks of where objects are that are not taken in yet.
+_QUARANTINE = (
+    *("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY"),
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+
+#: What a process needs to find its programs and its temporary files.
+_SYSTEM = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH", "GIT_EXEC_PATH")
+
+
+class BareGit:
+    """Runs git in one bare repository until `ends`, in seconds of `time.monotonic`.
+
+    Of `environment` counts what a hook is told of objects in quarantine, and where programs are.
+    """
+
+    def __init__(
+        self, repository: Path, environment: Mapping[str, str], ends: float = float("inf")
+    ) -> None:
+        self.repository = repository
+        wanted = {name: environment[name] for name in _SYSTEM if name in environment}
+        known = {name: environment[name] for name in _QUARANTINE if name in environment}
+        folder = os.path.abspath(repository)
+        for name in ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY"):
+            if name in known:
+                known[name] = os.path.join(folder, known[name])
+        self._environment = wanted | _SETTINGS | known | {"GIT_DIR": folder}
+        self._ends = ends
+
+    def run(self, *arguments: str, stdin: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
+        """Run git and return what it printed.
+
+        Raises:
+            BusyError: the time is over.
+            FaultError: it ended with another status than those in `fine`.
+        """
+        try:
+            done = subprocess.run(
+                self._command(arguments),
+                input=stdin,
+                capture_output=True,
+                env=self._environment,
+                timeout=self._rest(),
+            )
+        except subprocess.TimeoutExpired:
+            raise _too_long(arguments) from None
+        if done.returncode not in fine:
+            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = next(iter(told), f"status {done.returncode}")
+            raise FaultError(f"git {arguments[0]} failed: {why}")
+        return done.stdout
+
+    @contextlib.contextmanager
+    def reading(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Start git for a `with`, with pipes to it and from it; it ends with the `with`."""
+        process = subprocess.Popen(
+            self._command(arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self._environment,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def check_time(self) -> None:
+        """Raise BusyError where the time is over."""
+        self._rest()
+
+    def _rest(self) -> float | None:
+        if self._ends == float("inf"):
+            return None
+        rest = self._ends - time.monotonic()
+        if rest <= 0:
+            raise _too_long(())
+        return rest
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        return ["git", "--no-pager", "--literal-pathspecs", *arguments]
+
+
+def copy_refs(folder: Path, environment: Mapping[str, str], source: str, branch: str = "") -> None:
+    """Fetch what another repository has of branches, tags and refs of ours, by the user's settings.
+
+    Its first branch, or `branch`, becomes that of this one.
+
+    Raises:
+        NoteNotFoundError: it has no commit, or no such branch.
+        FaultError: it cannot be read.
+    """
+    own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
+    talk = {**own, "GIT_DIR": str(folder), "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
+    first = branch or _find_first(_ask(talk, "ls-remote", "--symref", "--", source, "HEAD"))
+    _ask(talk, "fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", source, *_REFS)
+    git = BareGit(folder, environment)
+    tip = git.run("rev-parse", "-q", "--verify", f"refs/heads/{first}", fine=(0, 1))
+    if not tip:
+        raise NoteNotFoundError(
+            f"{source}: has no branch {first} with a commit; run `vaultmem checkpoint` there"
+        )
+    git.run("symbolic-ref", "HEAD", f"refs/heads/{first}")
+
+
+_PROTOCOLS = "file:git:http:https:ssh"
+
+_REFS = tuple(f"refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "vaultmem"))
+
+
+def _find_first(listed: str) -> str:
+    match = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", listed, re.MULTILINE)
+    return match[1] if match else "main"
+
+
+def _ask(environment: Mapping[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+    )
+    if done.returncode:
+        told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise FaultError(f"git {arguments[0]} failed: {next(iter(told), done.returncode)}")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _too_long(arguments: tuple[str, ...]) -> BusyError:
+    return BusyError(f"git {arguments[0] if arguments else ''}: out of time".replace(" :", ":"))
