@@ -136,6 +136,7 @@ task list
 task history
 task handoff
 session family
+fleet status --remotes ..
 connect claude-code
 connect --status
 connect codex --print
@@ -147,6 +148,9 @@ import archive ../vault.tar.gz ../copy --dry-run
 1 watch --status
 watch --stop
 """
+
+#: Commands whose rows name what follows them, too.
+GROUPS = {"fleet", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
 ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand"}
@@ -170,7 +174,7 @@ RARE = {
 
 #: Objects whose names are paths, reasons, words: a vault's own.
 FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
-FREE |= {"outcomes", "searched_instead", "statuses", "agents", "workspaces"}
+FREE |= {"problems", "outcomes", "searched_instead", "statuses", "agents", "workspaces"}
 
 
 class Row(NamedTuple):
@@ -197,7 +201,7 @@ def test_each_command_prints_the_fields_that_are_documented(
         code = int(words.pop(0)) if words[0].isdigit() else 0
         done = run_here(*words, "--json", cwd=root)
         assert done.code == code, (line, done)
-        printed[" ".join(words[: 1 + (words[0] in {"session", "task"})])].update(_names(done.json))
+        printed[" ".join(words[: 1 + (words[0] in GROUPS)])].update(_names(done.json))
 
     rows = list(_read_rows(DOCUMENT.read_text(encoding="utf-8")))
     known = {command: row for row in rows for command in row.commands}

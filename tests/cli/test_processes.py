@@ -44,6 +44,7 @@ COMMANDS = [
 ]
 COMMITTING = {"committing", "lifecycle", "syncing", "importing"}
 ELSEWHERE = {"demo", "embedding", "evaluating", "sessions", "watching", "serving", "merge_driver"}
+ELSEWHERE |= {"fleet"}
 
 
 def test_every_module_is_started_somewhere() -> None:

@@ -72,6 +72,9 @@ Machines and branches
   merge         branches      Merge a branch into the one that is checked out.
   resolve       conflicts     List what both sides of a merge said, or decide it.
 
+Many vaults
+  fleet         fleet         Ask and look after many vaults, by their remotes.
+
 Sessions and tasks
   session       sessions      Keep sessions: what an agent did, and where it stands.
   task          tasks         Keep tasks: what is to be done, and what is next.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,21 +55,28 @@ class Here(NamedTuple):
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these names; what they say is its first argument."""
+    return give_options(Here, {name: _OPTIONS[name] for name in names})
+
+
+def give_options(
+    kind: Any, options: Mapping[str, Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options; what they say is its first argument, a NamedTuple of that kind."""
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            command(Here(**{name: given.pop(name) for name in names}), **given)
+            command(kind(**{name: given.pop(name) for name in options}), **given)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         shared = [
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=Here._field_defaults[name],
-                annotation=_OPTIONS[name],
+                default=kind._field_defaults[name],
+                annotation=annotation,
             )
-            for name in names
+            for name, annotation in options.items()
         ]
         run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}

@@ -44,12 +44,15 @@ def check_sources(sources: Iterable[Source]) -> dict[str, Source]:
 def read_sources(file: Path) -> list[Source]:
     """Return the sources of a file: `NAME REMOTE [BRANCH]` a line; `#` begins a remark.
 
-    A remote that is a relative path is one from the file's folder.
+    A remote that is a relative path is one from the file's folder. Of a folder, they are the bare
+    repositories in it (`NAME.git`).
 
     Raises:
         RefusedError: a line says something else, or names cannot be used.
         VaultError: the file cannot be read.
     """
+    if file.is_dir():
+        return _list_repositories(file)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
@@ -68,3 +71,10 @@ def read_sources(file: Path) -> list[Source]:
             remote = str((file.parent / Path(remote).expanduser()).resolve())
         found.append(Source(words[0], remote, *words[2:]))
     return list(check_sources(found).values())
+
+
+def _list_repositories(folder: Path) -> list[Source]:
+    found = sorted(each for each in folder.glob("*.git") if (each / "HEAD").is_file())
+    if not found:
+        raise RefusedError(f"{folder}: no bare repository (NAME.git) is in this folder")
+    return list(check_sources(Source(each.stem, str(each.resolve())) for each in found).values())

@@ -1,0 +1,41 @@
+"""Many vaults by their remotes, from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import git
+
+Run = Callable[..., Any]
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def remotes(make_vault: Make, tmp_path: Path) -> Path:
+    """Make a file that names the remotes of two vaults and of one that is not there."""
+    for name in ("crew", "pier"):
+        root = make_vault({f"notes/{name}.md": f"# The {name}\n\nIt is at Husum.\n"}, name=name)
+        git(tmp_path, "clone", "-q", "--bare", str(root), f"bare/{name}.git")
+    file = tmp_path / "fleet.txt"
+    file.write_text("# ours\ncrew ./bare/crew.git\npier ./bare/pier.git main\ngone ./bare/no.git\n")
+    return file
+
+
+def test_status_says_what_is_there_and_why_the_rest_is_not(run_cli: Run, remotes: Path) -> None:
+    told = run_cli("fleet", "status", "--remotes", remotes, cwd=remotes.parent)
+    assert "3 vaults, 0 ready; 1 shard" in told.out
+    assert "crew: not cloned yet" in told.out
+    found = run_cli("fleet", "status", "--remotes", "bare", "--json", cwd=remotes.parent).json
+    assert (found["vaults"], found["ready"]) == (2, 0)
+    assert found["problems"].keys() == {"crew", "pier"}
+
+
+def test_who_names_no_remotes_is_told_how(run_cli: Run, tmp_path: Path) -> None:
+    refused = run_cli("fleet", "status", cwd=tmp_path)
+    assert refused.code == 5
+    assert "--remotes FILE" in refused.err
+    (tmp_path / "empty").mkdir()
+    assert "NAME.git" in run_cli("fleet", "status", "--remotes", "empty", cwd=tmp_path).err
