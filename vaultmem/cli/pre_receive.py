@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from vaultmem.errors import VaultError
+from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.receiving import receive
+
+#: The most bytes that the check, and each git that it asks, may have of their own.
+_MEMORY = 1024**3
 
 
 def main(environment: Mapping[str, str], lines: bytes) -> int:
     """Return 0 if a push may be taken in, and print why not otherwise."""
+    _limit_memory()
     try:
-        told = receive(Path.cwd(), environment, lines, time.time(), time.monotonic())
+        told = receive(Path.cwd(), environment, lines, time.time(), _limit_time)
     except VaultError as error:
         told = [f"not taken in: {error}"]
     for line in told:
         print(f"vaultmem: {line}", file=sys.stderr)
     return 1 if told else 0
+
+
+def _limit_time(seconds: int) -> None:
+    """End the check by an error, also where a program or an expression hangs in it."""
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(seconds)
+
+
+def _stop(*_: Any) -> None:
+    raise BusyError("out of time")
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Not everywhere.
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ _FORBIDDEN = re.compile(
 )
 _RESERVED = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?$")
 _TEMPORARY = ("~", ".tmp", ".swp", ".swx", ".part", ".crdownload")
-_MAX_NAME_BYTES = 200
+MAX_NAME_BYTES = 200
 
 # What Syncthing, Dropbox, Obsidian Sync and vaultmem itself call the second of two versions.
 _CONFLICT_COPY = re.compile(
@@ -71,12 +71,12 @@ def parse_note_path(text: str) -> PurePosixPath:
     for part in re.split(r"[\\/]", text):
         if part == "..":
             raise RefusedError(f'"{text}" leaves the vault; name a note inside it')
-        if _fold_as_disks_do(part) in {".git", "git~1"}:
+        if fold_as_disks_do(part) in {".git", "git~1"}:
             raise RefusedError(f'"{text}" is inside git\'s own folder; name a note')
     return path
 
 
-def _fold_as_disks_do(name: str) -> str:
+def fold_as_disks_do(name: str) -> str:
     """Return a name as HFS+ and NTFS compare it: no case, unseen marks, streams or final dots."""
     seen = "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
     return unicodedata.normalize("NFKC", seen).casefold().partition(":")[0].rstrip(". ")
@@ -97,8 +97,8 @@ def check_new_name(path: PurePosixPath) -> None:
             raise RefusedError(f'{path}: "{part}" starts or ends with a space or dot; drop it')
         if part.startswith("."):
             raise RefusedError(f'{path}: hidden names are not notes; drop the dot of "{part}"')
-        if len(part.encode()) > _MAX_NAME_BYTES:
-            raise RefusedError(f"{path}: a name may be {_MAX_NAME_BYTES} bytes long at most")
+        if len(part.encode()) > MAX_NAME_BYTES:
+            raise RefusedError(f"{path}: a name may be {MAX_NAME_BYTES} bytes long at most")
     if not is_note_path(path):
         raise RefusedError(f"{path}: not a place for a note; use notes/<context>/<name>.md")
 

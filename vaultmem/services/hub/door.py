@@ -1,32 +1,96 @@
-"""The check of a push, before anything of it counts."""
+"""The check of a push, before anything of it counts.
+
+What is dangerous, somebody else's or a credential must be in no commit that is pushed, since a
+clone has all of them. What can be mended by one more commit (names that some system cannot hold,
+conflict markers) must not be there at the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
-from vaultmem.services.hub.folder import Hub
-from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.services.hub.contents import check_contents, check_markers, check_sizes
+from vaultmem.services.hub.files import check_each, check_names, check_scope
+from vaultmem.services.hub.grants import Scope
+from vaultmem.services.hub.refs import Place, check_refs, find_place
 from vaultmem.services.hub.refusal import Refusal, Update
-from vaultmem.storage.git.bare import BareGit
+from vaultmem.services.hub.visit import Visit
+from vaultmem.services.hub.writers import check_writers
+from vaultmem.storage.git.commit_draft import EMPTY_TREE
+from vaultmem.storage.git.machine_refs import REFS as MACHINES
+from vaultmem.storage.git.pushed import TooMuchError, read_commits, read_difference
+
+#: What the hub has of commits that were checked: the refs of machines are not, but for their files.
+_KNOWN = ("--not", f"--exclude={MACHINES}*", "--all")
+
+_BRANCHES = {Place.VAULT, Place.BRANCH}
 
 
-class Visit(NamedTuple):
-    """Who pushes what to which vault of a hub; `git` sees the objects that are not taken in yet."""
-
-    hub: Hub
-    vault: str
-    grant: Grant
-    git: BareGit
-
-
-def check_push(visit: Visit, updates: Sequence[Update]) -> list[Refusal]:
+def check_push(visit: Visit, updates: Sequence[Update], claims: Mapping[str, str]) -> list[Refusal]:
     """Return what of a push is refused, each with the remedy; all of it is, if anything is.
 
+    `claims` says whose the refs of machines are.
+
     Raises:
-        BusyError: the check takes longer than hub.yaml allows.
+        BusyError: git's time is over.
         FaultError: git cannot read what was pushed.
     """
-    if not may(visit.grant, visit.vault, Scope.PROPOSE):
+    if not visit.may(Scope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
-    return []
+    if found := list(check_refs(visit, updates, claims)):
+        return found
+    moved = [(find_place(visit, each.ref), each) for each in updates if not each.is_removal]
+    shared = [each for place, each in moved if place is not Place.MACHINE]
+    own = [each for place, each in moved if place is Place.MACHINE]
+    try:
+        return [
+            *_check_commits(visit, shared),
+            *_check_machines(visit, own),
+            *(told for place, each in moved for told in _check_move(visit, place, each)),
+        ]
+    except TooMuchError as error:
+        return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
+
+
+def _check_commits(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:
+    """Check the commits that the hub does not have yet, whatever they are for."""
+    if not updates:
+        return
+    news = [each.new for each in updates]
+    commits = list(read_commits(visit.git, [*news, *_KNOWN], visit.bounds))
+    yield from check_writers(visit, commits)
+    yield from check_each(commits)
+    too_large = list(check_sizes(visit, commits))
+    yield from too_large
+    if not too_large:
+        rules = news[0] if visit.owns else visit.tip
+        yield from check_contents(visit, commits, rules)
+
+
+def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:
+    """Check what machines say of the vault's use, which has a form of its own."""
+    if not updates:
+        return
+    news = [each.new for each in updates]
+    commits = list(read_commits(visit.git, [*news, "--not", "--all"], visit.bounds))
+    yield from check_each(commits)
+    yield from check_sizes(visit, commits, visit.limits.note_bytes)
+
+
+def _check_move(visit: Visit, place: Place | None, update: Update) -> Iterator[Refusal]:
+    """Check what a branch or proposal becomes: as a whole, and by each step that is new to it."""
+    if place not in {*_BRANCHES, Place.PROPOSAL}:
+        return
+    base = visit.tip if update.is_new else update.old
+    whole = read_difference(visit.git, base or EMPTY_TREE, update.new, visit.bounds)
+    yield from check_names(visit, update.new, whole)
+    yield from check_markers(visit, whole)
+    if visit.owns:
+        return
+    without = [name for name in (base, visit.tip) if name]
+    steps = read_commits(visit.git, [update.new, "--not", *without], visit.bounds)
+    scope = Scope.PROPOSE if place is Place.PROPOSAL else Scope.WRITE
+    changes = [change for commit in steps for change in commit.changes]
+    if place is not Place.PROPOSAL:  # A merge can bring back what others have changed.
+        changes += whole
+    yield from check_scope(visit, scope, changes)

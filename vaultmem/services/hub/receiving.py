@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from vaultmem.errors import BusyError, RefusedError, VaultError
 from vaultmem.services.hub.audit import Entry, record
-from vaultmem.services.hub.door import Visit, check_push
+from vaultmem.services.hub.claims import keep_claims, read_claims
+from vaultmem.services.hub.door import check_push
 from vaultmem.services.hub.folder import Hub, read_hub
 from vaultmem.services.hub.grants import GRANT, HUB, ORIGIN, Grant, find_by_id
+from vaultmem.services.hub.refs import claim_of
 from vaultmem.services.hub.refusal import Refusal, Update
+from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 
 #: How many refusals whoever pushes is told of.
 _TOLD = 20
 
+_LESS = "push less at once: fewer commits, or fewer files"
+
 
 def receive(
-    repository: Path, environment: Mapping[str, str], lines: bytes, now: float, started: float
+    repository: Path,
+    environment: Mapping[str, str],
+    lines: bytes,
+    now: float,
+    limit_time: Callable[[int], object] = lambda _: None,
 ) -> list[str]:
-    """Return why a push is refused, "" lines for none; it is on record when this returns.
+    """Return why a push is refused, no lines if it is not; it is on record when this returns.
 
-    `lines` are as git gives them to a hook: old, new and ref. `now` is the time, and `started` that
-    of `time.monotonic`.
+    `lines` are as git gives them to a hook: old, new and ref. `limit_time` is told how many seconds
+    the check may take, and raises BusyError then; 0 ends that.
 
     Raises:
         VaultError: nobody knows who pushes, or the check could not be made: nothing is taken in.
@@ -36,12 +45,14 @@ def receive(
     if repository.parent != hub.repositories:
         raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
     updates = [_parse(line) for line in lines.splitlines()]
-    refusals = _ask_door(hub, vault, grant, updates, environment, started)
+    refusals = _ask_door(hub, vault, grant, updates, environment, limit_time)
     details = {
         "refs": [each._asdict() for each in updates],
         "refused": [str(each) for each in refusals],
     }
     outcome = "refused" if refusals else "done"
+    if not refusals and _are_late(hub, vault, environment, updates):
+        outcome = "late"  # Others were quicker, and git says so by itself.
     who = (grant.name, grant.id) if grant else ("", environment.get(GRANT, ""))
     origin = environment.get(ORIGIN, "")
     record(hub, Entry(now, *who, origin, "push", (vault,), outcome, details))
@@ -55,19 +66,45 @@ def _ask_door(
     grant: Grant | None,
     updates: Sequence[Update],
     environment: Mapping[str, str],
-    started: float,
+    limit_time: Callable[[int], object],
 ) -> list[Refusal]:
     if grant is None:
         return [Refusal("the token", "does not count (any more)", "ask the hub's owner for one")]
     seconds = hub.limits.seconds
-    git = BareGit(hub.repositories / f"{vault}.git", environment, started + seconds)
+    git = BareGit(hub.repositories / f"{vault}.git", environment, seconds)
+    limit_time(seconds)
     try:
-        return check_push(Visit(hub, vault, grant, git), updates)
+        claims = read_claims(hub, vault)
+        found = check_push(Visit(hub, vault, grant, git), updates, claims)
+        if not found:
+            named = [(claim_of(each.ref), each) for each in updates]
+            made = {name: grant.name for name, each in named if name and not each.is_removal}
+            gone = [name for name, each in named if each.is_removal and name == each.ref]
+            if made or gone:
+                keep_claims(hub, vault, made, gone)
+        return found
     except BusyError:
         why = f"its check takes longer than {seconds} seconds"
-        return [Refusal("the push", why, "push less at once: fewer commits, or fewer files")]
+        return [Refusal("the push", why, _LESS)]
     except VaultError as error:
         return [Refusal("the push", f"could not be checked ({error})", "try again")]
+    except MemoryError:
+        return [Refusal("the push", "its check takes more memory than it may", _LESS)]
+    finally:
+        limit_time(0)
+
+
+def _are_late(
+    hub: Hub, vault: str, environment: Mapping[str, str], updates: Sequence[Update]
+) -> bool:
+    git = BareGit(hub.repositories / f"{vault}.git", environment)
+    out = git.run("for-each-ref", "--format=%(refname) %(objectname)")
+    known = dict(line.split(b" ") for line in out.splitlines())
+    found = (known.get(each.ref.encode("utf-8", "surrogateescape"), b"") for each in updates)
+    return any(
+        name.decode() != each.old.replace("0" * 40, "")
+        for name, each in zip(found, updates, strict=True)
+    )
 
 
 def _parse(line: bytes) -> Update:

@@ -38,13 +38,13 @@ _SYSTEM = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH", "G
 
 
 class BareGit:
-    """Runs git in one bare repository until `ends`, in seconds of `time.monotonic`.
+    """Runs git in one bare repository, for so many seconds in all.
 
     Of `environment` counts what a hook is told of objects in quarantine, and where programs are.
     """
 
     def __init__(
-        self, repository: Path, environment: Mapping[str, str], ends: float = float("inf")
+        self, repository: Path, environment: Mapping[str, str], seconds: float = float("inf")
     ) -> None:
         self.repository = repository
         wanted = {name: environment[name] for name in _SYSTEM if name in environment}
@@ -54,7 +54,7 @@ class BareGit:
             if name in known:
                 known[name] = os.path.join(folder, known[name])
         self._environment = wanted | _SETTINGS | known | {"GIT_DIR": folder}
-        self._ends = ends
+        self._ends = time.monotonic() + seconds
 
     def run(self, *arguments: str, stdin: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
         """Run git and return what it printed.
@@ -78,6 +78,14 @@ class BareGit:
             why = next(iter(told), f"status {done.returncode}")
             raise FaultError(f"git {arguments[0]} failed: {why}")
         return done.stdout
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Run git, and tell whether it ended without a complaint."""
+        try:
+            self.run(*arguments)
+        except FaultError:
+            return False
+        return True
 
     @contextlib.contextmanager
     def reading(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:

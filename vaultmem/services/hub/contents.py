@@ -1,0 +1,152 @@
+"""What files that are pushed hold: how much, credentials, and what no clone should get."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vaultmem.core.notes.conflict import find_conflict
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.paths import is_note_name
+from vaultmem.core.secrets.rules import SETTINGS_NAME
+from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, mask_secrets
+from vaultmem.errors import RefusedError
+from vaultmem.services.hub.files import show_path
+from vaultmem.services.hub.grants import Kind
+from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.visit import Visit
+from vaultmem.storage.files import MAX_FILE_BYTES
+from vaultmem.storage.git.pushed import Change, NewCommit
+from vaultmem.storage.secret_rules import IGNORE_NAME, find_in_texts
+
+#: How many characters are looked through at once.
+_BATCH = 4_000_000
+
+_TAKE_OUT = (
+    "take it out of its commit (`git reset --soft`, and commit again), and renew it: "
+    "it has been on a disk"
+)
+
+
+class Piece(NamedTuple):
+    """The text of a file as a commit has it, with the change; `mark` on a line allows it."""
+
+    commit: NewCommit
+    change: Change
+    text: str
+    mark: str
+
+
+def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> Iterator[Refusal]:
+    """Yield the files that are too large, by what git says of them, before one is read.
+
+    `most` is for all of them, in bytes; without it hub.yaml says it of notes and of other files.
+    """
+    limits = visit.limits
+    brought = _list_brought(commits)
+    sizes = {name: size for name, (_, size) in visit.objects.find(b for b, _ in brought).items()}
+    for (blob, path), (commit, _) in brought.items():
+        is_note = is_note_name(path)
+        allowed = most or (limits.note_bytes if is_note else limits.file_bytes)
+        if (size := sizes.get(blob, 0)) > allowed:
+            what = f"{show_path(path)} in {commit.commit[:9]}"
+            why = f"has {size:,} bytes; a {'note' if is_note else 'file'} may have {allowed:,} here"
+            yield Refusal(what, why, "divide it, or keep it elsewhere and link to it")
+    if sum(sizes.values()) > limits.total_bytes:
+        why = f"its files hold more than {limits.total_bytes:,} bytes together"
+        yield Refusal("the push", why, "push less at once, an earlier commit first")
+
+
+def check_contents(visit: Visit, commits: Sequence[NewCommit], rules: str) -> Iterator[Refusal]:
+    """Yield where something looks like a credential that was not there before.
+
+    `rules` is the commit that has the vault's own word on it.
+    """
+    for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
+        if (shown := mask_secrets(change.path)) != change.path:
+            yield Refusal(shown, "has a name that looks like a credential", _TAKE_OUT)
+    with tempfile.TemporaryDirectory() as folder:
+        own = [f"{rules}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if rules else []
+        for name, data in visit.objects.read(own):
+            Path(folder, name.partition(":")[2]).write_bytes(data)
+        for batch in _read_texts(visit, commits):
+            try:
+                yield from _check_batch(visit, Path(folder), batch)
+            except RefusedError as error:
+                yield Refusal("the push", "credentials could not be looked for", str(error))
+                return
+
+
+def _check_batch(visit: Visit, rules: Path, batch: Sequence[Piece]) -> Iterator[Refusal]:
+    for mark in dict.fromkeys(piece.mark for piece in batch):
+        pieces = [piece for piece in batch if piece.mark == mark]
+        asked = [(piece.change.path, piece.text) for piece in pieces]
+        for piece, found in zip(pieces, find_in_texts(rules, asked, mark), strict=True):
+            if new := _drop_known(visit, piece, found):
+                lines = ", ".join(f"line {each.line} ({each.rule})" for each in new[:5])
+                what = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
+                yield Refusal(what, f"{lines} looks like a credential", _TAKE_OUT)
+
+
+def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[SecretFinding]:
+    """Return what was not in the file before, nor in one that the commit removes."""
+    if not found:
+        return []
+    gone = [change for change in piece.commit.changes if not change.blob]
+    blobs = [blob for change in (piece.change, *gone) for blob in change.old_blobs]
+    sizes = visit.objects.find(blobs)
+    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= MAX_FILE_BYTES]
+    known = "\n".join(decode_text(data).text for _, data in visit.objects.read(small))
+    return [each for each in found if piece.text[each.start : each.end] not in known]
+
+
+def check_markers(visit: Visit, difference: Iterable[Change]) -> Iterator[Refusal]:
+    """Yield the notes that have git's conflict markers at the end of a push."""
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+    from vaultmem.core.notes.sections import find_fences
+
+    notes = {change.blob: change.path for change in difference if is_note_name(change.path)}
+    for blob, data in visit.objects.read(filter(None, notes)):
+        if b"<<<<<<<" not in data or b">>>>>>>" not in data:
+            continue
+        text = decode_text(data).text
+        if why := find_conflict(text, find_fences(text, read_frontmatter(text).body)):
+            how = "decide it, commit, and push again"
+            yield Refusal(show_path(notes[blob]), why, how)
+
+
+def _list_brought(
+    commits: Iterable[NewCommit],
+) -> Mapping[tuple[str, str], tuple[NewCommit, Change]]:
+    """Return what is new by blob and path, with the oldest commit that has it."""
+    found: dict[tuple[str, str], tuple[NewCommit, Change]] = {}
+    for commit in reversed(list(commits)):
+        for change in commit.changes:
+            if change.blob and change.blob not in change.old_blobs and change.mode != "160000":
+                found.setdefault((change.blob, change.path), (commit, change))
+    return found
+
+
+def _read_texts(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[list[Piece]]:
+    """Yield what is new in files that may have credentials, in batches."""
+    asked: dict[str, list[tuple[NewCommit, Change]]] = {}
+    for (blob, path), brought in _list_brought(commits).items():
+        if not visit.config.allows_secrets(path):
+            asked.setdefault(blob, []).append(brought)
+    sizes = visit.objects.find(asked)
+    small = [blob for blob in asked if sizes.get(blob, ("", 0))[1] <= MAX_FILE_BYTES]
+    batch: list[Piece] = []
+    length = 0
+    for blob, data in visit.objects.read(small):
+        text = decode_text(data).text
+        for commit, change in asked[blob]:
+            mark = ALLOW_MARK if visit.grant.kind is Kind.PERSON and not commit.agents else ""
+            batch.append(Piece(commit, change, text, mark))
+            length += len(data)
+        if length > _BATCH:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch

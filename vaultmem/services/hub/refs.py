@@ -1,0 +1,178 @@
+"""Which refs there may be in a hub, and who moves which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.secrets.scan import mask_secrets
+from vaultmem.services.hub.grants import Scope
+from vaultmem.services.hub.refusal import Refusal, Update
+from vaultmem.services.hub.visit import Visit
+from vaultmem.storage.git.machine_refs import REFS as MACHINES
+
+_HEADS, _TAGS = "refs/heads/", "refs/tags/"
+PROPOSALS = f"{_HEADS}proposals/"
+RESCUES = "refs/vaultmem/rescue/"
+
+_MACHINE = re.compile(rf"({MACHINES}[0-9a-f]{{16}})\.[1-9][0-9]{{0,5}}")
+_RESCUE = re.compile(rf"{RESCUES}[A-Za-z0-9-]+/[^/].*")
+_MAX_LENGTH = 200
+
+_ASK = "ask an owner of the vault"
+
+
+class Place(Enum):
+    """What a ref is for."""
+
+    VAULT = "the vault's own branch"
+    BRANCH = "another branch"
+    PROPOSAL = "a proposal"
+    TAG = "a tag"
+    MACHINE = "what a machine knows of the vault's use"
+    RESCUE = "commits that a branch does not take"
+
+
+def find_place(visit: Visit, ref: str) -> Place | None:
+    """Return what a ref is for, None for one that no hub takes."""
+    if ref == visit.head:
+        return Place.VAULT
+    if ref.startswith(PROPOSALS):
+        return Place.PROPOSAL if ref.count("/") >= 4 else None
+    if ref.startswith(_HEADS):
+        return None if ref == f"{_HEADS}HEAD" or ref.startswith(f"{_HEADS}refs/") else Place.BRANCH
+    if ref.startswith(_TAGS):
+        return Place.TAG
+    if _MACHINE.fullmatch(ref):
+        return Place.MACHINE
+    return Place.RESCUE if _RESCUE.fullmatch(ref) else None
+
+
+def claim_of(ref: str) -> str:
+    """Return the name under which it is kept whose a machine's ref is, "" for other refs."""
+    match = _MACHINE.fullmatch(ref)
+    return match[1] if match else ref if _RESCUE.fullmatch(ref) else ""
+
+
+def check_refs(
+    visit: Visit, updates: Sequence[Update], claims: Mapping[str, str]
+) -> Iterator[Refusal]:
+    """Yield the refs that whoever pushes may not move so; objects are looked at only for that."""
+    if len(updates) > visit.limits.push_refs:
+        most = visit.limits.push_refs
+        yield Refusal("the push", f"moves more than {most} refs", "push fewer at once")
+        return
+    kinds = visit.objects.find(each.new for each in updates if not each.is_removal)
+    for update in updates:
+        shown = _show(update.ref)
+        place = find_place(visit, update.ref)
+        told = (
+            _check_name(visit, update)
+            or (None if place else _refuse_unknown(update.ref))
+            or (place and _check_place(visit, update, place, claims))
+        )
+        if told:
+            yield Refusal(shown, *told)
+        elif not update.is_removal and kinds.get(update.new, ("", 0))[0] != "commit":
+            how = "push a commit" + (" (`git tag NAME COMMIT`, without -a)" * (place is Place.TAG))
+            yield Refusal(shown, "does not name a commit", how)
+        elif is_forced(visit, update):
+            yield Refusal(shown, "is forced: what others have would go", _how_to_follow(place))
+
+
+def is_forced(visit: Visit, update: Update) -> bool:
+    """Tell whether a ref would lose commits that it has."""
+    if update.is_new or update.is_removal:
+        return False
+    asked = ("merge-base", "--is-ancestor", update.old, update.new)
+    return not visit.git.succeeds(*asked)
+
+
+Told = tuple[str, str]
+
+
+def _check_name(visit: Visit, update: Update) -> Told | None:
+    ref = update.ref
+    if update.is_removal:
+        return None
+    if one_line(ref) != ref or not ref.isprintable() or len(ref) > _MAX_LENGTH:
+        return "has a name that cannot be read, or a very long one", "choose another name"
+    if mask_secrets(ref) != ref:
+        return "has a name that looks like a credential", "choose another name"
+    if update.is_new and (twin := visit.find_ref_twin(ref)):
+        return f"some disks hold its name for {_show(twin)}", "choose another name"
+    return None
+
+
+def _refuse_unknown(ref: str) -> Told:
+    if ref.startswith(("refs/notes/", "refs/replace/")):
+        return "would change what others' commits say", "keep it in your own clone"
+    if ref.startswith(PROPOSALS):
+        return "names no proposal", "push it as proposals/YOU/TOPIC"
+    return "is a ref that no hub keeps", "push a branch"
+
+
+def _check_place(
+    visit: Visit, update: Update, place: Place, claims: Mapping[str, str]
+) -> Told | None:
+    if place is Place.VAULT:
+        return _check_vault(visit, update)
+    if place is Place.PROPOSAL:
+        return _check_proposal(visit, update)
+    if place in {Place.MACHINE, Place.RESCUE}:
+        return _check_machine(visit, update, place, claims)
+    if not visit.owns:
+        return f"is {place.value}, which only an owner moves", _how_to_propose(visit)
+    if place is Place.TAG and not (update.is_new or update.is_removal):
+        return "is a tag that others have", "choose another name for it"
+    return None
+
+
+def _check_vault(visit: Visit, update: Update) -> Told | None:
+    if update.is_removal:
+        return "is the vault's own branch", "take the vault out with `vaultmem hub remove`"
+    if not visit.may(Scope.WRITE):
+        how = _how_to_propose(visit) if visit.may(Scope.PROPOSE) else _ASK
+        return "you may not write to it", how
+    return None
+
+
+def _check_proposal(visit: Visit, update: Update) -> Told | None:
+    whose = update.ref.removeprefix(PROPOSALS).partition("/")[0]
+    if whose != visit.grant.name and not visit.owns:
+        return f"is a proposal of {_show(whose)}", _how_to_propose(visit)
+    return None
+
+
+def _check_machine(
+    visit: Visit, update: Update, place: Place, claims: Mapping[str, str]
+) -> Told | None:
+    if not visit.may(Scope.WRITE):
+        return f"is {place.value}, and you may not write here", _ASK
+    name = claim_of(update.ref)
+    whose = claims.get(name, "")
+    if whose not in {"", visit.grant.name} and not (update.is_removal and visit.owns):
+        return f"belongs to another machine, of {whose}", "`vaultmem sync` makes one of your own"
+    if not whose and not update.is_new and not visit.owns:
+        return "belongs to another machine", "`vaultmem sync` makes one of your own"
+    start = MACHINES if place is Place.MACHINE else RESCUES
+    own = [each for each, by in claims.items() if by == visit.grant.name and each.startswith(start)]
+    if not whose and len(own) >= visit.limits.rescues:
+        return f"you have {len(own)} of these here", f"{_ASK} to remove old ones"
+    return None
+
+
+def _how_to_propose(visit: Visit) -> str:
+    return f"propose it: `git push ORIGIN HEAD:refs/heads/proposals/{visit.grant.name}/TOPIC`"
+
+
+def _how_to_follow(place: Place | None) -> str:
+    if place is Place.VAULT:
+        return "take in what is there with `vaultmem sync`, and push again"
+    return "merge what is there, or choose another name"
+
+
+def _show(ref: str) -> str:
+    return one_line(mask_secrets(ref.removeprefix(_HEADS)))[:_MAX_LENGTH]

@@ -1,0 +1,67 @@
+"""A push as it stands at the door: who it is, what it wants to move, and what it brings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from vaultmem.config import CONFIG_NAME, Config, parse_config
+from vaultmem.core.paths import fold
+from vaultmem.errors import VaultError
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.storage.git.bare import BareGit
+from vaultmem.storage.git.pushed import Bounds, Objects
+
+
+class Visit:
+    """Who pushes to which vault of a hub; `git` sees the objects that are not taken in yet."""
+
+    def __init__(self, hub: Hub, vault: str, grant: Grant, git: BareGit) -> None:
+        self.hub, self.vault, self.grant, self.git = hub, vault, grant, git
+        self.limits = hub.limits
+        self.bounds = Bounds(hub.limits.push_commits, hub.limits.push_files)
+        self.objects = Objects(git)
+
+    def may(self, scope: Scope, path: str | None = None) -> bool:
+        """Tell whether whoever pushes may do this at a path; None is anywhere, "" everywhere."""
+        return may(self.grant, self.vault, scope, path)
+
+    @cached_property
+    def owns(self) -> bool:
+        """Whether the whole vault is theirs."""
+        return self.may(Scope.OWN, "")
+
+    @cached_property
+    def head(self) -> str:
+        """The ref of the vault's own branch."""
+        text = (self.git.repository / "HEAD").read_text(encoding="utf-8", errors="surrogateescape")
+        return text.strip().removeprefix("ref: ")
+
+    @cached_property
+    def refs(self) -> dict[str, str]:
+        """The refs that there are before the push, with their objects."""
+        out = self.git.run("for-each-ref", "--format=%(refname) %(objectname)")
+        lines = out.decode("utf-8", "surrogateescape").split("\n")
+        return {ref: name for ref, _, name in (line.rpartition(" ") for line in lines) if ref}
+
+    @cached_property
+    def tip(self) -> str:
+        """The commit of the vault's own branch, "" before the first."""
+        return self.refs.get(self.head, "")
+
+    @cached_property
+    def config(self) -> Config:
+        """The vault's settings as its owners have them; the usual ones where they say nothing."""
+        data = dict(self.objects.read([f"{self.tip}:{CONFIG_NAME}"])) if self.tip else {}
+        text = next(iter(data.values()), b"").decode("utf-8", "replace")
+        if "author" not in text and "allow_secrets" not in text:
+            return Config()
+        try:
+            return parse_config(text)
+        except VaultError:  # Then nothing is allowed by it.
+            return Config()
+
+    def find_ref_twin(self, ref: str) -> str:
+        """Return a ref of which some disk has only one together with this one, "" for none."""
+        folded = fold(ref)
+        return next((each for each in self.refs if each != ref and fold(each) == folded), "")

@@ -1,0 +1,92 @@
+"""Whose the commits of a push may be: nobody pushes what somebody else is to have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from vaultmem.core.paths import slugify
+from vaultmem.core.safe_text import one_line
+from vaultmem.core.secrets.scan import find_secrets, mask_secrets
+from vaultmem.services.hub.grants import Grant, Kind, read_grants
+from vaultmem.services.hub.refusal import Refusal
+from vaultmem.services.hub.visit import Visit
+from vaultmem.storage.git.pushed import NewCommit
+
+
+class _Rules(NamedTuple):
+    """Who may be named: patterns of e-mails with a name each ("" for any), and others' names."""
+
+    emails: tuple[tuple[str, str], ...]
+    agents: tuple[str, ...]
+    template: str
+    others: frozenset[str]
+
+
+def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusal]:
+    """Yield the commits whose author, committer or agent this grant may not write as.
+
+    Their messages must not have credentials either.
+    """
+    rules = _make_rules(visit)
+    for commit in commits:
+        what = f"commit {commit.commit[:9]}"
+        if why := _find_forgery(rules, commit):
+            yield Refusal(what, why, _how(visit.grant))
+        if found := find_secrets(commit.message):
+            line = f"line {found[0].line} of its message looks like a credential"
+            yield Refusal(what, f"{line} ({found[0].rule})", "reword it, and renew the credential")
+
+
+def _make_rules(visit: Visit) -> _Rules:
+    grant = visit.grant
+    others = [each for each in read_grants(visit.hub) if each.name != grant.name]
+    names = {each.name for each in others}
+    names |= {name for each in others for name, _ in map(_split, each.emails) if name}
+    emails = tuple((mail.casefold(), name) for name, mail in map(_split, grant.emails))
+    known = {grant.name, *(name for _, name in emails)}
+    taken = frozenset(name.casefold() for name in names - known)
+    return _Rules(emails, grant.agents, visit.config.author, taken)
+
+
+def _find_forgery(rules: _Rules, commit: NewCommit) -> str:
+    """Return what a commit says that is not so, "" if all may be."""
+    agents = commit.agents
+    for agent in agents:
+        if not any(fnmatchcase(agent, each) for each in rules.agents):
+            return f'names the agent "{_show(agent)}"'
+    for role, (name, mail) in (("author", commit.author), ("committer", commit.committer)):
+        if any((name, mail.casefold()) == _identify(rules, agent) for agent in agents):
+            continue
+        wanted = [own for known, own in rules.emails if fnmatchcase(mail.casefold(), known)]
+        if not wanted:
+            return f"its {role} is {_show(name)} <{_show(mail)}>"
+        if not {"", name} & set(wanted):
+            return f'its {role} is called "{_show(name)}", not "{wanted[0]}"'
+        if name.strip().casefold() in rules.others:
+            return f'its {role} has the name of somebody else, "{_show(name)}"'
+    return ""
+
+
+def _identify(rules: _Rules, agent: str) -> tuple[str, str]:
+    """Return whose name and e-mail an agent's commits bear, as vaultmem.yaml has it."""
+    name, _, mail = rules.template.partition("<")
+    address = mail.replace("{agent}", slugify(agent)).rstrip("> ").strip()
+    return name.replace("{agent}", agent).strip(), address.casefold()
+
+
+def _how(grant: Grant) -> str:
+    if grant.kind is Kind.AGENT:
+        return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
+    known = ", ".join((*grant.emails, *(f"agent {each}" for each in grant.agents)))
+    return f"you write as {known}; set `git config user.email`, and commit it again"
+
+
+def _split(email: str) -> tuple[str, str]:
+    name, bracket, mail = email.rpartition("<")
+    return (name.strip(), mail.rstrip(">")) if bracket else ("", email)
+
+
+def _show(text: str) -> str:
+    return one_line(mask_secrets(text))[:80]

@@ -1,0 +1,253 @@
+"""What a push brings: its commits, what each changes, and its objects, read within bounds.
+
+Whoever pushes may have made objects by hand, so nothing is taken for granted: a few trees can name
+more files than any disk holds, and a few bytes unpack to gigabytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, NamedTuple
+
+from vaultmem.errors import FaultError
+from vaultmem.storage.git.bare import BareGit
+
+#: The longest message, or path, that is read, in bytes.
+_MAX_WORD = 256 * 1024
+
+#: Lines of a raw diff for each file that may be changed: the folders around it have one each.
+_LINES_A_FILE = 10
+
+_FIELDS = ("%H", "%P", "%an", "%ae", "%cn", "%ce", "%B")
+
+#: One line for each: what anybody wrote stands at a place that is known, and NUL is in none of it.
+_AGENTS = "%(trailers:key=Agent-Id,valueonly,unfold,separator=%x0A)"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_RAW = ("-z", "--raw", "-r", "-t", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv")
+_LOG = (
+    *("log", *_RAW, "-c", "--root", "--no-show-signature", "--no-notes", "--no-decorate"),
+    *("--no-color", "--no-mailmap", "--encoding=UTF-8"),
+    f"--format={'%x00'.join((*_FIELDS, _AGENTS))}",
+)
+_FOLDER = "040000"
+_TREE = re.compile(rb"[0-7]+ ([^\0]+)\0.{20}", re.DOTALL)
+
+
+class TooMuchError(Exception):
+    """A push has more of something than it may have; the text says of what."""
+
+
+class Change(NamedTuple):
+    """A file that a commit changes: of a merge, as none of its parents has it.
+
+    `blob` is "" where it goes; `old_blobs` are those that parents have, and `old_modes` git's modes
+    there.
+    """
+
+    path: str
+    mode: str
+    blob: str
+    old_modes: tuple[str, ...]
+    old_blobs: tuple[str, ...]
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether no parent has a file there."""
+        return not self.old_blobs
+
+
+class NewCommit(NamedTuple):
+    """A commit as a push brings it; `agents` are those that it says wrote it."""
+
+    commit: str
+    parents: tuple[str, ...]
+    author: tuple[str, str]
+    committer: tuple[str, str]
+    message: str
+    agents: tuple[str, ...]
+    changes: tuple[Change, ...]
+
+
+class Bounds(NamedTuple):
+    """How many commits a push may bring, and how many files these may change together."""
+
+    commits: int
+    files: int
+
+
+def read_commits(git: BareGit, revisions: Sequence[str], bounds: Bounds) -> Iterator[NewCommit]:
+    """Yield the commits that revisions (as of `git log`) name, newest first.
+
+    Raises:
+        TooMuchError: they are more than `bounds`.
+        BusyError: git's time is over.
+        FaultError: git cannot read them.
+    """
+    counter = _Counter(bounds)
+    with git.reading(*_LOG, *revisions, "--") as process:
+        words = _Words(git, process.stdout)
+        while (word := words.next()) is not None:
+            commit = word.lstrip("\n")
+            if not commit:  # Stands before a merge's changes, and at the end.
+                continue
+            if not _COMMIT.fullmatch(commit):
+                raise FaultError("git log says what cannot be read")
+            counter.add_commit()
+            parents, *names, message, agents = (words.take() for _ in range(len(_FIELDS)))
+            yield NewCommit(
+                *(commit, tuple(parents.split()), (names[0], names[1]), (names[2], names[3])),
+                *(message, tuple(filter(None, map(str.strip, agents.split("\n"))))),
+                tuple(_take_changes(words, counter)),
+            )
+        _check_end(process.wait(), "log")
+
+
+def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Change]:
+    """Return what differs between two trees, or commits.
+
+    Raises:
+        TooMuchError, BusyError, FaultError: as for `read_commits`.
+    """
+    with git.reading("diff-tree", *_RAW, old, new, "--") as process:
+        found = list(_take_changes(_Words(git, process.stdout), _Counter(bounds)))
+        _check_end(process.wait(), "diff-tree")
+    return found
+
+
+class Objects:
+    """Reads objects by name, in one git each for their sizes and for them."""
+
+    def __init__(self, git: BareGit) -> None:
+        self._git = git
+
+    def find(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """Return kind and size in bytes of each object that there is, by what it was called."""
+        wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
+        asked = "".join(f"{name}\n" for name in wanted).encode("utf-8", "surrogateescape")
+        lines = self._git.run("cat-file", "--batch-check", stdin=asked).split(b"\n")
+        found = {}
+        for name, line in zip(wanted, lines, strict=False):
+            fields = line.decode("utf-8", "replace").split(" ")
+            if len(fields) == 3 and fields[2].isdigit():
+                found[name] = fields[1], int(fields[2])
+        return found
+
+    def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield each object that there is, by what it was called; one at a time is in memory."""
+        with self._git.reading("cat-file", "--batch") as process:
+            to, back = process.stdin, process.stdout
+            assert to is not None  # noqa: S101
+            assert back is not None  # noqa: S101
+            for name in dict.fromkeys(names):
+                if "\n" in name:
+                    continue
+                self._git.check_time()
+                to.write(name.encode("utf-8", "surrogateescape") + b"\n")
+                to.flush()
+                head = back.readline().split()
+                if not head:
+                    raise FaultError("git cat-file ended early")
+                if len(head) == 3 and head[2].isdigit():
+                    yield name, back.read(int(head[2]) + 1)[:-1]
+
+    def list_folders(self, commit: str, folders: Iterable[str]) -> Iterator[str]:
+        """Yield the path of all that stands in these folders of a commit ("" for the first)."""
+        asked = {f"{commit}:{folder}": folder for folder in folders}
+        for name, data in self.read(asked):
+            prefix = f"{asked[name]}/" if asked[name] else ""
+            for entry in _TREE.findall(data):
+                yield prefix + entry.decode("utf-8", "surrogateescape")
+
+
+class _Counter:
+    """Counts what has been read, and ends it where that is too much."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._commits = self._files = self._lines = 0
+
+    def add_commit(self) -> None:
+        self._commits += 1
+        if self._commits > self._bounds.commits:
+            raise TooMuchError(f"brings more than {self._bounds.commits:,} commits")
+
+    def add_line(self, is_file: bool) -> None:
+        self._lines += 1
+        self._files += is_file
+        most = self._bounds.files
+        if self._files > most or self._lines > most * _LINES_A_FILE:
+            raise TooMuchError(f"changes more than {most:,} files")
+
+
+class _Words:
+    """Output that NUL divides, as it comes."""
+
+    def __init__(self, git: BareGit, pipe: IO[bytes] | None) -> None:
+        assert pipe is not None  # noqa: S101
+        self._git, self._pipe = git, pipe
+        self._words: list[bytes] = []
+        self._rest = b""
+        self._peeked: str | None = None
+
+    def next(self) -> str | None:
+        """Return the next word and go on, None at the end."""
+        if self._peeked is not None:
+            word, self._peeked = self._peeked, None
+            return word
+        while not self._words:
+            self._git.check_time()
+            block = self._pipe.read1(64 * 1024)  # type: ignore[attr-defined]
+            if not block:
+                rest, self._rest = self._rest, b""
+                return rest.decode("utf-8", "surrogateescape") if rest else None
+            *words, self._rest = (self._rest + block).split(b"\0")
+            if len(self._rest) > _MAX_WORD or any(len(word) > _MAX_WORD for word in words):
+                raise TooMuchError(f"has a message, or a path, of more than {_MAX_WORD:,} bytes")
+            self._words = words[::-1]
+        return self._words.pop().decode("utf-8", "surrogateescape")
+
+    def take(self) -> str:
+        """Return the next word and go on.
+
+        Raises:
+            FaultError: there is none.
+        """
+        word = self.next()
+        if word is None:
+            raise FaultError("git ended early")
+        return word
+
+    def peek(self) -> str | None:
+        """Return the next word and stay."""
+        self._peeked = self.next()
+        return self._peeked
+
+
+def _take_changes(words: _Words, counter: _Counter) -> Iterator[Change]:
+    """Take the raw lines that come next. Source: `git diff-tree --help`, "RAW OUTPUT FORMAT"."""
+    while (word := words.peek()) is not None and (word == "" or word.lstrip("\n").startswith(":")):
+        words.take()
+        line = word.lstrip("\n")
+        if not line:
+            continue
+        parents = len(line) - len(line.lstrip(":"))
+        fields = line.lstrip(":").split(" ")
+        modes, blobs = fields[: parents + 1], fields[parents + 1 : 2 * parents + 2]
+        path = words.take()
+        is_file = _FOLDER not in {mode for mode in modes if mode.strip("0")}
+        counter.add_line(is_file)
+        if modes[-1] == _FOLDER or (not is_file and not modes[-1].strip("0")):
+            continue
+        old = [
+            (mode, blob)
+            for mode, blob in zip(modes[:-1], blobs[:-1], strict=True)
+            if mode.strip("0") and mode != _FOLDER
+        ]
+        mode, blob = (each if each.strip("0") else "" for each in (modes[-1], blobs[-1]))
+        yield Change(path, mode, blob, tuple(m for m, _ in old), tuple(b for _, b in old))
+
+
+def _check_end(status: int, name: str) -> None:
+    if status:
+        raise FaultError(f"git {name} failed (status {status})")
