@@ -48,14 +48,19 @@ def say_same(
     What a title says and its text does not is part of the statement. With `may_turn` a phrase may
     stand at the other end of a sentence: "In May we moved", "We moved in May".
     """
-    if max(len(text), len(other)) > 3 * min(len(text), len(other)) + 40:
-        return False  # No form makes so much of it equal, and reading takes its time.
+    if not may_say_same(len(text), len(other)):
+        return False
     if read_title(title, text) != read_title(other_title, other):
         return False
     form, there = canonical_form(text), canonical_form(other)
     if not form:
         return text.strip() == other.strip()
     return form == there or (may_turn and _is_turned(form, there))
+
+
+def may_say_same(length: int, other: int) -> bool:
+    """Tell whether texts of these lengths may say the same; no form makes so much of it equal."""
+    return max(length, other) <= 3 * min(length, other) + 40
 
 
 def _is_turned(form: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -145,12 +145,13 @@ def read_facts(text: str) -> tuple[Fact, ...]:
         fact
         for each in sentences
         if len(each) <= _MAX_SENTENCE and not each.endswith("?") and not (is_list and ": " in each)
-        for fact in _read_sentence(each)
+        for fact in read_sentence(each)
     )
 
 
 @lru_cache(maxsize=4096)
-def _read_sentence(sentence: str) -> tuple[Fact, ...]:
+def read_sentence(sentence: str) -> tuple[Fact, ...]:
+    """Return what one sentence of a text states."""
     return tuple(_list_facts(sentence))
 
 

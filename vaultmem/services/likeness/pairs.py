@@ -71,7 +71,7 @@ def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = No
     notes say.
     """
     apart = read_apart(vault)
-    records = [record for record in vault.view.records() if _counts(record)]
+    records = [record for record in vault.view.records() if is_counted(record)]
     return _compare(vault, records, records, list_updates(vault, apart), apart, progress)
 
 
@@ -81,16 +81,16 @@ def compare_some(vault: Vault, paths: Sequence[str]) -> Pairs:
     Of the others, none is read but those that the index names.
     """
     apart = read_apart(vault)
-    records = [record for record in _records_where(vault, "path", paths) if _counts(record)]
+    records = [record for record in _records_where(vault, "path", paths) if is_counted(record)]
     alike = _records_where(vault, "body_digest", [record.body_digest for record in records])
     updates = (
         update
         for record in records
-        if (note := _read(vault, record.path)) and len(note.body) <= MAX_TEXT
+        if (note := read_whole(vault, record.path)) and len(note.body) <= MAX_TEXT
         for update in find_updates(vault, record, note)
         if frozenset((str(update.old.path), str(update.new.path))) not in apart
     )
-    return _compare(vault, records, [each for each in alike if _counts(each)], updates, apart)
+    return _compare(vault, records, [each for each in alike if is_counted(each)], updates, apart)
 
 
 def list_records(vault: Vault, pairs: Pairs) -> list[NoteRecord]:
@@ -121,7 +121,7 @@ def _compare(
     for number, record in enumerate(records):
         if progress is not None:
             progress(number, len(records))
-        note = _read(vault, record.path)
+        note = read_whole(vault, record.path)
         if note is None or len(note.body) > MAX_TEXT:
             continue
         for other in _find_like(vault, note, kept):
@@ -133,7 +133,7 @@ def _compare(
             elif other.likeness.is_contradiction:
                 pair = Pair(note, other.note, other.likeness)
                 contradicting.setdefault(frozenset(names), pair)
-            elif other.likeness.is_said(_NEAR) and not other.is_same:
+            elif is_nearly_said(other.likeness) and not other.is_same:
                 near.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
     for update in updates:
         pair = Pair(update.new, update.old, update.likeness)
@@ -157,27 +157,39 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
     )
 
 
-def _counts(record: NoteRecord) -> bool:
+def is_counted(record: NoteRecord) -> bool:
+    """Tell whether a note is compared: one that holds something to be so, and not a session's."""
     in_state = record.state in _STATES and not record.problem
     return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
 
 
-def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
+def is_nearly_said(likeness: Likeness) -> bool:
+    """Tell whether a note perhaps says what another says: no difference is known."""
+    return likeness.is_said(_NEAR)
+
+
+def may_matter(vault: Vault) -> Callable[[Likeness], bool]:
+    """Return what tells whether notes so much alike may contradict each other, or be near."""
     least = max(ABOUT_SAME, vault.config.related_above)
 
     def is_wanted(likeness: Likeness) -> bool:
-        """Tell whether notes that are so much alike may contradict each other, or be near."""
         is_near = likeness.similarity >= least
         return is_near and all(
             each.is_value or each.kind == "wording" for each in likeness.differences
         )
 
-    for similar in find_similar(vault, _ask(note), kept=kept, is_wanted=is_wanted):
-        if _counts(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
+    return is_wanted
+
+
+def _find_like(vault: Vault, note: Note, kept: Kept) -> Iterator[SimilarNote]:
+    is_wanted = may_matter(vault)
+    for similar in find_similar(vault, ask_note(note), kept=kept, is_wanted=is_wanted):
+        if is_counted(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
 
 
-def _ask(note: Note) -> Asked:
+def ask_note(note: Note) -> Asked:
+    """Return a note as a text that is looked for."""
     return Asked(note.visible_body, note.title, note_context(note.path), str(note.path))
 
 
@@ -187,15 +199,16 @@ def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
     for record in records:
         groups.setdefault(record.body_digest, []).append(record.path)
     for paths in groups.values():
-        notes = [note for path in paths if len(paths) > 1 and (note := _read(vault, path))]
+        notes = [note for path in paths if len(paths) > 1 and (note := read_whole(vault, path))]
         notes = [note for note in notes if note.visible_body.strip()]
         for ours in notes:
             for theirs in notes:
-                if ours.path != theirs.path and says_same(ours, _ask(theirs)):
+                if ours.path != theirs.path and says_same(ours, ask_note(theirs)):
                     yield Pair(ours, theirs, Likeness(1.0))
 
 
-def _read(vault: Vault, path: str) -> Note | None:
+def read_whole(vault: Vault, path: str) -> Note | None:
+    """Return a note as it is written, None where it cannot be read or was shortened."""
     try:
         note = parse_note(PurePosixPath(path), read_bytes(vault, PurePosixPath(path)))
     except (NoteNotFoundError, UnsafeFileError, UnreadableNoteError):

@@ -104,7 +104,7 @@ def find_similar(
     sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, kept.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
     sections = [section for section, share in pairs if share >= least * _SHARE]
-    weigh = _weigher(sharing.weigh)
+    weigh = weigh_words(sharing.weigh)
     found = [
         similar
         for record, ordinals in _choose_notes(vault, sections, asked.path, quarantined)
@@ -176,32 +176,39 @@ def _compare_note(
         each for each in note.sections if each.ordinal in ordinals or note.blob != record.blob
     ]
     is_same = says_same(note, asked)
-    if is_wanted and not is_same:
-        looked = (_compare_section(note, each, asked, weigh, is_wanted) for each in sections)
-        if not any(map(is_wanted, looked)):
-            return None
-    best: SimilarNote | None = None
-    for section in sections:
-        likeness = _compare_section(note, section, asked, weigh)
-        if best is None or _better(likeness) < _better(best.likeness):
-            best = SimilarNote(record, note, section, likeness, is_same)
-    return best
+    known = [tell_section(note, each) for each in sections]
+    found = compare_sections(asked, known, weigh, None if is_same else is_wanted)
+    if found is None:
+        return None
+    place, likeness = found
+    return SimilarNote(record, note, sections[place], likeness, is_same)
 
 
-def _compare_section(
-    note: Note,
-    section: Section,
-    asked: Asked,
-    weigh: Weigh,
-    is_wanted: Callable[[Likeness], bool] | None = None,
-) -> Likeness:
+def tell_section(note: Note, section: Section) -> KnownText:
+    """Return a section as what a text is compared with: below its headings and the note's title."""
     title = ". ".join(dict.fromkeys([note.title, *section.parents, section.heading]))
-    known = KnownText(note.section_text(section), title.strip(". "))
+    return KnownText(note.section_text(section), title.strip(". "))
+
+
+def compare_sections(
+    asked: Asked,
+    sections: Sequence[KnownText],
+    weigh: Weigh,
+    is_wanted: Callable[[Likeness], bool] | None,
+) -> tuple[int, Likeness] | None:
+    """Return which section of a note is most like a text, and how; None if `is_wanted` has none."""
     context = f"{asked.title}. {asked.context}"
-    return compare_texts(asked.text, known, weigh, context, is_wanted)
+
+    def compare(known: KnownText, wanted: Callable[[Likeness], bool] | None = None) -> Likeness:
+        return compare_texts(asked.text, known, weigh, context, wanted)
+
+    if is_wanted and not any(is_wanted(compare(each, is_wanted)) for each in sections):
+        return None
+    found = [(place, compare(each)) for place, each in enumerate(sections)]
+    return min(found, key=lambda each: _better(each[1]), default=None)
 
 
-def _weigher(weigh_term: Weigh) -> Weigh:
+def weigh_words(weigh_term: Weigh) -> Weigh:
     """Weigh a word by its first index term."""
 
     @cache

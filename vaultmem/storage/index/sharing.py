@@ -7,9 +7,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vaultmem.storage.index.snapshot import Snapshot
+
+#: A term, or its hash where many indexes are looked up as one.
+Term = TypeVar("Term", str, int)
 
 #: Postings that one look-up reads; the rarest terms come first, so it does not grow with a vault.
 _BUDGET = 10_000
@@ -49,19 +52,10 @@ def find_sharing(
     the counts of terms from look-up to look-up.
     """
     cache = {} if known is None else known
-    wanted = dict.fromkeys(terms)
-    counts = {term: _count(snapshot, term, cache) for term in wanted}
-    chosen: list[str] = []
-    left = _BUDGET
-    for term in sorted((t for t in counts if counts[t]), key=lambda t: (counts[t], t)):
-        if len(chosen) == _TERMS or (chosen and counts[term] > left):
-            break
-        left -= counts[term]
-        chosen.append(term)
+    counts = {term: _count(snapshot, term, cache) for term in dict.fromkeys(terms)}
     whole = 0.0
     scores: defaultdict[int, dict[int, float]] = defaultdict(dict)
-    for term in chosen:
-        weight = math.log1p(snapshot.size / counts[term])
+    for term, weight in choose_terms(counts, snapshot.size):
         whole += weight
         for place, numbers in snapshot.find_sections(term):
             there = scores[place]
@@ -74,6 +68,21 @@ def find_sharing(
         counts,
         snapshot.size,
     )
+
+
+def choose_terms(counts: Mapping[Term, int], size: int) -> list[tuple[Term, float]]:
+    """Return the terms to be looked up among `size` sections, the rarest first, and their weights.
+
+    `counts` says in how many sections each stands.
+    """
+    chosen: list[tuple[Term, float]] = []
+    left = _BUDGET
+    for count, term in sorted((count, term) for term, count in counts.items() if count):
+        if len(chosen) == _TERMS or (chosen and count > left):
+            break
+        left -= count
+        chosen.append((term, math.log1p(size / count)))
+    return chosen
 
 
 def _choose_best(
