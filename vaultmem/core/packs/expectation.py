@@ -48,13 +48,14 @@ def judge_pack(pack: Pack, expected: Expectation) -> list[str]:
     """Return why a pack is not as expected, in sentences; none if it is."""
     shown = {item.hit.record.path for item in pack.items}
     shown |= {item.hit.address for item in pack.items}
-    text = _plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
+    text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
     checks = [(f"shows {path}", path in shown) for path in expected.finds]
-    checks += [(f'says "{words}"', _plain(words) in text) for words in expected.says]
+    checks += [(f'says "{words}"', read_plain(words) in text) for words in expected.says]
     if expected.negated:
         return [f"the pack {what}" for what, is_so in checks if is_so]
     return [f"no section of the pack {what}" for what, is_so in checks if not is_so]
 
 
-def _plain(text: str) -> str:
+def read_plain(text: str) -> str:
+    """Return a text as expectations compare it: without regard to case and line breaks."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())

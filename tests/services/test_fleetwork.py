@@ -1,0 +1,138 @@
+"""Work over all vaults of a pool: what is found, what is kept, what is asked again."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from remotes import Remotes, Told
+
+from vaultmem.core.packs.expectation import expect
+from vaultmem.errors import RefusedError
+from vaultmem.services.fleetwork.beliefs import find_believers
+from vaultmem.services.fleetwork.look_after import compact_all, curate_all, judge_all
+from vaultmem.services.fleetwork.over_all import Terms, do_same, over_all
+from vaultmem.services.pools.local import LocalShards
+from vaultmem.services.pools.pool import Pool
+from vaultmem.storage.kept_work import KeptWork
+from vaultmem.vault import Vault
+
+NOW = 1_790_000_000
+FACT = "Refunds go through the queue."
+ASKED = expect("how are refunds handled?", [], ["through the QUEUE"], negated=False, budget=0)
+
+
+@pytest.fixture(scope="module")
+def remotes(tmp_path_factory: pytest.TempPathFactory) -> Remotes:
+    """Four vaults: beta was told first, and moved it since; gamma knows nothing of it."""
+    made = Remotes(tmp_path_factory.mktemp("fleet") / "remotes")
+    pay = "Payments are made at night.\n"
+    made.make(
+        "alpha",
+        Told("dock-bot", {"notes/refunds.md": f"{FACT}\n"}, NOW + 500, "s1"),
+        Told("", {"notes/refunds.md": f"{FACT}\n\nSee the pier.\n"}, NOW + 900),
+    )
+    made.make(
+        "beta",
+        Told("quay-bot", {"notes/pay.md": pay}, NOW),
+        Told("quay-bot", {"notes/pay.md": f"{pay}\n{FACT}\n"}, NOW + 100, "s9"),
+        Told("quay-bot", {"notes/pay.md": pay, "notes/refunds.md": f"{FACT}\n"}, NOW + 200, "s10"),
+    )
+    made.make("gamma", Told("tide-bot", {"notes/a.md": "The tide turns at noon.\n"}, NOW))
+    text = f'---\nsource: "alpha:notes/refunds.md"\n---\n{FACT} Always.\n'
+    made.make("delta", Told("tide-bot", {"notes/b.md": text}, NOW + 1_000))
+    return made
+
+
+def _open(remotes: Remotes, folder: Path, shards: int = 1) -> Pool:
+    return Pool(LocalShards(remotes.sources, folder, shards, fresh_for=0))
+
+
+def _names(vault: Vault) -> list[str]:
+    return sorted(vault.view.blobs())
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path, shards: int) -> None:
+    pool = _open(remotes, tmp_path, shards)
+    with KeptWork(tmp_path, NOW + 5_000) as kept:
+        terms = Terms(kept)
+        found = find_believers(pool, [], terms, ASKED)
+        judged = judge_all(pool, [], terms, ASKED)
+        assert not any(value for name, value in judged.items() if name != "gamma")
+        assert judged.read("gamma") == ['no section of the pack says "through the QUEUE"']
+        assert not compact_all(pool, ["alpha"], terms).read("alpha")["steps"]
+        assert list(dict(curate_all(pool, ["beta", "alpha"], terms).items())) == ["beta", "alpha"]
+        with pytest.raises(RefusedError, match="--not"):
+            find_believers(pool, [], terms, expect("x", [], ["y"], negated=True, budget=0))
+    pool.close()
+    told = [(e.vault, e.belief.agent, e.belief.session, e.belief.at - NOW) for e in found.believers]
+    assert told == [
+        ("beta", "quay-bot", "s9", 100),
+        ("alpha", "dock-bot", "s1", 500),
+        ("delta", "tide-bot", "", 1_000),
+    ]
+    assert [(e.follows, e.how) for e in found.believers] == [
+        ("", ""),
+        ("beta", "words"),
+        ("alpha", "source"),
+    ]
+    assert found.others == ("gamma",)
+
+
+def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> None:
+    made = Remotes(tmp_path / "remotes")
+    for name in ("one", "two", "three"):
+        made.make(name, Told("bot", {"notes/a.md": "The tide turns.\n"}, NOW))
+    told: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        told.append(done)
+        if done == 2:
+            raise KeyboardInterrupt
+
+    work = do_same("naming", _names)
+    pool = _open(made, tmp_path / "pool")
+    with KeptWork(tmp_path / "pool", NOW) as kept, pytest.raises(KeyboardInterrupt):
+        over_all(pool, [], Terms(kept, tell=lambda _: stop), work)
+    pool.close()
+    assert told == [1, 2]
+    made.add("two", Told("bot", {"notes/b.md": "The pier opens.\n"}, NOW + 1))
+    (made.folder / "one.git").rename(made.folder / "away.git")
+    pool = _open(made, tmp_path / "pool")
+    with KeptWork(tmp_path / "pool", NOW) as kept:
+        found = over_all(pool, [], Terms(kept), work)
+        assert found.asked == 2
+        assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
+        assert list(found.behind) == ["one"]
+        assert over_all(pool, [], Terms(kept), work).asked == 0
+        assert over_all(pool, [], Terms(kept, again=True), work).asked == 3
+    pool.close()
+
+
+def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None:
+    """One is in no repository, one never ends, and one waits behind it; the next time all go on."""
+    alpha, beta, _gamma, delta = remotes.sources
+    lost = alpha._replace(name="lost", remote=str(tmp_path / "nowhere.git"))
+    pool = Pool(LocalShards([alpha, lost, beta, delta], tmp_path / "pool"))
+    work = do_same("waiting", _wait_in_beta)
+    with KeptWork(tmp_path / "pool", NOW) as kept:
+        pool.each([], _names)
+        try:
+            found = over_all(pool, [], Terms(kept, seconds=0.2), work)
+        finally:
+            _RELEASED.set()
+        assert found.done == ("alpha",)
+        assert "its remote was not read" in found.missing["lost"]
+        assert found.missing["beta"] == "no answer in time (0.2 s)"
+        assert found.missing["delta"] == "not asked: its shard is still busy with beta"
+        found = over_all(pool, [], Terms(kept), work)
+        assert (found.asked, list(found.missing)) == (2, ["lost"])
+    pool.close()
+
+
+_RELEASED = threading.Event()
+
+
+def _wait_in_beta(vault: Vault) -> str:
+    assert vault.name != "beta" or _RELEASED.wait(10)
+    return vault.name

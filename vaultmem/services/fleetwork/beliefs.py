@@ -1,0 +1,205 @@
+"""Which agents believe something, since when, and who told them first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from vaultmem.core.delta.file_changes import FileChange
+from vaultmem.core.notes.encoding import decode_text
+from vaultmem.core.packs.expectation import Expectation, judge_pack, read_plain
+from vaultmem.core.packs.pack_item import PackItem
+from vaultmem.core.safe_text import one_line
+from vaultmem.errors import RefusedError
+from vaultmem.services.finding.ask_pack import make_unseen
+from vaultmem.services.fleetwork.look_after import find_day, list_given
+from vaultmem.services.fleetwork.over_all import Terms, do_same, over_all
+from vaultmem.services.history.blame import blame_bytes
+from vaultmem.services.pools.pool import Pool
+from vaultmem.storage.git.log import Commit, follow_path
+from vaultmem.vault import Vault
+
+#: Characters that are shown of what a note says.
+_SHOWN = 300
+
+
+class Belief(NamedTuple):
+    """Where a vault says something, and since when: the commit, and who wrote it.
+
+    `says` are the words there, `at` is in seconds since the epoch, `time` the same in ISO 8601 as
+    the commit has it. `source` is what the note names as its own.
+    """
+
+    path: str
+    says: str
+    source: str
+    commit: str
+    at: int
+    time: str
+    who: str
+    agent: str
+    session: str
+    event: str
+    subject: str
+
+
+class Believer(NamedTuple):
+    """A vault that believes something; `follows` is one that did before.
+
+    `how` says by what that is known: its `source`, a `commit` that both have, the same `words`.
+    """
+
+    vault: str
+    belief: Belief
+    follows: str = ""
+    how: str = ""
+
+
+class Believers(NamedTuple):
+    """Who believes something, the first before the others; who does not, and who is not known."""
+
+    believers: tuple[Believer, ...]
+    others: tuple[str, ...]
+    missing: dict[str, str]
+    behind: dict[str, str]
+
+
+def find_believers(
+    pool: Pool, names: Iterable[str], terms: Terms, expected: Expectation
+) -> Believers:
+    """Return which vaults have a pack as expected, since when, and who told each.
+
+    Raises:
+        RefusedError: it is expected that nothing is said, which nobody began to say.
+    """
+    if expected.negated:
+        raise RefusedError("what is not said was not told by anybody; leave out --not")
+    run = partial(find_belief, expected=expected)
+    work = do_same("looking who says so", run, list_given(expected), find_day(terms))
+    done = over_all(pool, names, terms, work)
+    found, others = {}, []
+    for name, value in done.items():
+        if value is None:
+            others.append(name)
+        else:
+            found[name] = Belief(**value)
+    believers = tuple(_name_tellers(found, pool.names))
+    return Believers(believers, tuple(others), done.missing, done.behind)
+
+
+def find_belief(vault: Vault, expected: Expectation) -> Belief | None:
+    """Return since when a vault says what is expected, and who wrote it; None if it does not.
+
+    Of several notes that say it, it is the one that did first. A note says it from the commit on
+    since which it has said it ever since, in its own lines or in another note from which they came.
+    """
+    pack = make_unseen(vault, expected.query, expected.budget or None)
+    if judge_pack(pack, expected):
+        return None
+    found = [
+        belief
+        for path, (item, words) in _find_notes(pack.items, expected).items()
+        if (belief := _trace(vault, path, item, words)) is not None
+    ]
+    return min(found, key=lambda each: each.at, default=None)
+
+
+def _find_notes(
+    items: Sequence[PackItem], expected: Expectation
+) -> dict[str, tuple[PackItem, tuple[str, ...]]]:
+    """Return the notes of a pack that show what is expected, with those of the texts they say."""
+    found: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
+    for item in items:
+        text = read_plain(f"{item.hit.name}\n{item.text}")
+        words = tuple(each for each in map(read_plain, expected.says) if each in text)
+        is_named = {item.hit.record.path, item.hit.address} & {*expected.finds}
+        if words or is_named:
+            found.setdefault(item.hit.record.path, (item, words))
+    return found
+
+
+def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> Belief | None:
+    history = vault.history
+    head = history.head().commit
+    versions = [
+        (commit, change)
+        for commit, change in (follow_path(history, head, path) if head else ())
+        if change.blob and change.is_regular
+    ]
+    first = _find_first(vault, versions, words) or _find_first(vault, versions, ())
+    if first is None:
+        return None
+    commit, change, data = first
+    lines = _find_lines(decode_text(data).text.split("\n"), words)
+    writer = commit.find_writer(history.prefix + change.path, lines[0])
+    told = blame_bytes(vault, change.path, data, lines, commit.commit).lines if words else ()
+    origins = [each for each in told if each.commit is not None and each.text.strip()]
+    if origins:  # All of it was said when the last of its lines was.
+        last = max(origins, key=lambda each: each.commit.at if each.commit else 0)
+        commit, writer = last.commit or commit, (last.who, last.agent, last.session)
+    says = " ".join(each.text.strip() for each in origins) or item.hit.name
+    return Belief(
+        path=path,
+        says=one_line(says)[:_SHOWN],
+        source=item.hit.record.source,
+        commit=commit.commit,
+        at=commit.at,
+        time=commit.time,
+        who=writer[0],
+        agent=writer[1],
+        session=writer[2],
+        event=commit.event,
+        subject=commit.subject,
+    )
+
+
+def _find_first(
+    vault: Vault, versions: Sequence[tuple[Commit, FileChange]], words: tuple[str, ...]
+) -> tuple[Commit, FileChange, bytes] | None:
+    """Return the version since which a note has always said some words, of versions newest first.
+
+    None where not even the newest does, as git has them.
+    """
+    blobs = list(dict.fromkeys(change.blob for _, change in versions))
+    read = vault.history.objects.read_all(blobs) if blobs else ()
+    texts = {blob: data for blob, (_, data) in zip(blobs, read, strict=True)}
+    first = None
+    for commit, change in versions:
+        data = texts[change.blob]
+        said = read_plain(decode_text(data).text)
+        if any(each not in said for each in words):
+            break
+        first = commit, change, data
+    return first
+
+
+def _find_lines(lines: Sequence[str], words: tuple[str, ...]) -> tuple[int, int]:
+    """Return the first and the last line (1-based) of those that say the words; all, if none."""
+    places = [
+        n for n, line in enumerate(lines, 1) if any(each in read_plain(line) for each in words)
+    ]
+    return (places[0], places[-1]) if places else (1, max(1, len(lines)))
+
+
+def _name_tellers(found: dict[str, Belief], names: Sequence[str]) -> Iterator[Believer]:
+    """Yield who believes something in order of time, with who told them as far as that is known.
+
+    That is the vault that the note's source names; else one that has the same commit, or said the
+    same words before.
+    """
+    commits: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for name, belief in sorted(found.items(), key=lambda each: (each[1].at, each[0])):
+        said = read_plain(belief.says)
+        named = belief.source.partition(":")[0]
+        if named in names and named != name:
+            yield Believer(name, belief, named, "source")
+        elif belief.commit in commits:
+            yield Believer(name, belief, commits[belief.commit], "commit")
+        elif said in words:
+            yield Believer(name, belief, words[said], "words")
+        else:
+            yield Believer(name, belief)
+        commits.setdefault(belief.commit, name)
+        words.setdefault(said, name)
