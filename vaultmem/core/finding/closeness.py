@@ -51,6 +51,29 @@ class Occurrences(NamedTuple):
     term: Numbers
 
 
+def measure_order(
+    sequences: Sequences,
+    query: Sequence[int],
+    idf: Floats,
+    words: NDArray[np.float32],
+    said: NDArray[np.bool_],
+    norm: tuple[float, float, float],
+    weights: RankingWeights,
+) -> tuple[Floats, Floats, Floats]:
+    """Return closeness, what the best passage adds, and what a title or speaker that is named does.
+
+    `query` are the terms in the order of the question, as places in `idf`; `words` is what the
+    sections score by words, and `said` which of them somebody said whom the question names. `norm`
+    is k1, b and the mean length.
+    """
+    found = find_occurrences(sequences)
+    close = measure_closeness(found, len(words), query, idf, weights)
+    named = measure_titles(sequences, found, idf, weights)
+    passage = measure_passages(sequences, found, idf * (norm[0] + 1), norm, weights)
+    named = named + weights.speaker * (words + close + passage) * said
+    return close, passage, named
+
+
 def find_occurrences(sequences: Sequences) -> Occurrences:
     """Find where the query's terms stand."""
     place = sequences.marks.nonzero()[0]
@@ -106,8 +129,7 @@ def measure_titles(
     is_there = np.zeros((count, many))
     is_there[section, found.term[kept]] = 1
     mass = float(idf.sum())
-    covered = is_there @ idf
-    covered /= max(mass, 1e-9)
+    covered = (is_there * idf).sum(1) / max(mass, 1e-9)
     added: Floats = weights.named * mass * covered**4 * wanted
     return added
 
@@ -188,5 +210,6 @@ def _score(
 ) -> Floats:
     k1, b, mean = norm
     lengths = (k1 * (1 - b)) + (k1 * b / max(mean, 1e-9)) * length
-    scores: Floats = (frequency / (frequency + lengths[:, None])) @ gain
+    # No product of matrices, whose last bits depend on how many rows there are.
+    scores: Floats = (frequency / (frequency + lengths[:, None]) * gain).sum(1)
     return scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
@@ -182,15 +182,17 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
     )
 
 
-def keep_rarest(query: RecallQuery, count: Callable[[str], int]) -> RecallQuery:
+def keep_rarest(
+    query: RecallQuery, count: Callable[[Sequence[str]], Mapping[str, int]]
+) -> RecallQuery:
     """Return a long question with those of its terms alone that fewest sections have.
 
-    `count` says how many have a term.
+    `count` says how many have each term.
     """
     different = dict.fromkeys([*query.terms, *query.compounds])
     if len(different) <= MAX_TERMS:
         return query
-    counts = {term: count(term) for term in different}
+    counts = count([*different])
     kept = set(sorted(filter(counts.__getitem__, different), key=counts.__getitem__)[:MAX_TERMS])
     return query._replace(
         terms=tuple(term for term in query.terms if term in kept),

@@ -12,7 +12,7 @@ in its simple form with one length norm for all fields:
 N, n_t and the mean are counted over the eligible sections alone, so a filter or another commit
 gives the scores that a vault of just those notes would give; over several vaults they are sums
 (`statistics`). The best by words are looked at
-again (`closeness`, `neighbours`; `named` is what a title or speaker adds that the question names):
+again (`closeness`, `joined`; `named` is what a title or speaker adds that the question names):
 
     relevance = words + closeness + passage + named + neighbours
     score     = ((1 - w) * relevance + w * best * recency) * state_weight
@@ -25,20 +25,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vaultmem.core.finding.closeness import (
-    Sequences,
-    find_occurrences,
-    measure_closeness,
-    measure_passages,
-    measure_titles,
-)
 from vaultmem.core.finding.eligible import EligibleRows
 from vaultmem.core.finding.weights import RankingWeights
 
@@ -60,30 +53,6 @@ class Share(NamedTuple):
     scores: Floats
     #: The rows that whom the term names has said.
     said: Numbers
-
-
-class Ranking(NamedTuple):
-    """The best rows, best first, and the parts of their scores (shape of each: rows)."""
-
-    rows: Numbers
-    score: NDArray[np.float64]
-    closeness: NDArray[np.float64]
-    passage: NDArray[np.float64]
-    neighbours: NDArray[np.float64]
-    recency: NDArray[np.float64]
-    semantic: NDArray[np.float64]
-    named: NDArray[np.float64]
-
-    def cut(self, chosen: Numbers | Sequence[int] | slice) -> Ranking:
-        """Return some of the rows, in the order in which they are named."""
-        if not isinstance(chosen, slice):
-            chosen = np.asarray(chosen, np.int64)
-        return Ranking(self.rows[chosen], *(part[chosen] for part in self.parts))
-
-    @property
-    def parts(self) -> tuple[NDArray[np.float64], ...]:
-        """The score and its parts."""
-        return self[1:]
 
 
 def weigh_query(
@@ -183,8 +152,14 @@ def best_rows(
         at = len(scores) - limit
         kept = scores >= scores[scores.argpartition(at)[at]]
         rows, scores = rows[kept], scores[kept]
-    order = np.lexsort((rows, place[rows], -scores))
-    return rows[order[: max(limit, 0)]]
+    return rows[order_best(scores, place[rows], limit)]
+
+
+def order_best(
+    scores: NDArray[np.floating[Any]], place: NDArray[np.integer[Any]], limit: int
+) -> Numbers:
+    """Return where the `limit` best scores stand, best first, ties by place, then as they come."""
+    return np.lexsort((place, -scores))[: max(limit, 0)]
 
 
 def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
@@ -196,116 +171,3 @@ def _find_bound(total: Floats, limit: int, shares: Sequence[Share]) -> float:
     scores = total[rarest.rows]
     at = len(scores) - limit
     return float(np.nextafter(scores[scores.argpartition(at)[at]], np.float32(0)))
-
-
-def rank_rows(
-    total: Floats,
-    idf: NDArray[np.float64],
-    said: Sequence[Numbers],
-    candidates: Numbers,
-    sequences: Callable[[Numbers], Sequences],
-    query: Sequence[int],
-    eligible: EligibleRows,
-    weights: RankingWeights,
-    limit: int,
-) -> Ranking:
-    """Return the candidates and their neighbours with their relevance, in no order.
-
-    Of the candidates, best first, the order of words is looked at in `limit`, or `weights.read`.
-    `total` is what `add_shares` gives, with a zero behind all rows, and is used up. `sequences` is
-    asked for rows in ascending order. `query` has the question's terms in their order, as places in
-    `idf`; `said` are the rows that whom a term names has said, for each term that names one.
-    """
-    best = np.sort(candidates[: max(limit, weights.read)])
-    close = passage = named = np.zeros(len(best))
-    if len(idf):  # A question of stop words can be answered by meaning alone.
-        read = sequences(best)
-        found = find_occurrences(read)
-        close = measure_closeness(found, len(best), query, idf, weights)
-        named = measure_titles(read, found, idf, weights)
-        norm = (eligible.k1, eligible.b, eligible.mean)
-        passage = measure_passages(read, found, idf * (eligible.k1 + 1), norm, weights)
-        own = total[best] + close + passage
-        named = named + weights.speaker * own * _find_said(best, said)
-        total[best] += close + passage + named
-    candidates = np.concatenate([best, candidates[len(best) :]])
-    rows, neighbours = _add_neighbours(total, candidates, eligible, weights)
-    empty = np.zeros(len(rows))
-    parts = np.zeros((3, len(rows)))
-    parts[:, : len(best)] = close, passage, named
-    return Ranking(
-        rows=rows,
-        score=total[rows] + neighbours,
-        closeness=parts[0],
-        passage=parts[1],
-        neighbours=neighbours,
-        recency=empty,
-        semantic=empty,
-        named=parts[2],
-    )
-
-
-def _find_said(rows: Numbers, said: Sequence[Numbers]) -> NDArray[np.bool_]:
-    """Tell which of some rows were said by somebody whom the question names."""
-    is_said = np.zeros(len(rows), np.bool_)
-    for each in said:
-        is_said |= each.take(each.searchsorted(rows), mode="clip") == rows
-    return is_said
-
-
-def _add_neighbours(
-    total: Floats, candidates: Numbers, eligible: EligibleRows, weights: RankingWeights
-) -> tuple[Numbers, NDArray[np.float64]]:
-    """Return the candidates, then the neighbours of each, and what each gets of its neighbours.
-
-    A neighbour without a word of the question is not found: nobody would see why it is there.
-    """
-    table = eligible.neighbours
-    if table is None or not len(candidates):
-        return candidates, np.zeros(len(candidates))
-    is_beside = np.zeros(len(total), np.bool_)
-    is_beside[table[:, candidates]] = True  # Of none, which is -1, the last: no row.
-    is_beside &= total > 0
-    is_beside[candidates] = False
-    rows = np.concatenate([candidates, is_beside.nonzero()[0]])
-    gained = total[table[:, rows]].T @ np.array([*weights.neighbours] * 2)
-    return rows, _damp_above(total[rows], gained, weights)
-
-
-def _damp_above(
-    own: Floats, gained: NDArray[np.float64], weights: RankingWeights
-) -> NDArray[np.float64]:
-    """Count a share alone of what lifts a section beyond the `lift_place`-th best by its own.
-
-    The first places belong to what answers by itself: two half-relevant notes that lift each
-    other would stand above it.
-    """
-    if len(own) <= weights.lift_place:
-        return gained
-    place = len(own) - weights.lift_place
-    room = np.clip(np.partition(own, place)[place] - own, 0, gained)
-    damped: NDArray[np.float64] = room + weights.lift_share * (gained - room)
-    return damped
-
-
-def apply_decay(ranking: Ranking, eligible: EligibleRows, share: float) -> Ranking:
-    """Return a ranking whose scores are (1 - share) * relevance + share * best * recency."""
-    if not share or not len(ranking.rows):
-        return ranking
-    best = float(ranking.score.max())
-    change = share * (best * eligible.recency[ranking.rows] - ranking.score)
-    return ranking._replace(score=ranking.score + change, recency=change)
-
-
-def order_rows(
-    ranking: Ranking, eligible: EligibleRows, ordinals: NDArray[np.integer[Any]]
-) -> Ranking:
-    """Return a ranking, best first, scores times the weights of the notes' states.
-
-    Equal scores are in the order of path, then of `ordinals`, each row's place in its note.
-    """
-    rows = ranking.rows
-    score = ranking.score * eligible.state_weight[rows]
-    order = np.lexsort((ordinals, eligible.place[rows], -score.round(5)))
-    order = order[score[order] > 0]
-    return ranking._replace(score=score).cut(order)

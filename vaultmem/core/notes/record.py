@@ -34,7 +34,7 @@ def place_number(document: _Number, place: int) -> _Number:
     return document + (place << _PLACE_AT)
 
 
-def find_place(document: int) -> int:
+def find_place(document: _Number) -> _Number:
     """Return the place of the vault that a document is of, among those that are asked."""
     return document >> _PLACE_AT
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.grouping import point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
 from vaultmem.core.notes.record import NoteRecord, SectionRecord, find_place, place_number
 from vaultmem.services.reading.handles import name_notes
-from vaultmem.services.reading.texts import read_section, read_sections
+from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vaultmem.core.finding.eligible import EligibleRows
-    from vaultmem.core.finding.ranking import Ranking, Share
-    from vaultmem.services.finding.parts import Part, Searched
+    from vaultmem.core.finding.ranking import Share
+    from vaultmem.services.finding.ground import Ground
+    from vaultmem.services.finding.rank import Ranked
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: The fields of a match by whether the term stands in each of them.
@@ -31,20 +32,12 @@ _FIELD_NAMES = {has: tuple(compress(FIELDS, has)) for has in product((False, Tru
 _KEPT_PLACES = 4_096
 
 
-class Ranked(NamedTuple):
-    """A ranking and its rows' sections, as document and ordinal; several rows may have one section.
-
-    `shares` are what each term gave to which row, for each part of what was `searched`.
-    """
-
-    ranking: Ranking
-    sections: list[tuple[int, int]]
-    shares: Sequence[dict[str, Share]]
-    searched: Searched
-
-
 def make_hits(
-    ranked: Ranked, groups: Sequence[Sequence[int]], limit: int, words: Mapping[str, str]
+    ground: Ground,
+    ranked: Ranked,
+    groups: Sequence[Sequence[int]],
+    limit: int,
+    words: Mapping[str, str],
 ) -> list[Hit]:
     """Return a hit for each of the first groups, with its text; `words` are those of the terms.
 
@@ -52,37 +45,29 @@ def make_hits(
     that are only named. Where a note changed meanwhile, the next group takes its place.
     """
     hits: list[Hit] = []
-    asked = sum(share.idf for share in ranked.shares[0].values())
-    all_rows, all_scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
+    rows, scores = ranked.ranking.rows.tolist(), ranked.ranking.score.tolist()
     start = 0
     while len(hits) < limit and start < len(groups):
         some = groups[start : start + limit - len(hits)]
         start += len(some)
-        best = ranked.ranking.cut([group[0] for group in some])
-        found = _find_all(ranked.searched, [all_rows[place] for group in some for place in group])
-        matches = _explain_all(ranked, best.rows, words)
-        weights = ranked.searched.eligible.state_weight[best.rows].tolist()
+        best = ranked.ranking.cut([first for first, *_ in some])
+        named = [rows[place] for _, *rest in some for place in rest]
+        read = ground.read(ranked.found, best.rows.tolist(), named, words)
+        weights = ranked.found.state_weight[best.rows].tolist()
         parts = zip(*(part.tolist() for part in best.parts), strict=True)
-        for (first, *rest), matched, weight, scored in zip(
-            some, matches, weights, parts, strict=True
-        ):
-            if all_rows[first] not in found:
+        for (first, *rest), weight, scored in zip(some, weights, parts, strict=True):
+            if rows[first] not in read:
                 continue
-            part, record, section = found[all_rows[first]]
-            text = read_section(part.vault, record, section)
-            if text is None:
-                continue
+            record, section, text, matches, refs, replaces, vault = read[rows[first]]
             also = tuple(
-                point_at(found[all_rows[place]][2], all_scores[place])
+                point_at(read[rows[place]].section, scores[place])
                 for place in rest
-                if all_rows[place] in found
+                if rows[place] in read
             )
-            refs = name_refs(part.vault, record)
-            score, closeness, passage, neighbours, recency, semantic, named = scored
-            what = (record, section, text, score, matched, closeness, weight, refs, "")
-            why = (passage, neighbours, recency, semantic, named)
-            hit = Hit(*what, *why, asked=asked, also=also)
-            hits.append(hit if part.is_alone else name_vault(hit, part.vault, part.place))
+            score, closeness, passage, neighbours, recency, semantic, named_ = scored
+            what = (record, section, text, score, matches, closeness, weight, refs, "")
+            why = (passage, neighbours, recency, semantic, named_, replaces, ranked.asked)
+            hits.append(Hit(*what, *why, also=also, vault=vault))
     return hits
 
 
@@ -143,34 +128,6 @@ def divide_hits(vault: Vault, hits: Iterable[Hit]) -> list[tuple[Vault, list[Hit
     return found
 
 
-def _find_all(
-    searched: Searched, rows: Sequence[int]
-) -> dict[int, tuple[Part, NoteRecord, SectionRecord]]:
-    """Return part, note and section of each row that has them."""
-    found: dict[int, tuple[Part, NoteRecord, SectionRecord]] = {}
-    for part in searched.parts:
-        own = [row - part.first for row in rows if 0 <= row - part.first < part.snapshot.size]
-        places = find_places(part.vault, part.snapshot, part.eligible, own) if own else {}
-        found |= {row + part.first: (part, *place) for row, place in places.items()}
-    return found
-
-
-def _explain_all(
-    ranked: Ranked, rows: NDArray[np.int64], words: Mapping[str, str]
-) -> list[tuple[Match, ...]]:
-    """Return for each row the terms that stand in it."""
-    parts = ranked.searched.parts
-    if len(parts) == 1:
-        return _explain(rows, ranked.shares[0], parts[0].snapshot, words)
-    found: dict[int, tuple[Match, ...]] = {}
-    for part, shares in zip(parts, ranked.shares, strict=True):
-        own = rows[(rows >= part.first) & (rows < part.first + part.snapshot.size)]
-        if len(own):
-            told = _explain(own - part.first, shares, part.snapshot, words)
-            found |= dict(zip(own.tolist(), told, strict=True))
-    return [found[row] for row in rows.tolist()]
-
-
 def find_places(
     vault: Vault, snapshot: Snapshot, eligible: EligibleRows, rows: Sequence[int]
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
@@ -192,7 +149,7 @@ def find_places(
     return {row: kept[row] for row in rows if row in kept}
 
 
-def _explain(
+def explain(
     rows: NDArray[np.int64],
     shares: dict[str, Share],
     snapshot: Snapshot,

@@ -98,8 +98,8 @@ class Part(NamedTuple):
 
     @property
     def is_alone(self) -> bool:
-        """Tell whether no other vault is asked."""
-        return not (self.place or self.vault.beside)
+        """Tell whether no other vault is asked, here or elsewhere."""
+        return not (self.place or self.vault.beside or self.vault.apart)
 
     @property
     def has_turns(self) -> bool:
@@ -129,12 +129,14 @@ class Searched(NamedTuple):
     """What a question is asked: the parts, and all their rows, numbered through.
 
     `documents` and `ordinals` are those of the rows; a document's number is one among all.
+    `recency` is the share of the score that the first vault gives to what is new.
     """
 
     parts: Sequence[Part]
     eligible: EligibleRows
     documents: NDArray[np.integer[Any]]
     ordinals: NDArray[np.integer[Any]]
+    recency: float
 
     def count_terms(self, terms: Sequence[str]) -> Statistics:
         """Return the figures of all for a question."""

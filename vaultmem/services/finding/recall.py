@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.grouping import group_hits, group_places
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.reranking import Reranker
-from vaultmem.core.notes.record import place_number
-from vaultmem.services.finding.hits import Ranked, make_hits
-from vaultmem.services.finding.parts import Part, Scorer
-from vaultmem.services.finding.rank import rank_sections
+from vaultmem.services.finding.ground import Ground
+from vaultmem.services.finding.hits import make_hits
+from vaultmem.services.finding.parts import Scorer
+from vaultmem.services.finding.rank import Ranked, rank_sections
 from vaultmem.services.finding.together import choose_parts
 from vaultmem.services.reading.heal import heals
-from vaultmem.storage.links import LinkStore
 from vaultmem.vault import Vault
-
-if TYPE_CHECKING:
-    pass
-
-
-def list_replaced(vault: Vault) -> dict[int, list[str]]:
-    """Return by document the names that a note gives under `supersedes`, of all views."""
-    return LinkStore(vault.state).targets_in("supersedes")
-
-
-def name_replaced(hits: Sequence[Hit], replaced: Mapping[int, Sequence[str]]) -> list[Hit]:
-    """Return the hits with the names of the notes that theirs replaced."""
-    return [
-        hit._replace(replaces=tuple(replaced[hit.record.document]))
-        if hit.record.document in replaced
-        else hit
-        for hit in hits
-    ]
-
 
 #: Sections in which so many notes as are wanted are looked for, at most.
 _DEEPEST = 2_000
@@ -70,40 +49,53 @@ def recall_corrected(
     corrects: bool,
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return what answers as `recall` does, and the query, misspelt words corrected if wanted."""
-    searched = choose_parts(vault, query.filter)
-    if searched is None or not (query.terms or query.compounds or dense):
+    from vaultmem.services.finding.own_ground import OwnGround
+
+    def choose(asked: RecallQuery) -> Ground | None:
+        searched = choose_parts(vault, asked.filter)
+        return None if searched is None else OwnGround(searched, dense)
+
+    if not dense and not (query.terms or query.compounds):
+        return query, []
+    return find_sections(choose, query, beyond, reranker, by_note, corrects)
+
+
+def find_sections(
+    choose: Callable[[RecallQuery], Ground | None],
+    query: RecallQuery,
+    beyond: int,
+    reranker: Reranker | None,
+    by_note: bool,
+    corrects: bool,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return what answers, as `recall_corrected` does, wherever the vaults are.
+
+    `choose` returns what a query can find by its filter, None without a note.
+    """
+    ground = choose(query)
+    if ground is None:
         return query, []
     if corrects:
         from vaultmem.services.finding.respell import respell
 
-        given, query = query, respell(searched.parts, query)
+        given, query = query, respell(ground, query)
         if query.replaced and given.filter.with_archived:  # What they alone say is no suggestion.
-            plain = choose_parts(vault, given.filter._replace(with_archived=False))
-            query = respell(plain.parts, given) if plain else query
+            plain = given._replace(filter=given.filter._replace(with_archived=False))
+            known = choose(plain)
+            query = respell(known, given) if known else query
     wanted = query.limit + beyond
     least = reranker.sections if reranker is not None else 0
     asked = query._replace(limit=max(query.limit, least))
-    rank = partial(rank_sections, searched, dense=dense)
+    rank = partial(rank_sections, ground)
     ranked, groups = _rank_deeper(asked, rank, wanted) if by_note else _rank_once(asked, rank)
     many = wanted
     if least:
         groups, many = _take_apart(groups, range(min(least, len(ranked.sections))), wanted)
-    hits = make_hits(ranked, groups, many, query.words)
+    hits = make_hits(ground, ranked, groups, many, query.words)
     if reranker is not None:
         hits = reranker(asked, hits)
         hits = (group_hits(hits) if by_note else hits)[:wanted]
-    return query, _name_all_replaced(searched.parts, hits)
-
-
-def _name_all_replaced(parts: Sequence[Part], hits: list[Hit]) -> list[Hit]:
-    """Return the hits with the names of the notes that theirs replaced."""
-    for part in parts:
-        kept = part.eligible.kept
-        if "replaced" not in kept:
-            found = list_replaced(part.vault)
-            kept["replaced"] = {place_number(each, part.place): found[each] for each in found}
-        hits = name_replaced(hits, kept["replaced"])
-    return hits
+    return query, hits
 
 
 #: A ranking, and its places as `make_hits` takes them.

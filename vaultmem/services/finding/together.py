@@ -20,26 +20,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vaultmem.core.finding.eligible import EligibleRows
+    from vaultmem.core.finding.statistics import Statistics
     from vaultmem.storage.index.snapshot import Snapshot
 
 
-def choose_parts(vault: Vault, note_filter: NoteFilter) -> Searched | None:
-    """Return what a question may find, of the vault and of those beside it; None without a note."""
+def choose_parts(
+    vault: Vault, note_filter: NoteFilter, places: Sequence[int] = ()
+) -> Searched | None:
+    """Return what a question may find, of the vault and of those beside it; None without a note.
+
+    `places` are theirs among all that are asked, in ascending order, where others are elsewhere.
+    """
     for each in vault.together:
         sync_once(each)
-    if vault.beside:
-        return _join(vault, note_filter)
+    if vault.beside or vault.apart:
+        return _join(vault, note_filter, places or range(len(vault.together)))
     snapshot = vault.index.snapshot()
     if not snapshot.size:
         return None
     eligible = choose_sections(vault, snapshot, note_filter)
     columns = snapshot.column("document"), snapshot.column("ordinal")
-    return Searched([Part(vault, snapshot, eligible)], eligible, *columns)
+    parts = [Part(vault, snapshot, eligible)]
+    return Searched(parts, eligible, *columns, vault.config.recency)
 
 
-def _join(vault: Vault, note_filter: NoteFilter) -> Searched | None:
+def weigh_again(searched: Searched, statistics: Statistics) -> Searched:
+    """Return what is searched as one part of all that the figures are of; kept for the next."""
+    import numpy as np
+
+    from vaultmem.core.finding.eligible import weigh_rows
+    from vaultmem.core.finding.weights import WEIGHTS
+
+    figures = statistics[:-1]  # Without what has which term.
+    if figures == searched.eligible.statistics[:-1]:
+        return searched
+    kept = searched.eligible.kept.setdefault("weighed", {})
+    if figures not in kept:
+        snapshots = [part.snapshot for part in searched.parts]
+        columns = {name: np.concatenate([s.column(name) for s in snapshots]) for name in COLUMNS}
+        chosen = searched.eligible
+        links = _list_links(snapshots)
+        eligible = weigh_rows(chosen, columns, links, statistics._replace(counts={}), WEIGHTS)
+        own = _divide(eligible, snapshots)
+        kept.clear()
+        kept[figures] = (
+            [
+                part._replace(eligible=rows._replace(kept=part.eligible.kept))
+                for part, rows in zip(searched.parts, own, strict=True)
+            ],
+            eligible,
+        )
+    parts, eligible = kept[figures]
+    return searched._replace(parts=parts, eligible=eligible)
+
+
+def _join(vault: Vault, note_filter: NoteFilter, places: Sequence[int]) -> Searched | None:
     """Return the sections of several vaults, chosen as of one, kept while all stay as they are."""
-    opened = [(place, each, each.index.snapshot()) for place, each in enumerate(vault.together)]
+    placed = zip(places, vault.together, strict=True)
+    opened = [(place, each, each.index.snapshot()) for place, each in placed]
     opened = [each for each in opened if each[2].size]
     if not opened:
         return None
@@ -58,7 +96,7 @@ def _join(vault: Vault, note_filter: NoteFilter) -> Searched | None:
         Part(each, snapshot, rows, place, first)
         for (place, each, snapshot), rows, first in zip(opened, own, firsts, strict=False)
     ]
-    return Searched(parts, eligible, documents, ordinals)
+    return Searched(parts, eligible, documents, ordinals, vault.config.recency)
 
 
 def _choose_among(
@@ -73,14 +111,12 @@ def _choose_among(
     columns = {name: np.concatenate([s.column(name) for s in snapshots]) for name in COLUMNS}
     numbers = [s.column("document").astype(np.int64) for s in snapshots]
     columns["document"] = np.concatenate([n + b for n, b in zip(numbers, bases, strict=False)])
-    firsts = [0, *accumulate(each.size for each in snapshots)]
-    links = [s.term(LINKS_ALONE)[0] + f for s, f in zip(snapshots, firsts, strict=False)]
     chosen = make_chosen(
         columns,
         _list_documents(opened, note_filter, bases),
         note_filter,
         _join_labels(snapshots, apart),
-        np.concatenate(links),
+        _list_links(snapshots),
         opened[0][1].now(),
     )
     documents = [place_number(n, place) for n, (place, _, _) in zip(numbers, opened, strict=True)]
@@ -98,6 +134,15 @@ def _list_documents(
         admitted = vault.view.choose(note_filter)
         listed.append([(paths[n], place, n + base, time) for n, time in admitted if n in paths])
     return [(number, time) for _, _, number, time in heapq.merge(*listed)]
+
+
+def _list_links(snapshots: Sequence[Snapshot]) -> NDArray[np.int64]:
+    """Return the rows that are links and hardly more, numbered through."""
+    import numpy as np
+
+    firsts = [0, *accumulate(each.size for each in snapshots)]
+    links = [s.term(LINKS_ALONE)[0] + f for s, f in zip(snapshots, firsts, strict=False)]
+    return np.concatenate(links)
 
 
 def _join_labels(
