@@ -4,6 +4,7 @@
     |-- NoVaultError          3   no vault was found, or the folder is not one
     |-- NoteNotFoundError     4   no such note, section or commit
     |-- RefusedError          5   unsafe name, secret, unknown value: nothing was written
+    |   `-- ForbiddenError    5   whoever asks may not do this there
     |-- ConflictError         6   somebody else changed the same bytes; both are kept
     |   `-- ChangedError      6   a note is another than the one that was read to be changed
     |-- PendingError          7   saved on disk, but git cannot take a commit right now
@@ -49,6 +50,10 @@ class RefusedError(VaultError):
     """The input is unsafe or not allowed; nothing was written."""
 
     exit_code = 5
+
+
+class ForbiddenError(RefusedError):
+    """A vault's remote does not take this from whoever asks, for it is not theirs to do."""
 
 
 class ConflictError(VaultError):

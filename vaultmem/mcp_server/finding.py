@@ -20,14 +20,15 @@ from vaultmem.core.safe_text import escape_bytes
 from vaultmem.mcp_server.tool import BUDGET, LEAST, MOST, Answer, Tool, price
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vaultmem.core.finding.hit import Hit
     from vaultmem.core.finding.query import NoteFilter
     from vaultmem.core.packs.pack_item import PackForm, PackItem
     from vaultmem.core.packs.pack_text import Pack
     from vaultmem.services.finding.ask import Answer as Found
-    from vaultmem.services.finding.ask import Show
+    from vaultmem.services.finding.ask import Ask, Show
+    from vaultmem.services.finding.ask_pack import AskPack, PackAnswer
     from vaultmem.vault import Vault
 
 #: Tokens that a hit is shown with at least, where it has as many.
@@ -38,10 +39,21 @@ _VISIBLE = sorted(state.value for state in State if state != State.QUARANTINED)
 
 def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with notes, best first, each by its best section, labelled and quoted."""
-    from vaultmem.services.finding.ask import Ask, ask, tell_how_sure
+    from vaultmem.services.finding.ask import ask
     from vaultmem.services.vaults.beside import add_others
 
-    asked = Ask(
+    asked = read_ask(given)
+    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
+    beside = list(map(escape_bytes, told))
+    answer = ask(vault, asked, show_within(given.get("budget", BUDGET), beside))
+    return tell_hits(answer, asked.offset, beside)
+
+
+def read_ask(given: dict[str, Any]) -> Ask:
+    """Return the question that a tool was given."""
+    from vaultmem.services.finding.ask import Ask
+
+    return Ask(
         given["query"],
         given.get("limit", 0),
         given.get("offset", 0),
@@ -50,11 +62,14 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         refs=tuple(given.get("include_refs", ())),
         suggests=True,
     )
-    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
-    beside = list(map(escape_bytes, told))
-    answer = ask(vault, asked, show_within(given.get("budget", BUDGET), beside))
+
+
+def tell_hits(answer: Found, offset: int, beside: Sequence[str]) -> Answer:
+    """Return what was shown of an answer, and what is to be told `beside` it."""
+    from vaultmem.services.finding.ask import tell_how_sure
+
     is_cut = answer.has_more or len(answer.shown) < len(answer.hits)
-    following = asked.offset + len(answer.shown) if is_cut else None
+    following = offset + len(answer.shown) if is_cut else None
     lines = [*tell_how_sure(answer), *(line for _, line in answer.shown)]
     if following is not None:
         lines.append(f"There are more: ask again with offset {following}.")
@@ -67,35 +82,49 @@ def recall_tool(vault: Vault, given: dict[str, Any]) -> Answer:
         "elsewhere": answer.elsewhere or None,
         "hits": rows,
     }
-    return Answer("\n\n".join(lines + beside), {"hits": paths, "next_offset": following}, detail)
+    return Answer("\n\n".join([*lines, *beside]), {"hits": paths, "next_offset": following}, detail)
 
 
 def pack_tool(vault: Vault, given: dict[str, Any]) -> Answer:
     """Answer with a context pack, and keep its receipt."""
-    from vaultmem.core.packs.pack_item import PackLabels
-    from vaultmem.core.packs.pack_text import drop_foot
-    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+    from vaultmem.services.finding.ask_pack import ask_pack
     from vaultmem.services.vaults.beside import add_others
 
-    labels = PackLabels(given["labels"]) if "labels" in given else None
-    asked = AskPack(
+    asked = read_pack(given)
+    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
+    beside = list(map(escape_bytes, told))
+
+    def weigh(pack: Pack) -> int:
+        return price({"told": _show_pack(pack, beside), "receipt": _RECEIPT})
+
+    return tell_pack(ask_pack(vault, asked._replace(price=weigh)), beside)
+
+
+def read_pack(given: dict[str, Any]) -> AskPack:
+    """Return what the pack is for that a tool was asked for."""
+    from vaultmem.core.packs.pack_item import PackLabels
+    from vaultmem.services.finding.ask_pack import AskPack
+
+    return AskPack(
         given.get("query", ""),
         given.get("budget"),
-        labels=labels,
+        labels=PackLabels(given["labels"]) if "labels" in given else None,
         at=given.get("at", ""),
         refs=tuple(given.get("include_refs", ())),
     )
-    told = add_others(vault, given.get("vaults", ()), bool(asked.at or asked.refs))
 
-    def show(pack: Pack) -> str:
-        return "\n".join([drop_foot(pack), *map(escape_bytes, told)])
 
-    answer = ask_pack(
-        vault, asked._replace(price=lambda pack: price({"told": show(pack), "receipt": _RECEIPT}))
-    )
+def tell_pack(answer: PackAnswer, beside: Sequence[str]) -> Answer:
+    """Return a pack as a tool's answer, with what is to be told `beside` it."""
     found = leave_out_text(pack_json(answer.pack))
     detail = {**found, "items": [leave_out_text(item) for item in found["items"]]}
-    return Answer(show(answer.pack), {"receipt": answer.receipt}, detail)
+    return Answer(_show_pack(answer.pack, beside), {"receipt": answer.receipt}, detail)
+
+
+def _show_pack(pack: Pack, beside: Sequence[str]) -> str:
+    from vaultmem.core.packs.pack_text import drop_foot
+
+    return "\n".join([drop_foot(pack), *beside])
 
 
 #: As long as the name of a receipt.
@@ -110,28 +139,36 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
     """
 
     def show(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
-        from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
-        from vaultmem.services.finding.ask import tell_how_sure
         from vaultmem.services.finding.hits import name_hits
 
         handles = name_hits(seen, answer.hits)
-        form = PackForm(labels=parse_labels(seen.config.labels))
-        items = [
-            PackItem(
-                hit,
-                hit.text,
-                pinned=False,
-                trusted=False,
-                shortened=False,
-                caution=hit.caution,
-                handle=handles[hit.record.document],
-            )
-            for hit in answer.hits
-        ]
-        frame = [*tell_how_sure(answer), *beside, "There are more: ask again with offset 1000."]
-        return _fit(items, form, budget - price({"told": frame, "hits": [], "next_offset": 1000}))
+        return fit_hits(answer, handles, seen.config.labels, budget, beside)
 
     return show
+
+
+def fit_hits(
+    answer: Found, handles: Mapping[int, str], labels: str, budget: int, beside: Sequence[str]
+) -> list[tuple[Hit, str]]:
+    """Return the first hits as they are shown within a budget; `handles` are by document."""
+    from vaultmem.core.packs.pack_item import PackForm, PackItem, parse_labels
+    from vaultmem.services.finding.ask import tell_how_sure
+
+    form = PackForm(labels=parse_labels(labels))
+    items = [
+        PackItem(
+            hit,
+            hit.text,
+            pinned=False,
+            trusted=False,
+            shortened=False,
+            caution=hit.caution,
+            handle=handles.get(hit.record.document, ""),
+        )
+        for hit in answer.hits
+    ]
+    frame = [*tell_how_sure(answer), *beside, "There are more: ask again with offset 1000."]
+    return _fit(items, form, budget - price({"told": frame, "hits": [], "next_offset": 1000}))
 
 
 def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit, str]]:

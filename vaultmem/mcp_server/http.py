@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from vaultmem.mcp_server.resources import Subscribers
 from vaultmem.mcp_server.loading import load_server
 from vaultmem.workers.caller import Caller, shows_token
 from vaultmem.workers.workers import Workers
 
+#: Makes the server that talks, when the SDK is imported.
+Build = Callable[["Subscribers"], "Server[Any]"]
 
-class McpApp:
-    """Serves who names the token; the SDK is imported for the first of them, within a second."""
+
+class McpPlace:
+    """Serves whoever comes, at one address; the SDK is imported for the first, within a second.
+
+    `origins` are those of pages that may ask.
+    """
 
     def __init__(
-        self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str
+        self, build: Build, hosts: Collection[str], origins: Collection[str], path: str
     ) -> None:
         self.path = path
-        self._workers = workers
-        self._caller = caller
-        self._hosts = list(hosts)
-        self._token = token
+        self._build = build
+        self._hosts, self._origins = list(hosts), list(origins)
         self._lock = asyncio.Lock()
         self._app: ASGIApp | None = None
         self._subscribers: Subscribers | None = None
+        self._running: asyncio.Task[None] | None = None
 
     def notice(self, path: str) -> None:
         """Tell agents that a path may have changed; called from any thread."""
         if self._subscribers is not None:
             self._subscribers.notice(path)
 
+    def close(self) -> None:
+        """End all sessions; called in the event loop."""
+        if self._running is not None:
+            self._running.cancel()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 401."""
-        if not shows_token(scope["headers"], self._token):
-            told = {"error": "no token, or not the right one"}
-            headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-            await JSONResponse(told, 401, headers)(scope, receive, send)
-            return
+        """Pass a request on."""
         async with self._lock:
             if self._app is None:
                 try:
@@ -61,21 +69,47 @@ class McpApp:
         from mcp.server.transport_security import TransportSecuritySettings
 
         from vaultmem.mcp_server.resources import Subscribers
-        from vaultmem.mcp_server.server import build_server
 
         self._subscribers = Subscribers()
-        app = build_server(self._workers, self._caller, self._subscribers).streamable_http_app(
+        app = self._build(self._subscribers).streamable_http_app(
             streamable_http_path=self.path,
             transport_security=TransportSecuritySettings(
                 enable_dns_rebinding_protection=True,
                 allowed_hosts=self._hosts,
-                allowed_origins=[f"http://{host}" for host in self._hosts],
+                allowed_origins=self._origins,
             ),
         )
         ready = asyncio.Event()
         self._running = asyncio.create_task(_keep(app.router.lifespan_context(app), ready))
         await ready.wait()
         return app
+
+
+class McpApp(McpPlace):
+    """Serves a vault to who names the token."""
+
+    def __init__(
+        self, workers: Workers, caller: Caller, token: str, hosts: Sequence[str], path: str
+    ) -> None:
+        build = partial(build_later, workers, caller)
+        super().__init__(build, hosts, [f"http://{host}" for host in hosts], path)
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 401."""
+        if shows_token(scope["headers"], self._token):
+            await super().__call__(scope, receive, send)
+            return
+        told = {"error": "no token, or not the right one"}
+        headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+        await JSONResponse(told, 401, headers)(scope, receive, send)
+
+
+def build_later(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
+    """Return the server of a vault, by the SDK that is imported by now."""
+    from vaultmem.mcp_server.server import build_server
+
+    return build_server(workers, caller, subscribers)
 
 
 async def _keep(running: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:

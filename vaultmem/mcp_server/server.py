@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from vaultmem.mcp_server.history import HISTORY
 from vaultmem.mcp_server.notes import FORGET, READ_NOTE, REMEMBER, UPDATE_NOTE
 from vaultmem.mcp_server.remedies import tell_caller
 from vaultmem.mcp_server.resources import (
+    Read,
     Subscribers,
     check_one_page,
     complete,
@@ -86,12 +87,25 @@ Instructions was trusted by the owner. Never remember credentials."""
 Context = ServerRequestContext[Any, Any]
 
 
+#: Runs a tool with what it was given, and returns its text and its data.
+Call = Callable[[Tool, dict[str, Any]], Awaitable[tuple[str, dict[str, Any]]]]
+
+
 def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> Server[Any]:
     """Return a server for one caller; one that may only read is offered no tool that writes."""
-    tools = {tool.name: tool for tool in TOOLS if caller.may_write or not tool.writes}
+    tools = [tool for tool in TOOLS if caller.may_write or not tool.writes]
 
     def read(work: Work[Any]) -> Awaitable[Any]:
         return workers.read(work, caller)
+
+    return build_with(tools, partial(call_tool, workers, caller), read, subscribers)
+
+
+def build_with(
+    offered: Sequence[Tool], call: Call, read: Read, subscribers: Subscribers
+) -> Server[Any]:
+    """Return a server of tools that are run by `call`, and of notes that are read by `read`."""
+    tools = {tool.name: tool for tool in offered}
 
     def refuse_request(error: VaultError | OSError, **about: str) -> MCPError:
         told = escape_bytes(tell_caller(str(name_failure(error)), tools))
@@ -110,7 +124,7 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
         if problem := find_problem(tool.takes, given):
             return _refuse(f"{tool.name}: {problem}")
         try:
-            text, data = await _call(workers, caller, tool, given)
+            text, data = await call(tool, given)
         except (VaultError, OSError) as error:
             return _refuse(tell_caller(str(name_failure(error)), tools, tool.name))
         except Exception:  # noqa: BLE001  A server outlives whatever one call runs into.
@@ -185,7 +199,7 @@ def build_server(workers: Workers, caller: Caller, subscribers: Subscribers) -> 
     )
 
 
-async def _call(
+async def call_tool(
     workers: Workers, caller: Caller, tool: Tool, given: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Run a tool for whom the arguments say."""

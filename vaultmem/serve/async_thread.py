@@ -40,6 +40,8 @@ class AsyncThread:
                 self.run(_cancel_all()).result(_PATIENCE)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_PATIENCE)
+            if not self._thread.is_alive():
+                self._loop.close()
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:

@@ -11,7 +11,7 @@ import re
 import socket
 from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -67,10 +67,10 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class HttpServer:
-    """A port of this machine; nobody is answered before `start`."""
+class Port:
+    """A port of this machine; nobody is answered before `answer_by`."""
 
-    def __init__(self, place: Place, access: Access) -> None:
+    def __init__(self, place: Place) -> None:
         """Take the port.
 
         Raises:
@@ -90,11 +90,36 @@ class HttpServer:
             dict.fromkeys(name if ":" in name else f"{name}:{self.port}" for name in names)
         )
         self.address = f"http://{reached}:{self.port}"
+        self._server: uvicorn.Server | None = None
+        self._ended: Future[None] | None = None
+
+    def answer_by(self, app: ASGIApp, talks: AsyncThread, **settings: int) -> None:
+        """Begin to answer by an app, in this event loop; `settings` are further ones of uvicorn."""
+        chosen: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
+        config = uvicorn.Config(
+            app, http=BoundedProtocol, log_level="warning", lifespan="off", **chosen
+        )
+        self._server = uvicorn.Server(config)
+        self._ended = talks.run(self._server.serve([self._socket]))
+
+    def close(self, seconds: float = _GRACE) -> None:
+        """Answer what is under way, and nobody any more."""
+        if self._server is not None and self._ended is not None:
+            self._server.should_exit = True
+            with contextlib.suppress(TimeoutError):
+                self._ended.result(seconds + 1)
+        self._socket.close()
+
+
+class HttpServer(Port):
+    """A port at which a vault is served; nobody is answered before `start`."""
+
+    def __init__(self, place: Place, access: Access) -> None:
+        """Take the port, as `Port` does."""
+        super().__init__(place)
         self._access = access
         self._events = Events()
         self._mcp: McpApp | None = None
-        self._server: uvicorn.Server | None = None
-        self._ended: Future[None] | None = None
 
     def start(self, workers: Workers, talks: AsyncThread) -> None:
         """Begin to answer, by these workers, in this event loop."""
@@ -112,15 +137,7 @@ class HttpServer:
             caller.asks_others,
         )
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
-        config = uvicorn.Config(
-            _divide(self._mcp, create_app(workers, site, self._events)),
-            http=BoundedProtocol,
-            log_level="warning",
-            lifespan="off",
-            timeout_graceful_shutdown=_GRACE,
-        )
-        self._server = uvicorn.Server(config)
-        self._ended = talks.run(self._server.serve([self._socket]))
+        self.answer_by(_divide(self._mcp, create_app(workers, site, self._events)), talks)
 
     def load(self) -> None:
         """Import what pages need that nobody has asked for yet."""
@@ -131,14 +148,6 @@ class HttpServer:
         self._events.notice(path)
         if self._mcp is not None:
             self._mcp.notice(path)
-
-    def close(self) -> None:
-        """Answer what is under way, and nobody any more."""
-        if self._server is not None and self._ended is not None:
-            self._server.should_exit = True
-            with contextlib.suppress(TimeoutError):
-                self._ended.result(_GRACE + 1)
-        self._socket.close()
 
 
 def _check_place(place: Place) -> None:

@@ -14,6 +14,7 @@ from vaultmem.errors import (
     BusyError,
     ChangedError,
     ConflictError,
+    ForbiddenError,
     MergeConflictError,
     NoteNotFoundError,
     NoVaultError,
@@ -28,6 +29,7 @@ STATUSES: dict[type[VaultError], int] = {
     NoVaultError: 404,
     NoteNotFoundError: 404,
     RefusedError: 422,
+    ForbiddenError: 403,
     ConflictError: 409,
     ChangedError: 412,
     PendingError: 409,
@@ -56,7 +58,7 @@ def refuse(request: Request, status: int, told: str, **facts: Any) -> Response:
 
     `facts` are for programs alone.
     """
-    if _wants_page(request):
+    if wants_page(request):
         from vaultmem.web.rendering import render_page
 
         return render_page(request, "message.html", status, title=name_status(status), told=told)
@@ -72,7 +74,8 @@ def name_status(status: int) -> str:
     return HTTPStatus(status).phrase
 
 
-def _wants_page(request: Request) -> bool:
+def wants_page(request: Request) -> bool:
+    """Tell whether a browser asks for a page, and no program for an answer."""
     path = request.url.path
     return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get(
         "accept", ""

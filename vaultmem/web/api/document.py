@@ -8,6 +8,7 @@ from typing import Any
 import vaultmem
 from vaultmem.answers.schemas import Schema, record, rows
 from vaultmem.web.api.operation import BASE, Operation, Tag
+from vaultmem.web.site import BELOW
 
 _PROBLEM = "#/components/schemas/Problem"
 
@@ -49,7 +50,7 @@ def write_document(operations: Iterable[Operation]) -> dict[str, Any]:
             "version": vaultmem.__version__,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": BASE}],
+        "servers": [{"url": f"{BELOW.get()}{BASE}"}],
         "security": [{name: []} for name in _SECURITY],
         "paths": paths,
         "components": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.finding import answer_json, pack_answer_json
 from vaultmem.answers.schemas import STRINGS, choice, flag, record, rows, text, texts, whole
@@ -11,14 +11,18 @@ from vaultmem.vault import Vault
 from vaultmem.web.api.filters import FILTERS, make_filter
 from vaultmem.web.api.operation import Given, Moment, Operation
 
+if TYPE_CHECKING:
+    from vaultmem.services.finding.ask import Ask
+    from vaultmem.services.finding.ask_pack import AskPack
 
-def _recall(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.finding.ask import MOST_FITTING, Ask, ask, fit_texts, show_texts
 
-    budget = given.get("budget", 0)
-    asked = Ask(
+def read_ask(given: Given) -> Ask:
+    """Return the question that an operation was given."""
+    from vaultmem.services.finding.ask import MOST_FITTING, Ask
+
+    return Ask(
         given["query"],
-        given.get("limit", MOST_FITTING if budget else 0),
+        given.get("limit", MOST_FITTING if given.get("budget", 0) else 0),
         given.get("offset", 0),
         make_filter(given),
         given.get("at", ""),
@@ -27,15 +31,13 @@ def _recall(vault: Vault, given: Given) -> Any:
         given.get("expand_links", False),
         suggests=True,
     )
-    told = _add_others(vault, given)
-    answer = ask(vault, asked, fit_texts(budget) if budget else show_texts)
-    return {**answer_json(answer), **told}
 
 
-def _pack(vault: Vault, given: Given) -> Any:
-    from vaultmem.services.finding.ask_pack import AskPack, ask_pack
+def read_ask_pack(given: Given) -> AskPack:
+    """Return what the pack is for that an operation was asked for."""
+    from vaultmem.services.finding.ask_pack import AskPack
 
-    asked = AskPack(
+    return AskPack(
         given.get("query", ""),
         given.get("budget"),
         PackStyle(given.get("format", PackStyle.MARKDOWN)),
@@ -46,6 +48,21 @@ def _pack(vault: Vault, given: Given) -> Any:
         given.get("expand_links", False),
         receipt=given.get("receipt"),
     )
+
+
+def _recall(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.ask import ask, fit_texts, show_texts
+
+    asked, budget = read_ask(given), given.get("budget", 0)
+    told = _add_others(vault, given)
+    answer = ask(vault, asked, fit_texts(budget) if budget else show_texts)
+    return {**answer_json(answer), **told}
+
+
+def _pack(vault: Vault, given: Given) -> Any:
+    from vaultmem.services.finding.ask_pack import ask_pack
+
+    asked = read_ask_pack(given)
     told = _add_others(vault, given)
     return {**pack_answer_json(ask_pack(vault, asked)), **told}
 

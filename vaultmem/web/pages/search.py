@@ -59,10 +59,11 @@ def gather_answer(question: str, offset: int, vault: Vault) -> Found:
         return Found(None, [], [])
     asked = Ask(question, _LIMIT, offset, suggests=True, waits=False, counts=False)
     answer = ask(vault, asked)
-    return Found(answer, list(map(_show_hit, answer.hits)), tell_how_sure(answer))
+    return Found(answer, list(map(show_hit, answer.hits)), tell_how_sure(answer))
 
 
-def _show_hit(hit: Hit) -> ShownHit:
+def show_hit(hit: Hit) -> ShownHit:
+    """Return a hit as it is listed."""
     terms = frozenset(match.term for match in hit.matches)
     text = _MARKUP.sub(lambda found: found["link"] or found["text"] or "", hit.text[:20_000])
     line = choose_excerpt(text, sorted(terms), _WIDTH)
