@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vaultmem.errors import RefusedError
@@ -76,7 +78,7 @@ class Gate:
 
         request = Request(scope)
         if refusal := self._find_refusal(request):
-            await refuse(request, *refusal)(scope, receive, send_guarded)
+            await refusal(scope, receive, send_guarded)
             return
         try:
             await self._app(scope, _limit(receive), send_guarded)
@@ -87,28 +89,32 @@ class Gate:
             told = "An error inside vaultmem; `vaultmem doctor` may say why."
             await refuse(request, 500, told)(scope, receive, send_guarded)
 
-    def _find_refusal(self, request: Request) -> tuple[int, str] | None:
-        """Return the status and the words of a refusal, None where the request may pass."""
+    def _find_refusal(self, request: Request) -> Response | None:
+        """Return a refusal, None where the request may pass."""
         headers = request.headers
-        if headers.getlist("host") not in [[host] for host in self._site.hosts]:
-            return 421, "This is not served under that name."
+        if not is_asked_by(self._site.hosts, request):
+            return refuse(request, 421, "This is not served under that name.")
         if not self._is_from_here(request):
-            return 403, "Another site's page sent this; nothing was done."
+            return refuse(request, 403, "Another site's page sent this; nothing was done.")
         size = read_count(headers.get("content-length", "0"), MAX_BODY + 1)
         if size is None or size > MAX_BODY:
-            return 413, f"That is over {MAX_BODY:,} bytes."
+            return refuse(request, 413, f"That is over {MAX_BODY:,} bytes.")
         visitor = self._identify(headers, request)
-        if visitor is None and not request.url.path.startswith(_OPEN):
-            return 401, "Nobody comes in without a link; `vaultmem serve --link` prints one."
         request.state.visitor = visitor
-        return None
+        return self._turn_away(request) if visitor is None else None
+
+    def _turn_away(self, request: Request) -> Response | None:
+        """Return what somebody is told whom nobody let in, None where anybody may come."""
+        if request.url.path.startswith(_OPEN):
+            return None
+        told = "Nobody comes in without a link; `vaultmem serve --link` prints one."
+        return refuse(request, 401, told)
 
     def _is_from_here(self, request: Request) -> bool:
         """Tell whether no other site's page can have sent this with a person's cookie."""
         origins = request.headers.getlist("origin")
-        ours = {f"http://{host}" for host in self._site.hosts}
         if origins:
-            return len(origins) == 1 and origins[0] in ours
+            return len(origins) == 1 and origins[0] in self._site.origins
         if request.method in _READING:
             return request.headers.get("sec-fetch-site") != "cross-site" or follows_link(request)
         return "authorization" in request.headers
@@ -119,14 +125,20 @@ class Gate:
                 return None
             agent = headers.get("vaultmem-agent", "").strip() or "api"  # Nobody is a person.
             return Visitor(self._site.programs_write, agent)
-        visit = self._visits.find(_read_cookie(headers, self._site.cookie))
+        visit = self._visits.find(read_cookie(headers, self._site.cookie))
         if visit is None:
             return None
         request.state.visit = visit
         return Visitor(self._site.may_write)
 
 
-def _read_cookie(headers: Headers, name: str) -> str:
+def is_asked_by(hosts: Collection[str], request: Request) -> bool:
+    """Tell whether a request names one of these as the host that it is for, once and alone."""
+    return request.headers.getlist("host") in [[host] for host in hosts]
+
+
+def read_cookie(headers: Headers, name: str) -> str:
+    """Return a cookie's value, "" if there is none."""
     try:
         found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:

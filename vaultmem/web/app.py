@@ -29,7 +29,8 @@ from vaultmem.web.site import Site
 from vaultmem.web.visits import Visits
 from vaultmem.workers.workers import Workers
 
-_STATIC = Path(__file__).parent / "static"
+#: What pages load that is no page.
+STATIC = Path(__file__).parent / "static"
 
 #: The module and the function of each page that is imported when it is asked for first, or in a
 #: quiet moment: what all of them need takes longer than the rest of a start.
@@ -81,10 +82,10 @@ def create_pages(workers: Workers, site: Site, events: Events | None = None) -> 
             Route("/events", stream_events),
             *(_make_route(asked, *home) for asked, home in PAGES.items()),
             Mount(BASE, _serve_api()),
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1_000)],
-        exception_handlers={404: _tell_nothing_here, 405: _tell_nothing_here},
+        exception_handlers={404: tell_nothing_here, 405: tell_nothing_here},
     )
     app.state.workers, app.state.site, app.state.visits = workers, site, Visits()
     app.state.jobs = Jobs(workers)
@@ -132,7 +133,8 @@ def _import_later(name: str) -> Callable[[], Awaitable[Any]]:
     return find
 
 
-async def _tell_nothing_here(request: Request, error: Exception) -> Response:
+async def tell_nothing_here(request: Request, error: Exception) -> Response:
+    """Answer where no page or operation is."""
     status = getattr(error, "status_code", 404)
     if request.url.path.startswith("/api/"):
         told = "There is no such operation; /api/v1/openapi.json describes those that there are."

@@ -79,6 +79,7 @@ def make_caller(request: Request) -> Caller:
         site.environment,
         may_write=visitor.may_write,
         asks_others=site.asks_others,
+        guest=visitor.guest,
     )
 
 

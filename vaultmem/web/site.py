@@ -36,7 +36,7 @@ class Site(NamedTuple):
     programs; `folder` is a private one, where one-time codes are kept. In the browser nothing is
     written unless `may_write`; programs write if `programs_write`. `ref` is the branch that is
     looked at where a request names none, and `environment` names models, and nobody. Who
-    `asks_others` may ask other vaults of the user's.
+    `asks_others` may ask other vaults of the user's. `scheme` is "https" behind a proxy with that.
     """
 
     root: Path
@@ -48,6 +48,12 @@ class Site(NamedTuple):
     ref: str = ""
     environment: Mapping[str, str] = _NOTHING
     asks_others: bool = False
+    scheme: str = "http"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """What browsers say of the pages of this site, where these send something."""
+        return frozenset(f"{self.scheme}://{host}" for host in self.hosts)
 
     @property
     def cookie(self) -> str:

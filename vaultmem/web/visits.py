@@ -9,15 +9,21 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
+from vaultmem.workers.caller import Guest
+
 #: Browsers that are let in at once; the one that came first goes.
 _MANY = 64
 
 
 class Visitor(NamedTuple):
-    """Who asks: a person in a browser, else a program under an agent's name; if they may write."""
+    """Who asks: a person in a browser, else a program under an agent's name; if they may write.
+
+    A hub knows more of them, as its `guest`.
+    """
 
     may_write: bool
     agent: str = ""
+    guest: Guest | None = None
 
 
 @dataclass

@@ -15,12 +15,29 @@ from vaultmem.vault import UserFolders, VaultSettings
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+class Guest(NamedTuple):
+    """Somebody who comes to a hub: their name and the id of their token there.
+
+    A person's commits are by `person` (`Name <mail>`). What they write goes to `branch`, "" for
+    the vault's own; `push` is what the hub's check of a push is told of them, and `origin` is from
+    where they come.
+    """
+
+    name: str
+    id: str
+    person: str = ""
+    branch: str = ""
+    push: tuple[tuple[str, str], ...] = ()
+    origin: str = ""
+
+
 class Caller(NamedTuple):
     """One connection, and what it may do; nothing is taken from this process's own settings.
 
     `environment` is what the caller's says of opening a vault and of sessions, `folder` the one it
     works in, `pid` the process that its sessions end with: else this one, that serves it. Who
-    `asks_others` is the user at this machine, whose other vaults may be asked as well.
+    `asks_others` is the user at this machine, whose other vaults may be asked as well. Of a hub,
+    they are its `guest`.
     """
 
     agent: str = ""
@@ -31,6 +48,7 @@ class Caller(NamedTuple):
     pid: int = 0
     may_write: bool = False
     asks_others: bool = False
+    guest: Guest | None = None
 
     def settings(self, folders: UserFolders) -> VaultSettings:
         """Return how the vault is opened for this caller, with state where this process has it."""

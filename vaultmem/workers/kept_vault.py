@@ -68,7 +68,7 @@ class KeptVault:
             else:
                 sync(vault)
             self._known = _identify(vault)
-            return work(_in_session(_look(vault) if vault.ref else vault))
+            return work(in_session(_look(vault) if vault.ref else vault))
         except OSError:
             self._known = ()  # Something was taken away below us: begin anew next time.
             raise
@@ -120,7 +120,7 @@ def _look(vault: Vault) -> Vault:
     return look_at(vault)
 
 
-def _in_session(vault: Vault) -> Vault:
+def in_session(vault: Vault) -> Vault:
     """Return the vault for writing in the session that its agent has open here, if there is one."""
     from vaultmem.services.sessions.edit_session import act_in
     from vaultmem.services.sessions.identify import identify_session
