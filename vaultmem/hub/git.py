@@ -1,0 +1,197 @@
+"""Git over HTTP by git's own `http-backend`: the smart protocol, and nothing else of a repository.
+
+What git's client can ask of a vault is four requests; their addresses are matched as a whole, so
+that no other file of a repository, and none beside it, has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from vaultmem.hub.cgi import Limits, run_program
+from vaultmem.services.hub.folder import Hub
+from vaultmem.storage.vault_list import is_vault_name
+from vaultmem.web.asking import read_count
+
+#: Below what address the repositories are.
+BASE = "/git/"
+
+_PLACE = re.compile(r"/git/([^/]+)\.git/(info/refs|git-upload-pack|git-receive-pack)")
+
+_READ, _WRITE, _REFS = "git-upload-pack", "git-receive-pack", "info/refs"
+
+_COMMAND = ("git", "http-backend")
+
+#: What of this process's environment a program is told.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+
+#: Bytes of what a client says that reads: which commits it wants and has. Git itself takes as much.
+_MOST_ASKED = 10 * 1024 * 1024
+
+#: Programs at once, in all and for one who asks; and the seconds for which others wait for one.
+_MANY, _MANY_OF_ONE = 16, 6
+_WAIT = 20.0
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Asked(NamedTuple):
+    """A request of git's client: of which vault, by which service, and where in its repository."""
+
+    vault: str
+    service: str
+    place: str
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether it is a part of a push."""
+        return self.service == _WRITE
+
+
+class Admitted(NamedTuple):
+    """Who may ask what they asked, and what the repository's check is told; else why they may not.
+
+    A refusal is a status and its words.
+    """
+
+    name: str = ""
+    environment: Mapping[str, str] = _NOTHING
+    status: int = 0
+    told: str = ""
+
+
+#: Says who asks, and whether they may.
+Admit = Callable[[Request, Asked], Awaitable[Admitted]]
+
+
+class GitApp:
+    """Answers git's clients for the repositories of a hub; `pushed` hears which vault changed."""
+
+    def __init__(self, hub: Hub, admit: Admit, pushed: Callable[[str], None]) -> None:
+        self._hub = hub
+        self._admit = admit
+        self._pushed = pushed
+        self._room = _Room()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope)
+        asked = _read_asked(request)
+        admitted = await self._admit(request, asked)
+        size = self._hub.limits.push_bytes + _MOST_ASKED if asked.writes else _MOST_ASKED
+        said = read_count(request.headers.get("content-length", "0"), size + 1)
+        if admitted.status:
+            await refuse_git(admitted.status, admitted.told)(scope, receive, send)
+        elif said is None or said > size:
+            await refuse_git(413, f"that is over {size:,} bytes")(scope, receive, send)
+        else:
+            environment = self._describe(request, asked, admitted)
+            try:
+                async with self._room.take(admitted.name):
+                    await run_program(_COMMAND, environment, Limits(size), receive, send)
+                if asked.writes and asked.place != _REFS:
+                    self._pushed(asked.vault)
+            except _FullError:
+                told = "too many ask at once; ask again in a minute"
+                await refuse_git(503, told)(scope, receive, send)
+
+    def _describe(self, request: Request, asked: Asked, admitted: Admitted) -> dict[str, str]:
+        """Return the environment of `http-backend`: nothing of this process's but where git is."""
+        headers = request.headers
+        said = {
+            "CONTENT_LENGTH": headers.get("content-length"),
+            "CONTENT_TYPE": headers.get("content-type"),
+            "HTTP_CONTENT_ENCODING": headers.get("content-encoding"),
+            "GIT_PROTOCOL": headers.get("git-protocol"),
+        }
+        return {
+            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_PROJECT_ROOT": os.fspath(self._hub.repositories),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GATEWAY_INTERFACE": "CGI/1.1",
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": f"/{asked.vault}.git/{asked.place}",
+            "QUERY_STRING": f"service={asked.service}" if asked.place == _REFS else "",
+            "REMOTE_USER": admitted.name,  # Without one, http-backend takes no push.
+            **{name: value for name, value in said.items() if value is not None},
+            **admitted.environment,
+        }
+
+
+def refuse_git(status: int, told: str) -> PlainTextResponse:
+    """Return an answer whose words git shows to whoever gave the command."""
+    headers = {"Connection": "close", "Cache-Control": "no-store"}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="vaultmem", charset="UTF-8"'
+    if status == 503:
+        headers["Retry-After"] = "30"
+    return PlainTextResponse(f"{told}\n", status, headers)
+
+
+def _read_asked(request: Request) -> Asked:
+    """Return what is asked for, with a service that is "" if git's client asks nothing like it."""
+    place = _PLACE.fullmatch(request.url.path)
+    vault = place[1] if place and is_vault_name(place[1]) else ""
+    if place is None or not vault:
+        return Asked("", "", "")
+    if place[2] == _REFS:
+        service = request.url.query.removeprefix("service=")
+        is_right = request.method == "GET" and service in (_READ, _WRITE)
+    else:
+        service = place[2]
+        kind = f"application/x-{service}-request"
+        is_right = request.method == "POST" and request.headers.get("content-type") == kind
+    return Asked(vault, service if is_right else "", place[2])
+
+
+class _FullError(Exception):
+    """Too many programs run."""
+
+
+class _Room:
+    """How many programs run at once, in all and for each who asks."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Condition()
+        self._busy: Counter[str] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def take(self, name: str) -> AsyncIterator[None]:
+        """Have a place for the time of a `with`.
+
+        Raises:
+            _FullError: none was free for 20 seconds.
+        """
+        async with self._free:
+            try:
+                async with asyncio.timeout(_WAIT):
+                    await self._free.wait_for(lambda: self._has_room(name))
+            except TimeoutError:
+                raise _FullError from None
+            self._busy[name] += 1
+        try:
+            yield
+        finally:
+            await asyncio.shield(self._leave(name))
+
+    def _has_room(self, name: str) -> bool:
+        return self._busy.total() < _MANY and self._busy[name] < _MANY_OF_ONE
+
+    async def _leave(self, name: str) -> None:
+        async with self._free:
+            self._busy[name] -= 1
+            self._busy += Counter()  # Who has none is not counted any more.
+            self._free.notify_all()
