@@ -1,0 +1,136 @@
+"""The gate of a hub: who asks is known, and which vaults they may read, before anything is done."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from vaultmem.errors import VaultError
+from vaultmem.hub.git import Admitted, Asked
+from vaultmem.hub.guests import Guests, read_token
+from vaultmem.services.hub.grants import Grant, may, name_pusher
+from vaultmem.services.hub.grants import Scope as Right
+from vaultmem.web.access import Gate, is_asked_by, read_cookie
+from vaultmem.web.refusing import refuse, wants_page
+from vaultmem.web.rendering import render_page
+from vaultmem.web.site import Site
+from vaultmem.web.visits import Visit, Visitor, Visits
+
+#: Where one comes without being let in.
+_OPEN = ("/sign-in", "/static/", "/alive")
+
+#: Browsers whose next page may have something to tell.
+_MANY = 1_024
+
+#: Whose token it is; else the status and the words of why nobody is known.
+_Found = tuple[Grant | None, tuple[int, str]]
+
+_UNKNOWN = "That token does not count (any more); the hub's owner gives out others."
+_PATIENCE = "Too many wrong tokens came from your address; wait a minute."
+_NOBODY = "Nobody comes in without a token; the hub's owner gives them out (`vaultmem hub grant`)."
+
+
+class HubSite(NamedTuple):
+    """Where a hub is served; `trusts_proxy` is whether what a proxy says of addresses counts."""
+
+    site: Site
+    trusts_proxy: bool = False
+
+    def find_address(self, request: Request) -> str:
+        """Return from where a request comes."""
+        if self.trusts_proxy and (told := request.headers.getlist("x-forwarded-for")):
+            return told[-1].rpartition(",")[2].strip()[:64]
+        return request.client.host if request.client else ""
+
+
+class HubGate(Gate):
+    """Lets in who has a token, and writes into the request's state whose it is."""
+
+    def __init__(self, app: ASGIApp, hub_site: HubSite, guests: Guests) -> None:
+        super().__init__(app, hub_site.site, Visits())
+        self._hub_site = hub_site
+        self._guests = guests
+        self._told: OrderedDict[str, Visit] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http":
+            request = Request(scope)
+            found = await to_thread.run_sync(self._find_grant, request)
+            request.state.grant, request.state.problem = found
+            request.state.address = self._hub_site.find_address(request)
+        await super().__call__(scope, receive, send)
+
+    async def admit(self, request: Request, asked: Asked) -> Admitted:
+        """Say whether git's client may do what it asks."""
+        if not is_asked_by(self._site.hosts, request):
+            return Admitted(status=421, told="this is not served under that name")
+        token = read_token(request, "basic", "bearer")
+        grant, problem = await to_thread.run_sync(self._try, request, token)
+        if grant is None:
+            return Admitted(status=problem[0], told=problem[1])
+        if not asked.vault or not may(grant, asked.vault, Right.READ):
+            return Admitted(status=404, told="this hub has no such vault, or not for you")
+        if not asked.service:
+            told = "git's smart protocol alone is spoken here; update your git"
+            return Admitted(status=403, told=told)
+        if asked.writes and not may(grant, asked.vault, Right.PROPOSE):
+            told = f"{asked.vault}: you may only read it; ask its owner for more"
+            return Admitted(status=403, told=told)
+        origin = self._hub_site.find_address(request)
+        return Admitted(grant.name, name_pusher(self._guests.hub, grant, origin))
+
+    def _find_grant(self, request: Request) -> _Found:
+        """Return who asks, by a token or a cookie; else why nobody is known."""
+        token = read_token(request, "bearer")
+        if token is not None:
+            return self._try(request, token)
+        try:
+            return self._guests.read_cookie(self._read_cookie(request)), (401, _NOBODY)
+        except VaultError as error:
+            return None, (500, str(error))
+
+    def _try(self, request: Request, token: str | None) -> _Found:
+        if token is None:
+            return None, (401, _NOBODY)
+        try:
+            if grant := self._guests.find(token):
+                return grant, (0, "")
+        except VaultError as error:
+            return None, (500, str(error))
+        if not self._guests.is_patient(self._hub_site.find_address(request), was_wrong=True):
+            return None, (429, _PATIENCE)
+        return None, (401, _UNKNOWN)
+
+    def _read_cookie(self, request: Request) -> str:
+        return read_cookie(request.headers, self._site.cookie)
+
+    def _identify(self, headers: Headers, request: Request) -> Visitor | None:
+        grant: Grant | None = request.state.grant
+        if grant is None:
+            return None
+        if "authorization" not in headers:
+            request.state.visit = self._find_visit(self._read_cookie(request))
+        return Visitor(may_write=False, agent=grant.name)
+
+    def _turn_away(self, request: Request) -> Response | None:
+        if request.url.path.startswith(_OPEN):
+            return None
+        status, told = request.state.problem
+        if status == 401 and wants_page(request):
+            return render_page(request, "sign_in.html", status, title="Sign in", told="")
+        return refuse(request, status, told)
+
+    def _find_visit(self, cookie: str) -> Visit:
+        """Return what a browser's next page is to tell."""
+        visit = self._told.pop(cookie, None) or Visit()
+        self._told[cookie] = visit
+        if len(self._told) > _MANY:
+            self._told.popitem(last=False)
+        return visit

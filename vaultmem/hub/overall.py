@@ -1,0 +1,108 @@
+"""Questions over all vaults that somebody may read, or some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from anyio import to_thread
+
+from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.hub.guests import make_visitor
+from vaultmem.hub.pool_workers import Heard, read_caller
+from vaultmem.hub.vault_apps import make_caller
+from vaultmem.services.finding.ask import Ask
+from vaultmem.services.finding.ask_pack import AskPack
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.services.pools.pool import Each, Pool, PoolAnswer, PoolPack
+from vaultmem.services.pools.shard import VaultStats
+
+Value = TypeVar("Value")
+
+#: Stands for all vaults, as in a user's list.
+ALL = "all"
+
+#: Seconds for which the vaults of a question are waited for.
+_PATIENCE = 30.0
+
+#: Seconds for which a list of vaults waits for those that nobody has asked yet.
+_SOON = 3.0
+
+
+class Overall:
+    """Asks the vaults of a pool in somebody's name, and lets it be heard."""
+
+    def __init__(
+        self, hub: Hub, find_pool: Callable[[], Pool], heard: Heard, environment: Mapping[str, str]
+    ) -> None:
+        self.hub = hub
+        self.environment = environment
+        self._find_pool = find_pool
+        self._heard = heard
+
+    def list_names(self, grant: Grant) -> list[str]:
+        """Return the vaults that somebody may read."""
+        return [name for name in self._find_pool().names if may(grant, name, Scope.READ)]
+
+    def choose(self, grant: Grant, wanted: Iterable[str]) -> list[str]:
+        """Return those that they want of these; all where they name none.
+
+        Raises:
+            NoteNotFoundError: there is no such vault, or not for them.
+            RefusedError: there is none at all.
+        """
+        known, named = self.list_names(grant), list(dict.fromkeys(wanted))
+        if strange := next((each for each in named if each not in {*known, ALL}), ""):
+            raise NoteNotFoundError(f"{strange}: this hub has no such vault, or not for you")
+        if not known:
+            raise RefusedError("this hub has no vault that you may read; ask its owner")
+        return known if ALL in named or not named else named
+
+    async def count(self, grant: Grant) -> Each[VaultStats]:
+        """Return how each vault is that somebody may read."""
+        names = self.list_names(grant)
+        return await to_thread.run_sync(self._count, names) if names else Each({}, {})
+
+    def _count(self, names: list[str]) -> Each[VaultStats]:
+        pool = self._find_pool()
+        found = pool.stats(names, _PATIENCE)
+        if unknown := [name for name, each in found.results.items() if not each.commit]:
+            pool.refresh(unknown, _SOON)
+            found = pool.stats(names, _PATIENCE)
+        return found
+
+    async def recall(
+        self, grant: Grant, asked: Ask, wanted: Iterable[str], origin: str
+    ) -> PoolAnswer:
+        """Return what answers a question, of all these vaults as of one."""
+        found: PoolAnswer = await self._ask(Pool.recall, "recall", grant, asked, wanted, origin)
+        return found
+
+    async def pack(
+        self, grant: Grant, asked: AskPack, wanted: Iterable[str], origin: str
+    ) -> PoolPack:
+        """Return a pack of all these vaults as of one."""
+        found: PoolPack = await self._ask(Pool.pack, "pack", grant, asked, wanted, origin)
+        return found
+
+    async def _ask(
+        self,
+        ask: Callable[..., Any],
+        operation: str,
+        grant: Grant,
+        asked: Ask | AskPack,
+        wanted: Iterable[str],
+        origin: str,
+    ) -> Any:
+        names = self.choose(grant, wanted)
+        if len(names) > 1 and (asked.at or asked.refs):
+            raise RefusedError("at and include_refs name commits of one vault; name that one")
+        visitor = make_visitor(self.hub, grant, "", origin)
+        settings = read_caller(make_caller(visitor, self.environment))
+        work = partial(ask, self._find_pool(), names, asked, settings, _PATIENCE)
+        done = await to_thread.run_sync(work)
+        assert visitor.guest is not None  # noqa: S101
+        await to_thread.run_sync(self._heard, names, visitor.guest, operation, done)
+        return done

@@ -1,0 +1,119 @@
+"""Does what callers ask of one vault of a pool, wherever that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+
+from vaultmem.errors import ForbiddenError
+from vaultmem.mcp_server.tool import run_tool
+from vaultmem.services.pools.pool import Pool
+from vaultmem.vault import Vault, VaultSettings, find_user_folders
+from vaultmem.web.api.operation import Operation
+from vaultmem.workers.caller import Caller, Guest
+from vaultmem.workers.kept_vault import Work, in_session
+from vaultmem.workers.workers import Workers
+
+Result = TypeVar("Result")
+
+
+#: Is told which vaults somebody asked, by which operation, and what came of it, before they get it.
+Heard = Callable[[Sequence[str], Guest, str, Any], None]
+
+
+class PoolWorkers(Workers):
+    """What `Workers` does, for a vault of a pool by its name; `find_pool` gives it as it is now.
+
+    What is written counts when the vault's remote has it: nobody is answered before. Then it has
+    `changed`.
+    """
+
+    def __init__(
+        self,
+        find_pool: Callable[[], Pool],
+        name: str,
+        heard: Heard,
+        changed: Callable[[], None],
+    ) -> None:
+        self.root = Path(name)
+        self._changed = changed
+        self._find_pool = find_pool
+        self._name = name
+        self._heard = heard
+
+    async def read(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` makes of the vault; questions of programs are heard."""
+        done = await super().read(work, caller)
+        if caller.guest and (asked := name_question(work)):
+            await to_thread.run_sync(self._heard, [self._name], caller.guest, asked, done)
+        return done
+
+    async def write(self, work: Work[Result], caller: Caller) -> Result:
+        """Return what `work` did, when the vault's remote has it."""
+        done = await super().write(work, caller)
+        self._changed()
+        return done
+
+    def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something read, where the vault is."""
+        return self._find_pool().run(self._name, partial(_act, work), read_caller(caller))
+
+    def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something read that may take minutes."""
+        return self.submit_read(work, caller)
+
+    def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
+        """Have something written, after what was asked for before.
+
+        Raises:
+            ForbiddenError: this caller may only read, or not write on the branch that they name.
+        """
+        guest = caller.guest
+        if not caller.may_write or guest is None:
+            raise ForbiddenError(f"{self._name}: you may only read this vault")
+        branch = choose_branch(guest, caller.ref)
+        settings = read_caller(caller._replace(ref=""))
+        settings["environment"] = {**settings.get("environment", {}), **dict(guest.push)}
+        pool = self._find_pool()
+        return pool.write(self._name, partial(_act, work), settings, guest.person, branch)
+
+    def close(self) -> None:
+        """Do nothing: the pool is others' too."""
+
+
+def name_question(work: Work[Any]) -> str:
+    """Return which operation of the API or which tool something is, "" for what is neither."""
+    if not isinstance(work, partial) or not work.args:
+        return ""
+    first = work.args[0]
+    if isinstance(first, Operation):
+        return first.name
+    return str(first.__name__).removesuffix("_tool") if work.func is run_tool else ""
+
+
+def read_caller(caller: Caller) -> VaultSettings:
+    """Return how a vault is opened for a caller; its folders are where the pool has it."""
+    settings = caller.settings(find_user_folders({}))
+    del settings["folders"]
+    return settings
+
+
+def choose_branch(guest: Guest, ref: str) -> str:
+    """Return the branch that a guest writes on who names this one, "" for the vault's own.
+
+    Raises:
+        ForbiddenError: it is not theirs.
+    """
+    own = guest.branch.rpartition("/")[0]
+    if own and ref and not ref.startswith(f"{own}/"):
+        raise ForbiddenError(f"{ref}: you may only propose here, on branches below {own}/")
+    return ref or guest.branch
+
+
+def _act(work: Work[Result], vault: Vault) -> Result:
+    return work(in_session(vault))

@@ -1,0 +1,167 @@
+"""The page, the API and MCP of each vault of a hub, below its name: made when asked for."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.types import Receive, Scope, Send
+
+from vaultmem.hub.guests import make_visitor
+from vaultmem.hub.pool_workers import Heard, PoolWorkers
+from vaultmem.mcp_server.http import McpPlace, build_later
+from vaultmem.services.hub.folder import Hub
+from vaultmem.services.hub.grants import Grant, may
+from vaultmem.services.hub.grants import Scope as Right
+from vaultmem.services.pools.pool import Pool
+from vaultmem.storage.vault_list import is_vault_name
+from vaultmem.storage.watcher import EVERYTHING
+from vaultmem.web.app import create_pages
+from vaultmem.web.events import Events
+from vaultmem.web.refusing import refuse
+from vaultmem.web.site import BELOW, Site
+from vaultmem.web.visits import Visitor
+from vaultmem.workers.caller import Caller
+
+#: Below what address the vaults are.
+BASE = "/v/"
+
+#: Where agents that speak MCP are served, here and over all vaults.
+MCP_PATH = "/mcp"
+
+_PLACE = re.compile(rb"/v/([^/]+)(/.*)?", re.DOTALL)
+
+#: Vaults, and agents of vaults, whose apps are kept; the one that was asked longest ago goes.
+MANY = 256
+
+#: Pages by which somebody asks something.
+_QUESTIONS = {"/search", "/pack"}
+
+Value = TypeVar("Value")
+
+
+class _Served(NamedTuple):
+    app: Starlette
+    workers: PoolWorkers
+    events: Events
+
+
+class VaultApps:
+    """Passes a request on to the app of the vault that its address names."""
+
+    def __init__(self, hub: Hub, site: Site, find_pool: Callable[[], Pool], heard: Heard) -> None:
+        self._hub = hub
+        self._site = site
+        self._find_pool = find_pool
+        self._heard = heard
+        self._served: OrderedDict[str, _Served] = OrderedDict()
+        self._agents: OrderedDict[tuple[str, Visitor], McpPlace] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of somebody who was let in."""
+        request = Request(scope)
+        grant: Grant = request.state.grant
+        name, place = _read_place(scope)
+        if not name or name not in self._find_pool().names or not may(grant, name, Right.READ):
+            told = "This hub has no such vault, or not for you."
+            await refuse(request, 404, told)(scope, receive, send)
+        elif not place:
+            await RedirectResponse(f"{BASE}{quote(name)}/", 308)(scope, receive, send)
+        else:
+            await self._pass_on(name, place, grant, scope, receive, send)
+
+    def notice(self, name: str) -> None:
+        """Tell who listens that a vault has changed."""
+        if served := self._served.get(name):
+            served.events.notice(EVERYTHING)
+        for (vault, _), agents in list(self._agents.items()):
+            if vault == name:
+                agents.notice(EVERYTHING)
+
+    def close(self) -> None:
+        """End the sessions of agents; called in the event loop."""
+        for each in self._agents.values():
+            each.close()
+
+    async def _pass_on(
+        self, name: str, place: bytes, grant: Grant, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        path = unquote(place.decode("ascii"))
+        is_api = path.startswith("/api/")
+        origin = "mcp" if path == MCP_PATH else "api" if is_api else "page"
+        visitor = make_visitor(self._hub, grant, name, origin)
+        query, guest = Request(scope).query_params, visitor.guest
+        is_question = path in _QUESTIONS and "part" not in query  # That comes at each key.
+        if guest and is_question and query.get("q"):
+            await to_thread.run_sync(self._heard, [name], guest, path[1:], None)
+        state = {**scope["state"], "visitor": visitor}
+        within = {**scope, "path": path, "raw_path": place, "root_path": "", "state": state}
+        BELOW.set(f"{BASE}{quote(name)}")
+        served = self._find_served(name)
+        app = self._find_agents(name, visitor, served) if path == MCP_PATH else served.app
+        await app(within, receive, send)
+
+    def find_workers(self, name: str) -> PoolWorkers:
+        """Return who does what is asked of a vault."""
+        return self._find_served(name).workers
+
+    def _find_served(self, name: str) -> _Served:
+        return keep(self._served, name, lambda: self._make(name))
+
+    def _find_agents(self, name: str, visitor: Visitor, served: _Served) -> McpPlace:
+        def make() -> McpPlace:
+            build = partial(
+                build_later, served.workers, make_caller(visitor, self._site.environment)
+            )
+            return McpPlace(build, self._site.hosts, self._site.origins, MCP_PATH)
+
+        return keep(self._agents, (name, visitor), make, McpPlace.close)
+
+    def _make(self, name: str) -> _Served:
+        workers = PoolWorkers(self._find_pool, name, self._heard, partial(self.notice, name))
+        events = Events()
+        site = self._site._replace(root=Path(name))
+        return _Served(create_pages(workers, site, events), workers, events)
+
+
+def make_caller(visitor: Visitor, environment: Mapping[str, str]) -> Caller:
+    """Return in whose name somebody is answered by MCP."""
+    return Caller(
+        visitor.agent, environment=environment, may_write=visitor.may_write, guest=visitor.guest
+    )
+
+
+def _read_place(scope: Scope) -> tuple[str, bytes]:
+    """Return the vault that an address names, "" if none, and what stands behind its name.
+
+    Both are read of the address as it was sent: a slash in a name that is written as %2F is no end
+    of it.
+    """
+    found = _PLACE.fullmatch(scope.get("raw_path") or b"")
+    if found is None:
+        return "", b""
+    name = unquote(found[1].decode("ascii", "replace"))
+    return name if is_vault_name(name) else "", found[2] or b""
+
+
+def keep(
+    kept: OrderedDict[Any, Value],
+    key: object,
+    make: Callable[[], Value],
+    let_go: Callable[[Value], None] = lambda _: None,
+) -> Value:
+    """Return what is kept under a key, made if it is not there; too many let the oldest go."""
+    value = kept.pop(key, None) or make()
+    kept[key] = value
+    if len(kept) > MANY:
+        let_go(kept.popitem(last=False)[1])
+    return value
