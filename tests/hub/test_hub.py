@@ -1,0 +1,37 @@
+"""A hub over HTTP: git's own client, programs and browsers, each by their token."""
+
+from __future__ import annotations
+
+from hub_serving import Team, push
+from support import git
+
+_WRITTEN = {"text": "The crane lifts twelve tonnes.", "kind": "semantic_fact"}
+_PLACE = "notes/inbox/the-crane-lifts-twelve-tonnes.md"
+
+
+def test_people_and_agents_come_by_git_and_by_the_api(team: Team) -> None:
+    maren, scribe = team.person("maren", own="*"), team.agent("scribe", propose="harbour")
+    clone = team.clone("harbour", "maren", maren)
+    (clone / "notes/tide.md").write_text("# Tide\n\nThe tide comes at noon.\n")
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "Add tide")
+    assert push(clone).returncode == 0
+
+    with team.client(maren) as person, team.client(scribe) as agent:
+        found = person.get("/v/harbour/api/v1/recall", params={"query": "tide"}).json()
+        assert [hit["path"] for hit in found["hits"]] == ["notes/tide.md"]
+        made = person.post("/v/harbour/api/v1/notes", json=_WRITTEN)
+        assert made.status_code == 201
+        assert made.headers["location"] == f"/v/harbour/api/v1/notes/{_PLACE}"
+        assert git(clone, "ls-remote", "origin", "main").split()[0] == team.tip("harbour")
+
+        before = team.tip("harbour")
+        proposed = agent.post("/v/harbour/api/v1/notes", json={**_WRITTEN, "text": "It is red."})
+        assert proposed.json()["ref"] == "proposals/scribe/notes"
+        assert team.tip("harbour") == before
+        assert agent.get("/v/payments/api/v1/notes").status_code == 404
+
+    repository = team.hub.repositories / "harbour.git"
+    who = "--format=%an <%ae> %(trailers:key=Agent,valueonly)"
+    assert git(repository, "log", "-1", who, "main").strip() == "maren <maren@example.org>"
+    assert "scribe@agents.localhost" in git(repository, "log", "-1", who, "proposals/scribe/notes")

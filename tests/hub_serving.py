@@ -1,0 +1,85 @@
+"""A hub that is served by this process, and people and agents with tokens who come to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from support import git
+
+from vaultmem.hub.server import HubServer, Served
+from vaultmem.serve.http import Place
+from vaultmem.services.hub.folder import Hub, make_hub
+from vaultmem.services.hub.grants import Kind, Scope, make_grant
+from vaultmem.services.hub.repositories import make_repository
+
+
+class Team:
+    """A hub with its vaults, and who comes to it."""
+
+    def __init__(self, folder: Path, template: Path, vaults: Sequence[str]) -> None:
+        self.folder = folder
+        self.hub: Hub = make_hub(folder / "hub")
+        for name in vaults:
+            make_repository(self.hub, name, os.environ, str(template), "main")
+        self.server: HubServer | None = None
+        self.address = ""
+
+    def serve(self, port: int = 0, **served: Any) -> None:
+        self.server = HubServer(self.hub, Served(Place(port), **served))
+        self.server.start()
+        self.address = self.server.address
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.close()
+
+    def person(self, name: str, expires: float = 0.0, **scopes: str) -> str:
+        """Return the token of a person: `own="*"`."""
+        return self._grant(name, Kind.PERSON, expires, scopes)
+
+    def agent(self, name: str, expires: float = 0.0, **scopes: str) -> str:
+        return self._grant(name, Kind.AGENT, expires, scopes)
+
+    def _grant(self, name: str, kind: Kind, expires: float, scopes: dict[str, str]) -> str:
+        given = {Scope(scope): [vaults] for scope, vaults in scopes.items()}
+        emails = [f"{name} <{name}@example.org>"] if kind is Kind.PERSON else []
+        return make_grant(self.hub, name, kind, given, time.time(), emails, expires=expires)[1]
+
+    def url(self, vault: str, token: str = "", user: str = "anybody") -> str:
+        place = self.address.removeprefix("http://")
+        who = f"{user}:{token}@" if token else ""
+        return f"http://{who}{place}/git/{vault}.git"
+
+    def clone(self, vault: str, name: str, token: str) -> Path:
+        """Return a clone of somebody's, with whose name they commit in it."""
+        root = self.folder / f"{name}-{vault}"
+        shutil.rmtree(root, ignore_errors=True)
+        git(self.folder, "clone", "-q", self.url(vault, token, name), str(root))
+        git(root, "config", "user.name", name)
+        git(root, "config", "user.email", f"{name}@example.org")
+        return root
+
+    def client(self, token: str = "", **headers: str) -> httpx2.Client:
+        """Return a program with a token."""
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return httpx2.Client(base_url=self.address, headers=headers, timeout=60)
+
+    def tip(self, vault: str, ref: str = "refs/heads/main") -> str:
+        """Return the commit that a ref of a hub's repository is at, "" if there is none."""
+        return git(
+            self.hub.repositories / f"{vault}.git", "rev-parse", "-q", "--verify", ref, check=False
+        )
+
+
+def push(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Push as a person would; what git says is on stderr."""
+    command = ["git", "push", *(words or ("origin", "HEAD"))]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

@@ -1,0 +1,106 @@
+"""What agents are offered over all vaults that they may read: to find in all, the rest in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vaultmem.answers.schemas import text
+from vaultmem.core.json_values import as_plain
+from vaultmem.core.safe_text import escape_bytes
+from vaultmem.errors import ForbiddenError, RefusedError
+from vaultmem.hub.overall import Overall
+from vaultmem.hub.pool_workers import PoolWorkers
+from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.workers.caller import Caller
+from vaultmem.workers.kept_vault import Work
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from vaultmem.mcp_server.resources import Subscribers
+    from vaultmem.mcp_server.tool import Answer, Tool
+
+#: Gives the workers of a vault, and in whose name somebody is answered there.
+FindVault = Callable[[str, Grant], tuple[PoolWorkers, Caller]]
+
+_VAULT = text("The vault to work in, by its name.", 40, 1)
+
+#: What a question over several vaults is not given: commits are one vault's.
+_OF_ONE = {"at", "include_refs", "ref"}
+
+_INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
+
+
+def build_overall(
+    overall: Overall, grant: Grant, find_vault: FindVault, subscribers: Subscribers
+) -> Server[Any]:
+    """Return a server for somebody, of all vaults that they may read."""
+    from vaultmem.mcp_server.server import TOOLS, build_with
+
+    writes = any(may(grant, name, Scope.PROPOSE) for name in overall.list_names(grant))
+    tools = [_offer(tool) for tool in TOOLS if writes or not tool.writes]
+
+    async def call(tool: Tool, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        if ask := _QUESTIONS.get(tool.name):
+            return await ask(overall, grant, given)
+        from vaultmem.mcp_server.server import call_tool
+
+        own = dict(given)
+        (name,) = overall.choose(grant, [own.pop("vault")])
+        workers, caller = find_vault(name, grant)
+        if tool.writes and not caller.may_write:
+            raise ForbiddenError(f"{name}: you may only read this vault")
+        return await call_tool(workers, caller, tool, own)
+
+    async def read(_: Work[Any]) -> Any:
+        raise RefusedError(_INSTEAD)
+
+    return build_with(tools, call, read, subscribers)
+
+
+def _offer(tool: Tool) -> Tool:
+    """Return a tool as it is offered over all vaults."""
+    takes = tool.takes
+    own = takes["properties"]
+    if tool.name in _QUESTIONS:
+        kept = {name: each for name, each in own.items() if name not in _OF_ONE}
+        kept["vaults"] = {**own["vaults"], "description": "Only these, by name; else all."}
+        return tool._replace(takes={**takes, "properties": kept})
+    required = ["vault", *takes.get("required", ())]
+    properties = {"vault": _VAULT, **own}
+    return tool._replace(takes={**takes, "properties": properties, "required": required})
+
+
+async def _recall(
+    overall: Overall, grant: Grant, given: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    from vaultmem.mcp_server.finding import fit_hits, read_ask, tell_hits
+    from vaultmem.mcp_server.tool import BUDGET
+
+    asked = read_ask(given)
+    found = await overall.recall(grant, asked, given.get("vaults", ()), "mcp")
+    beside = tell_missing(found.missing)
+    shown = fit_hits(found.answer, {}, "short", given.get("budget", BUDGET), beside)
+    return _tell(tell_hits(found.answer._replace(shown=shown), asked.offset, beside), given)
+
+
+async def _pack(
+    overall: Overall, grant: Grant, given: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    from vaultmem.mcp_server.finding import read_pack, tell_pack
+
+    found = await overall.pack(grant, read_pack(given), given.get("vaults", ()), "mcp")
+    return _tell(tell_pack(found.answer, tell_missing(found.missing)), given)
+
+
+def _tell(answer: Answer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return answer.text, as_plain(answer.as_data(given.get("detail", False)))
+
+
+_QUESTIONS = {"recall": _recall, "context_pack": _pack}
+
+
+def tell_missing(missing: dict[str, str]) -> list[str]:
+    """Return a sentence about each vault that has no part in an answer."""
+    return [escape_bytes(f"{name}: not asked ({why})") for name, why in missing.items()]
