@@ -98,7 +98,7 @@ def test_note_is_found_by_its_alias(vault: Vault) -> None:
 def test_recall_that_follows_links_finds_what_the_best_section_links_to(vault: Vault) -> None:
     query = parse_query("hub")
     plain = recall(vault, query)
-    hits = expand_hits(vault, query, plain)
+    hits = expand_hits(vault, plain, query)
     assert [hit.record.path for hit in plain] == ["notes/hub.md"]
     assert hits[0].record.path == "notes/hub.md"
     linked = {(h.record.path, h.section.heading): h for h in hits[1:]}
@@ -116,7 +116,7 @@ def test_linked_section_has_to_pass_the_filter(vault: Vault) -> None:
     (vault.root / "notes/named.md").write_text("---\nkind: decision\n---\nAn alias.\n")
     sync_vault(vault)
     query = parse_query("hub", note_filter=NoteFilter(kinds=frozenset({Kind.SEMANTIC_FACT})))
-    hits = expand_hits(vault, query, recall(vault, query))
+    hits = expand_hits(vault, recall(vault, query), query)
     assert [hit.record.path for hit in hits] == ["notes/hub.md"]
 
 

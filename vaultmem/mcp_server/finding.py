@@ -139,9 +139,9 @@ def show_within(budget: int, beside: Sequence[str] = ()) -> Show:
     """
 
     def show(seen: Vault, answer: Found) -> list[tuple[Hit, str]]:
-        from vaultmem.services.finding.hits import name_hits
+        from vaultmem.services.finding.reach import Together, name_hits
 
-        handles = name_hits(seen, answer.hits)
+        handles = name_hits(Together(seen), answer.hits)
         return fit_hits(answer, handles, seen.config.labels, budget, beside)
 
     return show

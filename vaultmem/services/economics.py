@@ -14,7 +14,7 @@ from vaultmem.core.packs.pack_text import choose_form
 from vaultmem.core.packs.receipt import parse_receipt
 from vaultmem.errors import BusyError
 from vaultmem.services.evidence.usage import list_machines, read_usage
-from vaultmem.services.finding.pack import pack_source, pinned_sections
+from vaultmem.services.finding.own_part import pack_source, pinned_sections
 from vaultmem.services.finding.trust import trusted_documents
 from vaultmem.services.reading.handles import name_notes
 from vaultmem.storage.machines import CallSums

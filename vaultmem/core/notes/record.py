@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vaultmem.core.notes.canvas import is_canvas
@@ -37,6 +38,15 @@ def place_number(document: _Number, place: int) -> _Number:
 def find_place(document: _Number) -> _Number:
     """Return the place of the vault that a document is of, among those that are asked."""
     return document >> _PLACE_AT
+
+
+def divide_numbers(documents: Iterable[int]) -> dict[int, set[int]]:
+    """Return documents of several vaults by their vault's place, as their own vault has them."""
+    found: dict[int, set[int]] = {}
+    for document in documents:
+        place = find_place(document)
+        found.setdefault(place, set()).add(place_number(document, -place))
+    return found
 
 
 #: The state that a note has, whatever state is written in it, in which others say otherwise.

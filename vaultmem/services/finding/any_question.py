@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import MAX_TERMS, RecallQuery
 from vaultmem.core.finding.sureness import JUDGED, is_strong
 from vaultmem.core.languages import read_lines, read_pairs
 from vaultmem.core.lifecycle import State
 from vaultmem.core.paths import DREAMS
-from vaultmem.services.finding.hits import in_each, name_vault
 from vaultmem.services.finding.parts import Scorer
-from vaultmem.services.finding.recall import recall_corrected
+from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 
@@ -39,12 +38,24 @@ def recall_any(
     Archived notes answer too; where others surely do, those that have a word which these lack.
     """
     sync_once(vault)
+    return find_any(Together(vault), query, dense, beyond, reranker, by_note)
+
+
+def find_any(
+    reach: Reach,
+    query: RecallQuery,
+    dense: Scorer | None = None,
+    beyond: int = 0,
+    reranker: Reranker | None = None,
+    by_note: bool = False,
+) -> tuple[RecallQuery, list[Hit]]:
+    """Return what answers as `recall_any` does, of vaults that are in sync."""
     plain = query.filter
     options = (dense, beyond, reranker, by_note)
     if plain.states or plain.any_state or not (query.terms or query.compounds or dense):
-        return _recall(vault, query, *options)
+        return _find(reach, query, *options)
     wider = query._replace(filter=plain._replace(with_archived=True))
-    found_by, found = _recall(vault, wider, dense, beyond + 1, reranker, by_note)
+    found_by, found = _find(reach, wider, dense, beyond + 1, reranker, by_note)
     found = [hit for hit in found if hit.record.path != str(DREAMS)][: query.limit + beyond]
     others = [hit for hit in found if hit.record.state != State.ARCHIVED]
     strong = [hit for hit in others[:JUDGED] if is_strong(hit)]
@@ -57,13 +68,13 @@ def recall_any(
         if hit.record.state == State.ARCHIVED
         and not answered.issuperset(match.term for match in hit.matches)
     ]
-    found_by, others = _recall(vault, query, *options)
+    found_by, others = _find(reach, query, *options)
     found = sorted([*others, *more], key=lambda hit: -hit.score)
     return found_by, found[: query.limit + beyond]
 
 
-def _recall(
-    vault: Vault,
+def _find(
+    reach: Reach,
     query: RecallQuery,
     dense: Scorer | None,
     beyond: int,
@@ -72,34 +83,30 @@ def _recall(
 ) -> tuple[RecallQuery, list[Hit]]:
     """Return the query as it was searched, and what answers of the notes that its filter admits."""
     if not (query.terms or query.compounds or dense):
-        from vaultmem.services.finding.plain_words import READ_SECTIONS, find_plain
+        from vaultmem.services.finding.plain_words import find_plain
 
         wanted = query.limit + beyond
-        found = [
-            name_vault(hit, each, place)
-            for place, each in enumerate(vault.together)
-            for hit in find_plain(each, query, READ_SECTIONS if by_note else wanted)
-        ]
-        found.sort(key=lambda hit: -hit.score)
-        return query, (group_hits(found) if by_note else found)[:wanted]
-    asked, given = _find_past(vault, query), query.filter
+        plain = reach.each(partial(find_plain, query=query, limit=wanted, by_note=by_note))
+        found = [hit for place, own in enumerate(plain) for hit in reach.number(own, place)]
+        return query, sorted(found, key=lambda hit: -hit.score)[:wanted]
+    asked, given = _find_past(reach, query), query.filter
     query = query._replace(filter=given._replace(past=asked is not None))
     corrects = 0 < len(query.terms) <= MAX_TERMS
-    query, hits = recall_corrected(vault, query, dense, beyond, reranker, by_note, corrects)
+    query, hits = reach.find(query, dense, beyond, reranker, by_note, corrects)
     if asked is not None:
         from vaultmem.services.finding.past import keep_valid
 
-        hits = in_each(vault, hits, lambda each, own: keep_valid(each, own, asked))
+        hits = reach.change(hits, partial(keep_valid, asked=asked))
     return query._replace(filter=given), hits
 
 
-def _find_past(vault: Vault, query: RecallQuery) -> Span | None:
+def _find_past(reach: Reach, query: RecallQuery) -> Span | None:
     """Return the past time that a question asks about, unless it asks for states."""
     if query.filter.any_state or query.filter.states or not _may_name_time(query.text):
         return None
     from vaultmem.core.validity import find_asked
 
-    return find_asked(query.text, vault.local_time().date())
+    return find_asked(query.text, datetime.fromtimestamp(int(reach.now())).date())
 
 
 def _may_name_time(text: str) -> bool:

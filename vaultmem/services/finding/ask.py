@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.core.finding.grouping import group_hits
@@ -12,10 +13,10 @@ from vaultmem.core.finding.query import NoteFilter, RecallQuery, parse_query
 from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, tell_sureness
 from vaultmem.errors import VaultError
-from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.count import count_hit, count_recall
-from vaultmem.services.finding.hits import divide_hits, in_each
+from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.reading.behind import sync_once
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
@@ -144,53 +145,58 @@ def ask(
         NoteNotFoundError: a ref does not exist.
         RefusedError: the question is too long, the limit under 1, or a ref's name unsafe.
     """
-    seen, query, answer = _find(vault, asked, progress)
-    shown = show(seen, answer)
+    reach, answer = _find(vault, asked, progress)
+    return count_shown(reach, asked, answer, show(reach.vault, answer))
+
+
+def count_shown(
+    reach: Reach, asked: Ask, answer: Answer, shown: Sequence[tuple[Hit, str]] | None
+) -> Answer:
+    """Return an answer with what is shown of it, counted in each vault what is its own."""
     if asked.counts and shown is not None:
-        _count(seen, query.text, shown)
+        texts = {hit.address: text for hit, text in shown}
+        own = reach.divide(hit for hit, _ in shown)
+        hits = [own.get(place, []) for place in range(len(reach.names))]
+        told = ([texts[hit.address] for hit in each] for each in hits)
+        given = [(asked.question, *each) for each in zip(hits, told, strict=True)]
+        reach.run(count_recall, dict(enumerate(given)))
     return answer._replace(shown=shown or ())
 
 
-def _count(vault: Vault, question: str, shown: Sequence[tuple[Hit, str]]) -> None:
-    """Count what was shown, in each vault what is its own."""
-    texts = {hit.address: text for hit, text in shown}
-    for each, hits in divide_hits(vault, [hit for hit, _ in shown]):
-        count_recall(each, question, hits, [texts[hit.address] for hit in hits])
-
-
 @heals
-def _find(
-    vault: Vault, asked: Ask, progress: TellProgress | None
-) -> tuple[Vault, RecallQuery, Answer]:
-    """Return what was looked at, the question and its answer."""
+def _find(vault: Vault, asked: Ask, progress: TellProgress | None) -> tuple[Together, Answer]:
+    """Return what was looked at, and the answer."""
     seen = look(vault, asked.at, asked.refs, progress)
-    limit = asked.limit or seen.config.results
-    query = parse_query(asked.question, asked.offset + limit, asked.filter)
     models = open_models(seen, asked.semantic, asked.waits, progress)
+    now = seen.view.sources[0].at if seen.view.sources else seen.now()
+    reach = Together(seen)
+    return reach, find_answer(reach, asked, models, now)
+
+
+def find_answer(reach: Reach, asked: Ask, models: Models, now: float) -> Answer:
+    """Return the answer of vaults that are in sync; `now` is what counts as now, in seconds."""
+    limit = asked.limit or reach.config.results
+    query = parse_query(asked.question, asked.offset + limit, asked.filter)
     by_note = not asked.by_section
-    query, found = recall_any(
-        seen, query, models.dense, beyond=1, reranker=models.reranker, by_note=by_note
+    query, found = find_any(
+        reach, query, models.dense, beyond=1, reranker=models.reranker, by_note=by_note
     )
     meaning, words_alone, reranked = models.describe()
-    expanded = _expand(seen, asked, query, found)
+    expanded = _expand(reach, asked, query, found)
     hits = group_hits(expanded) if by_note else expanded
     sureness = judge_hits(found)
-    now = seen.view.sources[0].at if seen.view.sources else seen.now()
-    answer = Answer(
+    return Answer(
         question=asked.question,
         terms=tuple(map(query.words.__getitem__, query.terms)),
-        hits=in_each(
-            seen, hits[asked.offset : query.limit], lambda each, own: add_cautions(each, own, now)
-        ),
+        hits=reach.change(hits[asked.offset : query.limit], partial(add_cautions, at=now)),
         has_more=len(hits) > query.limit,
         replaced=dict(query.replaced),
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
         sureness=sureness,
-        elsewhere=_look_elsewhere(seen, asked, query, sureness),
+        elsewhere=_look_elsewhere(reach, asked, query, sureness),
     )
-    return seen, query, answer
 
 
 def tell_how_sure(answer: Answer) -> list[str]:
@@ -249,19 +255,19 @@ def open_models(
     return Models(scorer, problem, ModelReranker(vault))
 
 
-def _expand(vault: Vault, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
+def _expand(reach: Reach, asked: Ask, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     if not asked.expand_links:
         return hits
     from vaultmem.services.finding.links import expand_hits
 
     wanted = query._replace(limit=2 * len(hits))
-    expanded = in_each(vault, hits, lambda each, own: expand_hits(each, wanted, own))
+    expanded = reach.change(hits, partial(expand_hits, query=wanted))
     return sorted(expanded, key=lambda hit: -round(hit.score, 5))
 
 
-def _look_elsewhere(vault: Vault, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
+def _look_elsewhere(reach: Reach, asked: Ask, query: RecallQuery, sureness: Sureness) -> str:
     if not asked.suggests or sureness is Sureness.STRONG:
         return ""
     from vaultmem.services.finding.elsewhere import find_elsewhere
 
-    return find_elsewhere(vault, query, sureness)
+    return find_elsewhere(reach, query, sureness)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from vaultmem.core.finding.reranking import Reranked
@@ -12,8 +13,9 @@ from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
 from vaultmem.core.token_count import fit_budget
 from vaultmem.services.finding.ask import ByMeaning, Models, TellProgress, look, open_models
 from vaultmem.services.finding.count import count_pack
-from vaultmem.services.finding.pack import make_pack
-from vaultmem.services.finding.receipts import divide_pack, keep_receipt
+from vaultmem.services.finding.pack import PackMaterial, PackPlan, gather
+from vaultmem.services.finding.reach import Reach, Together
+from vaultmem.services.finding.receipts import divide_pack, keep_receipt, name_receipt
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
@@ -63,53 +65,72 @@ def ask_pack(vault: Vault, asked: AskPack, progress: TellProgress | None = None)
         NoteNotFoundError: a ref does not exist.
         RefusedError: the budget is under 100 tokens, the question too long, or a ref's name unsafe.
     """
-    seen, made, models = _make(vault, asked, progress)
-    text = asked.question
-    meaning, words_alone, reranked = models.describe()
-    wanted = seen.keeps_receipts if asked.receipt is None else asked.receipt
-    lack = vault.state_place.lack if wanted else ""
-    keeps = wanted and not lack
-    receipt = ""
-    for each, part in divide_pack(seen, made) if keeps or asked.counts else ():
-        if asked.counts:
-            count_pack(each, text, part)
-        if keeps:  # Each has what is its own: a receipt may go where its vault goes.
-            receipt = keep_receipt(each, part, text, receipt).id
-    told = (warn_of_pinned(made.pinned_tokens, seen.config.budget), lack and f"no receipt: {lack}")
-    warning = "; ".join(filter(None, told))
-    return PackAnswer(text, made, receipt, meaning, words_alone, reranked, warning)
+    reach, models, found = _find(vault, asked, progress)
+    return finish_pack(reach, asked, models, found)
 
 
 @heals
-def _make(
+def _find(
     vault: Vault, asked: AskPack, progress: TellProgress | None
-) -> tuple[Vault, Pack, Models]:
-    """Return what was looked at, the pack, and what scored besides the words."""
+) -> tuple[Reach, Models, PackMaterial]:
+    """Return what was looked at, what scored besides the words, and what the pack is made of."""
     seen = look(vault, asked.at, asked.refs, progress)
-    text = asked.question
     models = Models()
-    if text.strip():
+    if asked.question.strip():
         models = open_models(seen, asked.semantic, asked.waits, progress)
+    reach = Together(seen)
+    return reach, models, find_material(reach, asked, models)
 
-    def make(budget: int) -> Pack:
-        return make_pack(
-            seen,
-            text,
-            budget,
-            style=asked.style,
-            labels=asked.labels,
-            expand_links=asked.expand_links,
-            dense=models.dense,
-            reranker=models.reranker,
-            looks_elsewhere=asked.waits,
-            has_sessions=asked.has_sessions,
-        )
 
-    budget = seen.config.budget if asked.budget is None else asked.budget
+def find_material(reach: Reach, asked: AskPack, models: Models) -> PackMaterial:
+    """Return what the pack is made of, of vaults that are in sync."""
+    plan = PackPlan(
+        asked.question,
+        asked.style,
+        asked.labels,
+        asked.expand_links,
+        models.dense,
+        models.reranker,
+        looks_elsewhere=asked.waits,
+        has_sessions=asked.has_sessions,
+    )
+    return gather(reach, plan)
+
+
+def finish_pack(reach: Reach, asked: AskPack, models: Models, found: PackMaterial) -> PackAnswer:
+    """Return the pack within its budget; it is counted, and has a receipt, in each vault."""
+    made = _fit(asked, found)
+    meaning, words_alone, reranked = models.describe()
+    wanted, lack = reach.run(_may_keep, {0: (asked.receipt,)})[0]
+    receipt = name_receipt(reach.now()) if wanted and not lack else ""
+    if receipt or asked.counts:
+        record = partial(_record, question=asked.question, counts=asked.counts, receipt=receipt)
+        parts = divide_pack(made, found).items()
+        reach.run(record, {place: (part,) for place, part in parts})
+    told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
+    warning = "; ".join(filter(None, told))
+    return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)
+
+
+def _fit(asked: AskPack, found: PackMaterial) -> Pack:
+    budget = found.config.budget if asked.budget is None else asked.budget
     if asked.price is None:
-        return seen, make(budget), models
-    made = fit_budget(make, asked.price, budget, MIN_BUDGET)
-    return seen, tell_budget(made, budget), models
+        return found.fit(budget)
+    return tell_budget(fit_budget(found.fit, asked.price, budget, MIN_BUDGET), budget)
+
+
+def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
+    """Return whether a vault's pack is to have a receipt, and why it cannot."""
+    wanted = vault.keeps_receipts if wanted is None else wanted
+    return wanted, vault.state_place.lack if wanted else ""
+
+
+def _record(vault: Vault, part: Pack, question: str, counts: bool, receipt: str) -> None:
+    """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
+    if counts:
+        count_pack(vault, question, part)
+    if receipt:
+        keep_receipt(vault, part, question, receipt)
 
 
 def make_unseen(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FIRST, _SHARE = 5, 0.7
 
 
-def add_next(vault: Vault, note_filter: NoteFilter, hits: Sequence[Hit]) -> list[Hit]:
+def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list[Hit]:
     """Return the hits, behind each of the first the note next to it, as beside it.
 
     Who is next to whom is what the ranking knows: short notes of a session, or with a tag in

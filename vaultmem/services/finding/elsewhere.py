@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 from vaultmem.core.finding.hit import Hit
@@ -11,6 +10,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits, tell_replaced, 
 from vaultmem.core.lifecycle import State
 from vaultmem.core.packs.pack_item import plain_label
 from vaultmem.errors import VaultError
+from vaultmem.services.finding.reach import Reach
 from vaultmem.services.finding.recall import recall
 from vaultmem.storage.git.refs import Branch
 from vaultmem.vault import Vault
@@ -23,42 +23,46 @@ _LAID_ASIDE = frozenset({State.DEPRECATED})
 
 
 def tell_doubts(
-    vault: Vault,
+    reach: Reach,
     query: RecallQuery,
     hits: Sequence[Hit],
     sureness: Sureness,
     looks_elsewhere: bool,
 ) -> tuple[str, ...]:
     """Return what a pack says of its answer: words searched instead, and how sure it is not."""
-    elsewhere = find_elsewhere(vault, query, sureness) if looks_elsewhere else ""
+    elsewhere = find_elsewhere(reach, query, sureness) if looks_elsewhere else ""
     # A pack that shows nothing says so by itself.
     told = tell_sureness(sureness if hits else Sureness.STRONG, elsewhere)
     return (*tell_replaced(dict(query.replaced)), *told)
 
 
-def find_elsewhere(vault: Vault, query: RecallQuery, sureness: Sureness) -> str:
+def find_elsewhere(reach: Reach, query: RecallQuery, sureness: Sureness) -> str:
     """Tell in a line which replaced note or which other branch answers; "" if none surely does.
 
     Who has a strong answer already asks nobody else, and who has none is told of a weak one.
-    Quarantined notes are never named. Nobody waits for another process here.
+    Quarantined notes are never named. Nobody waits for another process here. The branches are
+    those of the first vault.
     """
-    is_narrow = vault.view.sources or vault.ref or query.filter.states
-    if is_narrow or sureness is Sureness.STRONG:
+    if query.filter.states or sureness is Sureness.STRONG or reach.run(_is_narrow, {0: ()})[0]:
         return ""
-    hit = _find_laid_aside(vault, query, sureness)
+    hit = _find_laid_aside(reach, query, sureness)
     if hit is not None:
         why = f"it is {hit.record.state}: ask recall with --include-archived"
         return plain_label(f"{hit.address} may answer that; {why}")
-    with contextlib.suppress(VaultError):
-        hit = _find_on_branches(vault, query)
+    hit = next(iter(reach.number(reach.run(_find_on_branches, {0: (query,)})[0], 0)), None)
     if hit is None:
         return ""
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
 
 
-def _find_laid_aside(vault: Vault, query: RecallQuery, sureness: Sureness) -> Hit | None:
+def _is_narrow(vault: Vault) -> bool:
+    """Tell whether a vault is looked at as something else than its folder is."""
+    return bool(vault.view.sources or vault.ref)
+
+
+def _find_laid_aside(reach: Reach, query: RecallQuery, sureness: Sureness) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
-    found = recall(vault, query._replace(limit=3, filter=query.filter._replace(states=states)))
+    _, found = reach.find(query._replace(limit=3, filter=query.filter._replace(states=states)))
     aside = [hit for hit in found if hit.record.state in _LAID_ASIDE]
     sure = _choose_sure(aside)
     if sure is None and sureness is Sureness.NONE:
@@ -66,16 +70,22 @@ def _find_laid_aside(vault: Vault, query: RecallQuery, sureness: Sureness) -> Hi
     return sure
 
 
-def _find_on_branches(vault: Vault, query: RecallQuery) -> Hit | None:
-    names = [branch.name for branch in _list_others(vault)]
-    if not names:
-        return None
-    from vaultmem.services.reading.look import look_at
+def _find_on_branches(vault: Vault, query: RecallQuery) -> list[Hit]:
+    """Return what surely answers on another branch of this vault alone, if anything does."""
+    try:
+        names = [branch.name for branch in _list_others(vault)]
+        if not names:
+            return []
+        from vaultmem.services.reading.look import look_at
 
-    seen = look_at(vault, include=names, patience=0)
-    own = seen.view.sources[0].name
-    found = recall(seen, query._replace(limit=3))
-    return _choose_sure([hit for hit in found if own not in hit.refs])
+        seen = look_at(vault, include=names, patience=0)
+        seen.beside = ()  # What they have is on no branch of this one.
+        own = seen.view.sources[0].name
+        found = recall(seen, query._replace(limit=3))
+    except VaultError:
+        return []
+    sure = _choose_sure([hit for hit in found if own not in hit.refs])
+    return [sure] if sure else []
 
 
 def _list_others(vault: Vault) -> list[Branch]:

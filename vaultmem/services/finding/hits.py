@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress, product
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.grouping import point_at
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.terms import FIELDS
-from vaultmem.core.notes.record import NoteRecord, SectionRecord, find_place, place_number
-from vaultmem.services.reading.handles import name_notes
+from vaultmem.core.notes.record import NoteRecord, SectionRecord
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.views import read_places
 from vaultmem.vault import Vault
@@ -69,63 +68,6 @@ def make_hits(
             why = (passage, neighbours, recency, semantic, named_, replaces, ranked.asked)
             hits.append(Hit(*what, *why, also=also, vault=vault))
     return hits
-
-
-def name_vault(hit: Hit, vault: Vault, place: int) -> Hit:
-    """Return a hit as one among those of several vaults, of which its own is the `place`-th."""
-    if not (place or vault.beside):
-        return hit
-    document = place_number(hit.record.document, place)
-    record = hit.record._replace(document=document)
-    section = hit.section._replace(document=document)
-    return hit._replace(record=record, section=section, vault=vault.name)
-
-
-def in_each(
-    vault: Vault, hits: Sequence[Hit], change: Callable[[Vault, list[Hit]], list[Hit]]
-) -> list[Hit]:
-    """Return hits as `change` makes them of those of each vault.
-
-    What it leaves out or brings changes nothing in the order of the others.
-    """
-    if not vault.beside:
-        return change(vault, [*hits])
-    order = {(hit.record.document, hit.section.ordinal): n for n, hit in enumerate(hits)}
-    placed: list[tuple[int, Hit]] = []
-    for place, (each, own) in enumerate(divide_hits(vault, hits)):
-        behind = -1
-        of_each: list[tuple[int, Hit]] = []
-        for hit in (name_vault(hit, each, place) for hit in change(each, own)):
-            behind = order.get((hit.record.document, hit.section.ordinal), behind)
-            of_each.append((behind, hit))
-        for n in range(len(of_each) - 1, 0, -1):  # What was moved up stands before what is behind.
-            at = min(of_each[n - 1][0], of_each[n][0])
-            of_each[n - 1] = (at, of_each[n - 1][1])
-        placed += of_each
-    return [hit for _, hit in sorted(placed, key=lambda each: each[0])]
-
-
-def name_hits(vault: Vault, hits: Sequence[Hit]) -> dict[int, str]:
-    """Return for each hit's document the handle that its own vault knows it by."""
-    return {
-        place_number(document, place): handle
-        for place, (each, own) in enumerate(divide_hits(vault, hits))
-        for document, handle in name_notes(each, own).items()
-    }
-
-
-def divide_hits(vault: Vault, hits: Iterable[Hit]) -> list[tuple[Vault, list[Hit]]]:
-    """Return each vault that was asked with its own hits, as it knows them by itself."""
-    if not vault.beside:
-        return [(vault, [*hits])]
-    found: list[tuple[Vault, list[Hit]]] = [(each, []) for each in vault.together]
-    for hit in hits:
-        place = find_place(hit.record.document)
-        document = place_number(hit.record.document, -place)
-        record = hit.record._replace(document=document)
-        section = hit.section._replace(document=document)
-        found[place][1].append(hit._replace(record=record, section=section))
-    return found
 
 
 def find_places(

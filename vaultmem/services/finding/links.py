@@ -205,7 +205,7 @@ _FOLLOWED = 10
 _Key = tuple[int, int]
 
 
-def expand_hits(vault: Vault, query: RecallQuery, hits: Sequence[Hit]) -> list[Hit]:
+def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[Hit]:
     """Return the hits and the sections that the best of them link to, at most `query.limit`.
 
     A linked section gets a share of the linking section's score. The query's filter holds for it.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from vaultmem.config import Config
 from vaultmem.core.finding.hit import Hit
-from vaultmem.core.finding.query import NoteFilter, parse_query
+from vaultmem.core.finding.query import parse_query
 from vaultmem.core.finding.reranking import Reranker
 from vaultmem.core.finding.sureness import Sureness, judge_hits
-from vaultmem.core.notes.record import NoteRecord, find_place, place_number
+from vaultmem.core.notes.record import NoteRecord, divide_numbers, find_place, place_number
 from vaultmem.core.packs.caution import written_at
+from vaultmem.core.packs.conflicts import Remarks
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import (
@@ -22,35 +24,75 @@ from vaultmem.core.packs.pack_item import (
     plain_label,
 )
 from vaultmem.core.packs.pack_text import Pack
-from vaultmem.core.paths import LEARNED, PINNED_FILES
 from vaultmem.core.preferences.concern import Wishes
-from vaultmem.core.safe_text import escape_bytes
-from vaultmem.core.sessions.session import FOLDER
-from vaultmem.services.finding.any_question import recall_any
+from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
-from vaultmem.services.finding.hits import (
-    divide_hits,
-    in_each,
-    list_sections,
-    name_hits,
-    name_vault,
-)
+from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, look_over
 from vaultmem.services.finding.parts import Scorer
 from vaultmem.services.finding.preferences import find_wishes
+from vaultmem.services.finding.reach import Reach, Together
 from vaultmem.services.finding.remarks import add_remarks
-from vaultmem.services.finding.trust import trusted_documents
-from vaultmem.services.reading.behind import sync_once
+from vaultmem.services.reading.handles import name_notes
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
-if TYPE_CHECKING:
-    pass
+#: How many sections are shown where probably nothing answers.
+_NEAREST = 5
 
 
-#: How many sections are considered for a pack, and shown where probably nothing answers.
-_CANDIDATES, _NEAREST = 50, 5
+class PackPlan(NamedTuple):
+    """What a pack is for, and how it is made: as `make_pack` has it."""
+
+    text: str = ""
+    style: PackStyle = PackStyle.MARKDOWN
+    labels: PackLabels | None = None
+    expand_links: bool = False
+    dense: Scorer | None = None
+    reranker: Reranker | None = None
+    looks_elsewhere: bool = False
+    has_sessions: bool = True
+
+
+class PackMaterial(NamedTuple):
+    """What a pack is made of, whatever its budget; `sources` and `totals` are those of each vault.
+
+    The totals are the tokens of all its notes.
+    """
+
+    plan: PackPlan
+    config: Config
+    pinned: Sequence[Hit]
+    relevant: Sequence[Hit]
+    trusted: frozenset[int]
+    source: PackSource
+    remarks: Remarks
+    wishes: Wishes
+    replaced: tuple[tuple[str, str], ...]
+    sureness: Sureness | None
+    sources: Sequence[PackSource]
+    totals: Sequence[int]
+
+    def fit(self, budget: int) -> Pack:
+        """Return the pack of so many tokens.
+
+        Raises:
+            RefusedError: the budget is under 100 tokens.
+        """
+        return build_pack(
+            self.pinned,
+            self.relevant,
+            self.trusted,
+            self.source,
+            budget,
+            self.config.pinned_share,
+            sum(self.totals),
+            self.remarks,
+            self.plan.style,
+            self.wishes,
+            self.plan.labels or parse_labels(self.config.labels),
+        )._replace(replaced=self.replaced, sureness=self.sureness)
 
 
 @heals
@@ -78,96 +120,123 @@ def make_pack(
     Raises:
         RefusedError: the budget is under 100 tokens, or the question too long.
     """
-    for each in vault.together:
-        sync_once(each)
-    trusted = _list_trusted(vault)
-    pinned = pinned_sections(vault, trusted)
-    query = parse_query(text, limit=_CANDIDATES)
-    is_asked = bool(text.strip())
+    plan = PackPlan(
+        text, style, labels, expand_links, dense, reranker, looks_elsewhere, has_sessions
+    )
+    found = gather(Together(vault), plan)
+    return found.fit(vault.config.budget if budget is None else budget)
+
+
+def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
+    """Return what a pack over some vaults is made of.
+
+    Raises:
+        RefusedError: the question is too long.
+    """
+    query = parse_query(plan.text, limit=CANDIDATES)
+    is_asked = bool(plan.text.strip())
+    own = reach.each(partial(look_over, is_asked=is_asked, has_sessions=plan.has_sessions))
+    trusted = frozenset(
+        place_number(number, place) for place, each in enumerate(own) for number in each.trusted
+    )
+    pinned = [hit for place, each in enumerate(own) for hit in reach.number(each.pinned, place)]
     if is_asked:
-        query, relevant = recall_any(vault, query, dense, reranker=reranker)
+        query, relevant = find_any(reach, query, plan.dense, reranker=plan.reranker)
     else:
-        relevant = _recent_sections(vault, has_sessions)
-    if expand_links:
+        relevant = _choose_recent(reach, own)
+    if plan.expand_links:
         from vaultmem.services.finding.links import expand_hits
 
-        relevant = in_each(vault, relevant, lambda each, own: expand_hits(each, query, own))
-    sureness = None
-    told: tuple[str, ...] = ()
-    if is_asked:
-        sureness = judge_hits(relevant)
-        told = tell_doubts(vault, query, relevant, sureness, looks_elsewhere)
-    told = (*_tell_beside(vault), *told)
+        relevant = reach.change(relevant, partial(expand_hits, query=query))
+    sureness = judge_hits(relevant) if is_asked else None
+    told = _tell_beside(reach)
+    if sureness is not None:
+        told += tell_doubts(reach, query, relevant, sureness, plan.looks_elsewhere)
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
-    relevant = order_by_worth(
-        in_each(vault, relevant, lambda each, own: add_next(each, query.filter, own))
-    )
-    source = _date(pack_source(vault), [*pinned, *relevant])
-    relevant, remarks = add_remarks(vault, pinned, relevant, trusted)
+    relevant = order_by_worth(reach.change(relevant, partial(add_next, note_filter=query.filter)))
+    source = _date(own[0].source, [*pinned, *relevant])
+    relevant, remarks = add_remarks(reach, pinned, relevant, trusted)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
-    pinned, relevant = (
-        in_each(vault, hits, lambda each, own: add_cautions(each, own, moment))
-        for hits in (pinned, relevant)
-    )
-    wishes = _find_wishes(vault, text, relevant, trusted)
-    handles = name_hits(vault, [*pinned, *relevant, *wishes.hits])
-    flat_tokens = sum(each.view.totals()[1] for each in vault.together)
-    return build_pack(
-        pinned,
-        relevant,
+    said = _say_of_each(reach, plan.text, pinned, relevant, trusted, moment)
+    return PackMaterial(
+        plan,
+        reach.config,
+        said.pinned,
+        said.relevant,
         trusted,
         source,
-        budget if budget is not None else vault.config.budget,
-        vault.config.pinned_share,
-        flat_tokens,
-        remarks._replace(handles=handles, told=told),
-        style,
-        wishes,
-        labels or parse_labels(vault.config.labels),
-    )._replace(replaced=query.replaced, sureness=sureness)
-
-
-def _tell_beside(vault: Vault) -> list[str]:
-    """Return the line that names the other vaults of a pack, if there are any."""
-    names = ", ".join(plain_label(each.name) for each in vault.beside)
-    return [f"Also of {names}: what is theirs has its vault's name before it."] if names else []
-
-
-def _list_trusted(vault: Vault) -> frozenset[int]:
-    """Return the documents whose promotion is on record, each by the record of its own vault."""
-    return frozenset(
-        place_number(document, place)
-        for place, each in enumerate(vault.together)
-        for document in trusted_documents(each)
+        remarks._replace(handles=said.handles, told=told),
+        Wishes(said.wishes, reach.config.preference_share) if said.wishes else Wishes(),
+        query.replaced,
+        sureness,
+        [each.source for each in own],
+        [each.tokens for each in own],
     )
 
 
-def _find_wishes(
-    vault: Vault, text: str, relevant: Sequence[Hit], trusted: frozenset[int]
-) -> Wishes:
-    """Return what the owner prefers, by the records of each vault."""
-    found = []
-    for place, (each, own) in enumerate(divide_hits(vault, relevant)):
-        numbers = (n for n in trusted if find_place(n) == place)
-        known = frozenset(place_number(n, -place) for n in numbers)
-        wishes = find_wishes(each, text, own, known)
-        found += [name_vault(hit, each, place) for hit in wishes.hits]
-    return Wishes(tuple(found), vault.config.preference_share) if found else Wishes()
+class _Said(NamedTuple):
+    """Sections with what is to be said of each, the owner's wishes, and handles by document."""
+
+    pinned: Sequence[Hit]
+    relevant: Sequence[Hit]
+    wishes: Sequence[Hit]
+    handles: dict[int, str]
 
 
-def pack_source(vault: Vault) -> PackSource:
-    """Return branch, commit and commit time that a pack names."""
-    if vault.view.sources:
-        source, *others = vault.view.sources
-        named = tuple((each.name, each.commit) for each in others)
-        name = source.name if others else source.branch
-        return PackSource(name, source.commit, source.at, named)
-    head = vault.head()
-    if head is None:
-        return PackSource("", "", 0)
-    at = vault.state.get("head_time") if vault.state.get("head") == head.commit else "0"
-    return PackSource(escape_bytes(head.branch), head.commit, int(at or 0))
+def _say_of_each(
+    reach: Reach,
+    text: str,
+    pinned: Sequence[Hit],
+    relevant: Sequence[Hit],
+    trusted: frozenset[int],
+    moment: float,
+) -> _Said:
+    """Return what each vault says of its sections, and its owner's wishes that concern a text."""
+    of_pinned, of_relevant = reach.divide(pinned), reach.divide(relevant)
+    on_record = divide_numbers(trusted)
+    given = {
+        place: (of_pinned.get(place, []), of_relevant.get(place, []), on_record.get(place, ()))
+        for place in sorted({*of_pinned, *of_relevant, *on_record})
+    }
+    said = reach.run(partial(_say_of_own, text=text, moment=moment), given)
+    wishes = [hit for place, each in said.items() for hit in reach.number(each.wishes, place)]
+    handles = {
+        place_number(document, place): handle
+        for place, each in said.items()
+        for document, handle in each.handles.items()
+    }
+    return _Said(
+        _put_back(reach, pinned, {place: each.pinned for place, each in said.items()}),
+        _put_back(reach, relevant, {place: each.relevant for place, each in said.items()}),
+        wishes,
+        handles,
+    )
+
+
+def _put_back(reach: Reach, hits: Sequence[Hit], changed: Mapping[int, Sequence[Hit]]) -> list[Hit]:
+    """Return what became of each hit, in their order."""
+    left = {place: iter(reach.number(own, place)) for place, own in changed.items()}
+    return [next(left[find_place(hit.record.document)]) for hit in hits]
+
+
+def _say_of_own(
+    vault: Vault,
+    pinned: Sequence[Hit],
+    relevant: Sequence[Hit],
+    trusted: Collection[int],
+    text: str,
+    moment: float,
+) -> _Said:
+    pinned, relevant = (add_cautions(vault, hits, moment) for hits in (pinned, relevant))
+    wishes = find_wishes(vault, text, relevant, trusted)
+    return _Said(pinned, relevant, wishes, name_notes(vault, [*pinned, *relevant, *wishes]))
+
+
+def _tell_beside(reach: Reach) -> tuple[str, ...]:
+    """Return the line that names the other vaults of a pack, if there are any."""
+    names = ", ".join(map(plain_label, reach.names[1:]))
+    return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
 
 
 def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
@@ -177,53 +246,12 @@ def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
     return source._replace(at=int(max(map(written_at, hits), default=0)))
 
 
-def pinned_sections(vault: Vault, trusted: frozenset[int]) -> list[Hit]:
-    """Return all pinned sections: policies that may instruct first, then by name; by vault.
-
-    What agents wrote comes last: what they pin or learn has the room that the owner's leaves.
-    """
-    visible = NoteFilter()
-    found: list[Hit] = []
-    for place, each in enumerate(vault.together):
-        records = [
-            record
-            for record in each.view.pinned()
-            if visible.admits(record.kind, record.state, record.tags, record.context, True)
-        ]
-        first = {place_number(n, -place) for n in trusted if find_place(n) == place}
-        records.sort(key=lambda r: (r.document not in first, _pin_rank(r.path), r.path))
-        hits = list_sections(each, records)
-        hits.sort(key=partial(_stands_behind, first))
-        found += [name_vault(hit, each, place) for hit in hits]
-    return found
-
-
-def _stands_behind(trusted: Container[int], hit: Hit) -> bool:
-    """Tell whether an agent wrote a section that is not trusted: its note, or what was learned."""
-    is_learned = hit.record.path == PINNED_FILES[0] and hit.section.heading == LEARNED
-    is_agents = is_learned or hit.record.source == "agent"
-    return is_agents and hit.record.document not in trusted
-
-
-def _pin_rank(path: str) -> int:
-    return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
-
-
-def _recent_sections(vault: Vault, has_sessions: bool) -> list[Hit]:
-    visible = NoteFilter()
-    found: list[Hit] = []
-    for place, each in enumerate(vault.together):
-        records = [
-            record
-            for record in each.view.recent(_CANDIDATES * 4)
-            if visible.admits(record.kind, record.state, record.tags, record.context, False)
-            and (has_sessions or record.context != FOLDER)
-        ]
-        hits = list_sections(each, records[:_CANDIDATES])[:_CANDIDATES]
-        found += [name_vault(hit, each, place) for hit in hits]
-    if vault.beside:
+def _choose_recent(reach: Reach, own: Sequence[VaultPart]) -> list[Hit]:
+    """Return the most recent sections of all vaults."""
+    found = [hit for place, each in enumerate(own) for hit in reach.number(each.recent, place)]
+    if len(own) > 1:
         found.sort(key=lambda hit: (_written(hit.record), hit.record.changed), reverse=True)
-    return found[:_CANDIDATES]
+    return found[:CANDIDATES]
 
 
 def _written(record: NoteRecord) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from vaultmem.core.finding.grouping import group_hits
 from vaultmem.core.finding.hit import Hit, Match
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.finding.terms import MAX_TERM_LENGTH, split_words
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: Sections that are read, the newest first, and notes whose titles have the words.
-READ_SECTIONS = 2_000
+_SECTIONS = 2_000
 _TITLES = 200
 _WORDS = 12
 
@@ -44,10 +45,11 @@ class _Read(NamedTuple):
     body: frozenset[tuple[str, ...]]
 
 
-def find_plain(vault: Vault, query: RecallQuery, limit: int) -> list[Hit]:
+def find_plain(vault: Vault, query: RecallQuery, limit: int, by_note: bool) -> list[Hit]:
     """Return the sections that have the words of a question, those of rare pairs first.
 
-    Looked at are the notes whose title has one of them, and the newest sections besides.
+    `by_note` counts notes, and returns the best section of each. Looked at are the notes whose
+    title has one of them, and the newest sections besides.
     """
     snapshot = vault.index.snapshot()
     words = [word for word in split_words(query.text) if len(word) <= MAX_TERM_LENGTH][:_WORDS]
@@ -62,8 +64,10 @@ def find_plain(vault: Vault, query: RecallQuery, limit: int) -> list[Hit]:
     ranked = sorted(
         ((_score(one, worth), -number) for number, one in enumerate(read)), reverse=True
     )
-    chosen = [(score, read[-place]) for score, place in ranked[:limit] if score > 0]
-    return [_make_hit(vault, one, score, worth) for score, one in chosen]
+    best = ranked[: _SECTIONS if by_note else limit]
+    chosen = [(score, read[-place]) for score, place in best if score > 0]
+    hits = [_make_hit(vault, one, score, worth) for score, one in chosen]
+    return group_hits(hits)[:limit] if by_note else hits
 
 
 def _choose_rows(
@@ -76,7 +80,7 @@ def _choose_rows(
     rows = rows[np.lexsort((rows, -eligible.times[eligible.place[rows]]))]
     titled = np.isin(snapshot.column("document")[rows], _find_titles(vault, words))
     by_title = rows[titled & (snapshot.column("ordinal")[rows] == 0)]
-    return np.concatenate([by_title, rows[~np.isin(rows, by_title)][:READ_SECTIONS]])
+    return np.concatenate([by_title, rows[~np.isin(rows, by_title)][:_SECTIONS]])
 
 
 def _find_titles(vault: Vault, words: Sequence[str]) -> list[int]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.lifecycle import Kind, State
-from vaultmem.core.preferences.concern import Preference, Wishes, choose_preferences
+from vaultmem.core.preferences.concern import Preference, choose_preferences
 from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.reading.texts import read_text
 from vaultmem.vault import Vault
 
 
 def find_wishes(
-    vault: Vault, question: str, relevant: Sequence[Hit], trusted: frozenset[int]
-) -> Wishes:
+    vault: Vault, question: str, relevant: Sequence[Hit], trusted: Collection[int]
+) -> list[Hit]:
     """Return the active preferences on record that concern a question, the newest first of equals.
 
     `relevant` is what recall found for it, `trusted` the documents whose promotion is on record.
@@ -25,14 +25,14 @@ def find_wishes(
         record for record in kept if record.kind == Kind.PREFERENCE and record.state == State.ACTIVE
     ]
     if not records:
-        return Wishes()
+        return []
     records.sort(key=lambda record: (-record.changed, record.path))
     topics = {
         record.document: _read_topic(read_text(vault, record.path, record.blob) or "")
         for record in records
     }
     known = [Preference(hit, topics[hit.record.document]) for hit in list_sections(vault, records)]
-    return Wishes(choose_preferences(known, question, relevant), vault.config.preference_share)
+    return choose_preferences(known, question, relevant)
 
 
 @lru_cache(maxsize=512)

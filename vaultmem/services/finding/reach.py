@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import RecallQuery
 from vaultmem.core.notes.record import find_place, place_number
+from vaultmem.services.reading.handles import name_notes
 
 if TYPE_CHECKING:
     from vaultmem.config import Config
@@ -114,6 +115,16 @@ def _place(hit: Hit, place: int) -> Hit:
         record=hit.record._replace(document=document),
         section=hit.section._replace(document=document),
     )
+
+
+def name_hits(reach: Reach, hits: Iterable[Hit]) -> dict[int, str]:
+    """Return for each hit's document the handle that its own vault knows it by."""
+    given = {place: (own,) for place, own in reach.divide(hits).items()}
+    return {
+        place_number(document, place): handle
+        for place, handles in reach.run(name_notes, given).items()
+        for document, handle in handles.items()
+    }
 
 
 class Together(Reach):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
 from vaultmem.core.blob import blob_id
+from vaultmem.core.notes.record import find_place
 from vaultmem.core.packs.division import take_part
 from vaultmem.core.packs.receipt import (
     Receipt,
@@ -25,7 +26,6 @@ from vaultmem.core.packs.receipt import (
 )
 from vaultmem.core.safe_text import escape_bytes
 from vaultmem.errors import ConflictError, NoteNotFoundError, VaultError
-from vaultmem.services.finding.pack import pack_source
 from vaultmem.services.reading.texts import read_text
 from vaultmem.storage.files import read_known
 from vaultmem.storage.machines import KeptReceipt, find_receipts
@@ -34,18 +34,25 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import PackItem
     from vaultmem.core.packs.pack_text import Pack
+    from vaultmem.services.finding.pack import PackMaterial
 
 
-def divide_pack(vault: Vault, pack: Pack) -> list[tuple[Vault, Pack]]:
-    """Return each vault that a pack was made of, with what is its own; the first in any case."""
-    if not vault.beside:
-        return [(vault, pack)]
-    many = len(vault.together)
-    parts = [
-        (each, take_part(pack, place, many, pack_source(each), each.view.totals()[1]))
-        for place, each in enumerate(vault.together)
-    ]
-    return [(each, part) for each, part in parts if each is vault or part.items or part.unshown]
+def divide_pack(pack: Pack, found: PackMaterial) -> dict[int, Pack]:
+    """Return by place what a pack has of each vault, of the first in any case."""
+    many = len(found.sources)
+    if many == 1:
+        return {0: pack}
+    shown = {find_place(item.hit.record.document) for item in pack.items}
+    shown |= {find_place(hit.record.document) for hit in pack.unshown}
+    return {
+        place: take_part(pack, place, many, found.sources[place], found.totals[place])
+        for place in sorted({0, *shown})
+    }
+
+
+def name_receipt(now: float) -> str:
+    """Return a name that no other receipt has; `now` is in seconds since the epoch."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
 
 
 def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receipt:
@@ -57,7 +64,7 @@ def keep_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Receip
     shown, unshown = list_shown(pack), list_unshown(pack)
     author = vault.author
     receipt = Receipt(
-        id=name or f"{now:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}",
+        id=name or name_receipt(vault.now()),
         time=now.isoformat(timespec="seconds"),
         version=vaultmem.__version__,
         vault=escape_bytes(str(vault.root)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.notes.record import NoteRecord, find_place, place_number
+from vaultmem.core.notes.record import divide_numbers, place_number
 from vaultmem.core.packs.conflicts import (
     CONFLICT_PROPERTIES,
     ORDERED,
@@ -18,7 +18,7 @@ from vaultmem.core.packs.conflicts import (
 from vaultmem.core.packs.order import bring_together
 from vaultmem.core.paths import fold
 from vaultmem.core.upkeep.proposal import Action
-from vaultmem.services.finding.hits import divide_hits, name_vault
+from vaultmem.services.finding.reach import Reach
 from vaultmem.services.reading.texts import read_sections
 from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.links import LinkStore
@@ -29,27 +29,28 @@ if TYPE_CHECKING:
 
 
 def add_remarks(
-    vault: Vault, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int]
+    reach: Reach, pinned: Sequence[Hit], relevant: Sequence[Hit], trusted: frozenset[int]
 ) -> tuple[list[Hit], Remarks]:
     """Return the relevant sections, opponents side by side, and what is to be said of them.
 
     A note that contradicts a relevant one, and counts no less, is added where nothing hides it
     (its state, say). `trusted` are the documents whose promotion is on record.
     """
-    relations = _find_relations(vault, [*pinned, *relevant])
-    partners = _find_partners(vault, relations, [*pinned, *relevant])
+    relations = _find_relations(reach, [*pinned, *relevant])
+    partners = _find_partners(reach, relations, [*pinned, *relevant])
     hits = bring_together(relevant, relations, partners, trusted)
     return hits, Remarks(relations)
 
 
-def _find_relations(vault: Vault, hits: Sequence[Hit]) -> list[Contradiction]:
+def _find_relations(reach: Reach, hits: Sequence[Hit]) -> list[Contradiction]:
     """Return the conflicts that the notes' properties and titles tell of."""
     found = find_same_titles(hits)
-    for place, (each, own) in enumerate(divide_hits(vault, hits)):
-        found += [_number(one, place) for one in _find_told(each, own)] if own else []
+    given = {place: (own,) for place, own in reach.divide(hits).items()}
+    for place, told in reach.run(_find_told, given).items():
+        found += [_number(each, place) for each in told]
     distinct: dict[frozenset[int], Contradiction] = {}
-    for told in sorted(found, key=_rank_relation):
-        distinct.setdefault(frozenset((told.first, told.second)), told)
+    for one in sorted(found, key=_rank_relation):
+        distinct.setdefault(frozenset((one.first, one.second)), one)
     return list(distinct.values())
 
 
@@ -127,28 +128,27 @@ def _find_written(vault: Vault, hits: Sequence[Hit]) -> list[tuple[int, str, Lin
 
 
 def _find_partners(
-    vault: Vault, relations: Iterable[Contradiction], hits: Sequence[Hit]
+    reach: Reach, relations: Iterable[Contradiction], hits: Sequence[Hit]
 ) -> dict[int, Hit]:
     """Return the first section of each note that is in a conflict and was not found itself."""
     known = {hit.record.document for hit in hits}
     wanted = {n for each in relations for n in (each.first, each.second)} - known
     if not wanted:
         return {}
+    given = {place: (own,) for place, own in divide_numbers(wanted).items()}
+    found = reach.run(_first_sections, given)
+    numbered = (hit for place, own in found.items() for hit in reach.number(own, place))
+    return {hit.record.document: hit for hit in numbered}
+
+
+def _first_sections(vault: Vault, documents: Collection[int]) -> list[Hit]:
+    """Return the first section of each of some notes that nothing hides."""
     visible = NoteFilter()
-    found: dict[int, Hit] = {}
-    for place, each in enumerate(vault.together):
-        own = {place_number(n, -place) for n in wanted if find_place(n) == place}
-        records = [
-            record
-            for record in each.view.records_of(own).values()
-            if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
-        ]
-        hits = [name_vault(hit, each, place) for hit in _first_sections(each, records)]
-        found |= {hit.record.document: hit for hit in hits}
-    return found
-
-
-def _first_sections(vault: Vault, records: Sequence[NoteRecord]) -> list[Hit]:
+    records = [
+        record
+        for record in vault.view.records_of(documents).values()
+        if visible.admits(record.kind, record.state, record.tags, record.context, record.pinned)
+    ]
     sections = vault.view.sections_of({record.document for record in records}, [0])
     places = [(r, sections[r.document, 0]) for r in records if (r.document, 0) in sections]
     return [

@@ -11,7 +11,7 @@ from vaultmem.core.packs.pack_item import PackForm, PackItem, PackStyle, parse_l
 from vaultmem.core.packs.passages import choose_passages, render_passages
 from vaultmem.core.token_count import count_tokens
 from vaultmem.services.finding.ask import Answer, Ask, ask
-from vaultmem.services.finding.hits import name_hits
+from vaultmem.services.finding.reach import Together, name_hits
 from vaultmem.storage.had_by_sessions import add_had, read_had
 from vaultmem.vault import Vault
 
@@ -54,7 +54,7 @@ def _show_some(seen: Vault, answer: Answer, had: frozenset[str]) -> list[tuple[P
     """
     least = min(2, len(set(answer.terms)))
     hits = [hit for hit in answer.hits if least and len(hit.matches) >= least]
-    handles = name_hits(seen, hits)
+    handles = name_hits(Together(seen), hits)
     form = PackForm(PackStyle.TEXT, parse_labels(seen.config.labels))
     items = (_make_item(hit, handles[hit.record.document]) for hit in hits)
     new = filter(None, (leave_out_had(item, had) for item in items))
