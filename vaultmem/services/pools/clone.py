@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vaultmem.config import CONFIG_NAME
 from vaultmem.core.json_values import as_named
-from vaultmem.errors import FaultError, NoVaultError, VaultError, name_failure
+from vaultmem.errors import BusyError, FaultError, NoVaultError, VaultError, name_failure
 from vaultmem.services.pools.source import Source
 from vaultmem.storage.atomic import make_private_folder, write_atomically
-from vaultmem.storage.git.clones import fetch_branches, make_clone, settle_clone
-from vaultmem.storage.git.remote import list_branches
+from vaultmem.storage.git.clones import (
+    fetch_branches,
+    is_whole,
+    make_clone,
+    read_branches,
+    settle_clone,
+)
+from vaultmem.storage.git.remote import LONGEST, Listed, list_branches
 from vaultmem.storage.git.remotes import Remote
 from vaultmem.storage.git.vault_history import History
-from vaultmem.storage.lock import WRITER, hold_lock
+from vaultmem.storage.lock import hold_lock, is_held
 from vaultmem.vault import UserFolders, make_key
+
+#: Seconds that a remote is given to say where its branches are: somebody waits for an answer.
+_TELLS_WITHIN = 10.0
+
+#: Seconds after which it is written down again that a remote was heard of.
+_EXACT = 1.0
 
 
 class Freshness(NamedTuple):
@@ -36,14 +48,25 @@ class Freshness(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is remembered of a clone that is whole: of what it was made, and where it stands."""
+    """What is remembered of a clone: of what it was made, and where it stands.
+
+    `made` is another for each time it is made. One that is not `settled` is on its way from that
+    commit to another, or a write was: whoever did it is at it, or was killed.
+    """
 
     remote: str
+    made: str
     branch: str
     commit: str
     branches: Mapping[str, str] = MappingProxyType({})
     contacted: float = 0.0
     problem: str = ""
+    settled: bool = True
+
+    @property
+    def freshness(self) -> Freshness:
+        """What is said of it."""
+        return Freshness(self.commit, self.contacted, self.problem)
 
 
 class Clone:
@@ -54,81 +77,152 @@ class Clone:
         self.root = folder / "clones" / source.name
         self.lock = folder / "locks" / source.name
         self.state = folders.state / "vaults" / make_key(self.root)
-        self._record = folder / "records" / f"{source.name}.json"
-        self._remote = Remote("origin", source.remote)
-        for each in (self._record.parent, self.lock.parent, self.state):
+        self.remote = Remote("origin", source.remote)
+        self._file = folder / "records" / f"{source.name}.json"
+        self._known: tuple[object, Record | None] = None, None
+        for each in (self._file.parent, self.lock.parent, self.root.parent):
             make_private_folder(each)
 
-    def read_record(self) -> Record | None:
-        """Return what is remembered; None where there is no clone, or of another remote."""
+    @property
+    def record(self) -> Record | None:
+        """What is remembered; None where there is no clone, or one of another remote or branch."""
         try:
-            known = Record(**json.loads(self._record.read_text(encoding="utf-8")))
+            status = os.stat(self._file)
+            os.stat(self.root / ".git/HEAD")
+            key = status.st_mtime_ns, status.st_ino, status.st_size
+            if key != self._known[0]:
+                told = json.loads(self._file.read_text(encoding="utf-8"))
+                self._known = key, Record(**told)
         except (OSError, ValueError, TypeError):
             return None
-        named = self.source.branch in {"", known.branch}
-        is_there = (self.root / ".git/HEAD").is_file()
-        return known if named and is_there and known.remote == self.source.remote else None
+        known = self._known[1]
+        named = known and self.source.branch in {"", known.branch}
+        return known if known and named and known.remote == self.source.remote else None
 
-    def follow(self, seconds: float, patience: float = WRITER) -> Freshness:
-        """Bring the clone to where its remote is; if that cannot be asked, say so and stay.
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep off whoever would change it, for a `with`.
 
         Raises:
-            VaultError: there is no clone yet, and none could be made; somebody else is at it.
+            BusyError: somebody is changing it, or waits to.
+        """
+        if is_held(self.lock.with_name(f"{self.lock.name}.next")):
+            raise BusyError("somebody waits to change it")
+        with hold_lock(self.lock, 0.0, shared=True):
+            yield
+
+    def follow(self, patience: float = LONGEST) -> Freshness:
+        """Bring it to where its remote is; where that cannot be asked, say so and stay.
+
+        Raises:
+            VaultError: there is no clone yet, and none could be made.
+            BusyError: somebody else is at it for longer than `patience` (s).
         """
         with hold_lock(self.lock, patience):
-            known = self.read_record()
-            try:
-                return self._follow(known, seconds)
-            except (VaultError, OSError) as error:
-                if known is None:
-                    raise
-                told = str(name_failure(error))
-                self._keep(known._replace(problem=told))
-                return Freshness(known.commit, known.contacted, told)
+            known = self.record
+            if known is not None:
+                try:
+                    return self._follow(known)
+                except (VaultError, OSError) as error:
+                    if self.is_whole():  # A full disk, say.
+                        return self._note(known, str(name_failure(error)), settled=False)
+            self.drop()
+            self.state.mkdir(parents=True)
+            history = make_clone(self.root, self.remote, self.source.branch or "main", self.state)
+            listed = self.ask(history)
+            if listed.trouble:
+                raise FaultError(f"no clone yet: {listed.told}")
+            if told := fetch_branches(history, self.remote, LONGEST):
+                raise FaultError(f"no clone yet: {told}")
+            return self._settle(history, self._begin_record(listed), None)
 
-    def restore(self) -> None:
-        """Take back all that the clone has and its remote has not told of."""
+    def ask(self, history: History) -> Listed:
+        """Ask the remote for its branches; one on this machine is looked at."""
+        folder = self.remote.folder
+        found = read_branches(folder) if folder is not None else None
+        return found or list_branches(history, self.remote, _TELLS_WITHIN)
+
+    def unsettle(self) -> None:
+        """Note that it is about to be changed, for `lock`'s holder."""
+        if (known := self.record) and known.settled:
+            self._keep(known._replace(settled=False))
+
+    def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Take back all that is in no branch of the remote's, which has `branches` now as well."""
         with hold_lock(self.lock):
-            if known := self.read_record():
-                settle_clone(self._open(), known.branches, known.branch)
+            if known := self.record:
+                moved = {**known.branches, **branches}
+                found = known._replace(branches=moved, commit=moved[known.branch])
+                self._settle(History(self.root, self.state), found, None)
+
+    def is_whole(self) -> bool:
+        """Tell whether git finds nothing wrong with it."""
+        try:
+            return is_whole(History(self.root, self.state))
+        except (VaultError, OSError):
+            return False
 
     def drop(self) -> None:
         """Remove the clone and all that was made of it."""
         with hold_lock(self.lock):
-            self._record.unlink(missing_ok=True)
+            self._file.unlink(missing_ok=True)
             for folder in (self.root, self.state):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _open(self) -> History:
-        return History(self.root, self.state)
-
-    def _follow(self, known: Record | None, seconds: float) -> Freshness:
-        end = time.monotonic() + seconds
-        if known is None:
-            self.drop()
-            self.state.mkdir(parents=True)
-            self.root.parent.mkdir(exist_ok=True)
-            history = make_clone(self.root, self._remote, self.source.branch or "main", self.state)
-        else:
-            history = self._open()
-        listed = list_branches(history, self._remote, seconds)
+    def _follow(self, known: Record) -> Freshness:
+        history = History(self.root, self.state)
+        listed = self.ask(history)
         if listed.trouble:
-            raise FaultError(f"its remote was not read: {listed.told}")
+            return self._stay(history, known, f"its remote was not reached: {listed.told}")
+        try:
+            found = self._begin_record(listed, known)
+        except NoVaultError as error:  # It may be the last that has them.
+            return self._stay(history, known, str(error))
+        if known.settled and (found.branches, found.branch) == (known.branches, known.branch):
+            if known.problem or found.contacted - known.contacted > _EXACT:
+                self._keep(found)
+            return found.freshness
+        if found.branches != known.branches and (
+            told := fetch_branches(history, self.remote, LONGEST)
+        ):
+            return self._stay(history, known, f"its remote was not read: {told}")
+        self._keep(known._replace(settled=False))
+        return self._settle(history, found, known.branches if known.settled else None)
+
+    def _stay(self, history: History, known: Record, problem: str) -> Freshness:
+        """Note why it is as it was; what somebody who was killed left goes all the same."""
+        if not known.settled:
+            self._settle(history, known, None)
+        return self._note(known, problem)
+
+    def _note(self, known: Record, problem: str, settled: bool = True) -> Freshness:
+        found = known._replace(problem=problem, settled=settled)
+        if found != known:
+            self._keep(found)
+        return found.freshness
+
+    def _settle(
+        self, history: History, found: Record, known: Mapping[str, str] | None
+    ) -> Freshness:
+        settle_clone(history, found.branches, found.branch, known)
+        found = found._replace(settled=True)
+        self._keep(found)
+        return found.freshness
+
+    def _begin_record(self, listed: Listed, known: Record | None = None) -> Record:
+        """Return what is to be remembered of a remote's branches.
+
+        Raises:
+            NoVaultError: the branch that is to be read is not among them.
+        """
         branch = self.source.branch or listed.head
         if branch not in listed.branches:
-            told = f"no branch {branch}" if branch else "no commit"
+            told = f"no branch {branch}" if listed.branches else "no commit"
             raise NoVaultError(f"its remote has {told} yet")
-        found = Record(self.source.remote, branch, listed.branches[branch], listed.branches)
-        if known is None or (known.branches, known.branch) != (listed.branches, branch):
-            if told := fetch_branches(history, self._remote, max(1.0, end - time.monotonic())):
-                raise FaultError(f"its remote was not read: {told}")
-            self._record.unlink(missing_ok=True)
-            settle_clone(history, listed.branches, branch)
-            if not (self.root / CONFIG_NAME).is_file():
-                raise NoVaultError(f"no vault: its branch {branch} has no {CONFIG_NAME}")
-        self._keep(found._replace(contacted=time.time()))
-        return Freshness(found.commit, time.time())
+        made = known.made if known else os.urandom(8).hex()
+        branches = dict(listed.branches)
+        return Record(self.source.remote, made, branch, branches[branch], branches, time.time())
 
     def _keep(self, record: Record) -> None:
-        with contextlib.suppress(OSError):
-            write_atomically(self._record, json.dumps(as_named(record)).encode(), durable=False)
+        data = json.dumps(as_named(record)).encode()
+        write_atomically(self._file, data, durable=False)

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from vaultmem.services.pools.shard import Shard
+from vaultmem.services.pools.source import Source
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -51,6 +52,9 @@ class Engine(Protocol):
         **given: P.kwargs,
     ) -> Future[T]:
         """Have a function run that writes, after earlier writes of that shard; none read waits."""
+
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; clones of others that it had are removed."""
 
     def close(self) -> None:
         """End what runs, and close all vaults."""

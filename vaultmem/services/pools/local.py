@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
+from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard, choose_most_open
 from vaultmem.services.pools.source import Source, check_sources
-from vaultmem.storage.git.remote import LONGEST
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+#: Vaults that a thread which writes keeps open.
+_MOST_WRITTEN = 16
 
 
 class LocalShards:
@@ -28,17 +31,23 @@ class LocalShards:
         shards: int = 1,
         most_open: int = MOST_OPEN,
         fresh_for: float = FRESH_FOR,
-        seconds: float = LONGEST,
     ) -> None:
-        self._sources = check_sources(sources)
         self.shards = shards
-        self._owners = {name: choose_shard(name, shards) for name in self._sources}
-        most = max(1, most_open // shards)
-        own: list[list[Source]] = [[] for _ in range(shards)]
-        for name, source in self._sources.items():
-            own[self._owners[name]].append(source)
-        self._readers = [_Thread(folder, each, most, fresh_for, seconds) for each in own]
-        self._writers = [_Thread(folder, each, 1, fresh_for, seconds) for each in own]
+        self._sources: dict[str, Source] = {}
+        self._owners: dict[str, int] = {}
+        most = max(1, choose_most_open(most_open) // shards)
+        self._readers = [_Thread(folder, most, fresh_for) for _ in range(shards)]
+        self._writers = [_Thread(folder, _MOST_WRITTEN, fresh_for) for _ in range(shards)]
+        self.hold(sources)
+
+    def hold(self, sources: Sequence[Source]) -> None:
+        """Have these vaults from now on; clones of others that it had are removed."""
+        self._sources = check_sources(sources)
+        self._owners = {name: choose_shard(name, self.shards) for name in self._sources}
+        for number in range(self.shards):
+            own = [each for each in self._sources.values() if self._owners[each.name] == number]
+            self._writers[number].submit(Shard.hold, own).result()
+            self._readers[number].submit(Shard.hold, own).result()
 
     @property
     def names(self) -> Sequence[str]:
@@ -92,11 +101,8 @@ def choose_shard(name: str, shards: int) -> int:
 class _Thread:
     """A thread with a shard of its own, made in it when it is first needed."""
 
-    def __init__(
-        self, folder: Path, sources: Sequence[Source], most: int, fresh_for: float, seconds: float
-    ) -> None:
-        self._settings = folder, most, fresh_for, seconds
-        self._sources = sources
+    def __init__(self, folder: Path, most: int, fresh_for: float) -> None:
+        self._settings = folder, most, fresh_for
         self._shard: Shard | None = None
         self._runs = ThreadPoolExecutor(1, "vaultmem-shard")
 
@@ -117,5 +123,4 @@ class _Thread:
     def _find_shard(self) -> Shard:
         if self._shard is None:
             self._shard = Shard(*self._settings)
-            self._shard.hold(self._sources)
         return self._shard

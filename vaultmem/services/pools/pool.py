@@ -16,8 +16,9 @@ from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.judge import judge_vault
 from vaultmem.services.pools.engine import Engine
 from vaultmem.services.pools.local import LocalShards
-from vaultmem.services.pools.shard import Shard, VaultStats, Work
+from vaultmem.services.pools.shard import Shard, Work
 from vaultmem.services.pools.source import Source
+from vaultmem.services.pools.stats import VaultStats
 from vaultmem.vault import VaultSettings
 
 T = TypeVar("T")
@@ -198,6 +199,7 @@ class LocalPool(Pool):
 def _read_each(
     shard: Shard, names: Sequence[str], work: Work[T], settings: VaultSettings
 ) -> _Some[T]:
+    shard.clones.bring_all(names)
     return _try_each(names, lambda name: shard.read(name, work, settings))
 
 

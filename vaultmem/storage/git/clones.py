@@ -1,34 +1,47 @@
-"""A clone that is a cache: it goes where its remote is, and nobody's words are in it alone."""
+"""A clone that is a cache: it goes where its remote is, and nobody's words are in it alone.
+
+The repository is laid down file by file, so nobody's template, hook or setting is in it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.git.remote import fetch
-from vaultmem.storage.git.remotes import Remote, add_remote
-from vaultmem.storage.git.runner import make_repository
+from vaultmem.storage.git.head import common_folder, read_head
+from vaultmem.storage.git.remote import Listed, fetch
+from vaultmem.storage.git.remotes import Remote
 from vaultmem.storage.git.vault_history import History
 
 #: Where a clone keeps what its remote had, and what it has itself.
 _THEIRS, _OURS = "refs/remotes/origin/", "refs/heads/"
 
+_CONFIG = """[core]
+\trepositoryFormatVersion = 0
+\tbare = false
+[remote "origin"]
+\turl = "{url}"
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+"""
+
 #: Bytes are laid down as they were committed, whatever a .gitattributes in the remote says.
-_ATTRIBUTES = b"* -text -filter -ident -working-tree-encoding\n"
+_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
 #: Whoever runs this may have filters of their own, which are for files of their own.
-_NOBODYS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+_NOBODYS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> History:
     """Make a repository that is to follow a branch of a remote; nothing is fetched yet."""
-    root.mkdir(parents=True)
-    make_repository(root)
-    write_atomically(root / ".git/info/attributes", _ATTRIBUTES, durable=False)
-    history = History(root, scratch)
-    add_remote(history, remote, branch)
-    return history
+    git = root / ".git"
+    for name in ("objects/pack", "refs/heads", "info"):
+        (git / name).mkdir(parents=True)
+    url = remote.url.replace("\\", "\\\\").replace('"', '\\"')
+    (git / "config").write_text(_CONFIG.format(url=url), encoding="utf-8")
+    (git / "info/attributes").write_text(_ATTRIBUTES)
+    (git / "HEAD").write_text(f"ref: {_OURS}{branch}\n", encoding="utf-8")
+    return History(root, scratch)
 
 
 def fetch_branches(history: History, remote: Remote, seconds: float) -> str:
@@ -36,17 +49,80 @@ def fetch_branches(history: History, remote: Remote, seconds: float) -> str:
     return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).told
 
 
-def settle_clone(history: History, branches: Mapping[str, str], branch: str) -> None:
-    """Have a clone hold these branches, and the files of one of them; all else in it goes."""
-    listed = history.git.run("for-each-ref", "--format=%(refname) %(objectname)", _THEIRS, _OURS)
-    known = dict(line.rsplit(" ", 1) for line in listed.splitlines())
-    wanted = {f"{kind}{n}": c for kind in (_THEIRS, _OURS) for n, c in branches.items()}
-    moves = [f"delete {ref}" for ref in known.keys() - wanted.keys()]
+def settle_clone(
+    history: History, branches: Mapping[str, str], branch: str, known: Mapping[str, str] | None
+) -> None:
+    """Have a clone hold these branches, and the files of one of them.
+
+    `known` are those that it has, where it is sure to be whole; else all goes that is not theirs.
+    """
+    git = history.git
+    before = _list_refs(history) if known is None else _name_refs(known)
+    wanted = _name_refs(branches)
+    moves = [f"delete {ref}" for ref in before.keys() - wanted.keys()]
+    del wanted[f"{_OURS}{branch}"]
     moves += [
-        f"update {ref} {commit}" for ref, commit in wanted.items() if known.get(ref) != commit
+        f"update {ref} {commit}" for ref, commit in wanted.items() if before.get(ref) != commit
     ]
-    history.git.run("symbolic-ref", "HEAD", f"{_OURS}{branch}")
+    head = read_head(history.git_folder)
+    if head is None or head.branch != branch:
+        git.run("symbolic-ref", "HEAD", f"{_OURS}{branch}")
     if moves:
-        history.git.run("update-ref", "--stdin", stdin="\n".join([*moves, ""]).encode())
-    history.git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
-    history.git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
+        git.run("update-ref", "--stdin", stdin="\n".join([*moves, ""]).encode())
+    git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
+    if known is None:
+        git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
+
+
+def is_whole(history: History) -> bool:
+    """Tell whether git finds all that a clone's refs need, each byte as it was."""
+    return history.git.run("fsck", "--no-dangling", "--no-progress", check=False) == ""
+
+
+def read_branches(folder: Path) -> Listed | None:
+    """Return the branches of a repository on this machine, from its files alone.
+
+    None where there is none, or where it keeps them in a way that only git can read.
+    """
+    git = folder / ".git" if (folder / ".git").is_dir() else folder
+    head = read_head(git)
+    if head is None or not (git / "objects").is_dir():
+        return None
+    common = common_folder(git)
+    found: dict[str, str] = {}
+    try:
+        loose = _read_loose(common)  # First: they are packed before they are taken away.
+        with open(common / "packed-refs", encoding="utf-8", errors="surrogateescape") as file:
+            rows = (line.rstrip("\n").partition(" ") for line in file if line[:1] not in "#^")
+            found = {ref: commit for commit, _, ref in rows if ref.startswith(_OURS)}
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return None
+    found |= loose
+    if any(len(commit) != 40 for commit in found.values()):
+        return None
+    return Listed({ref.removeprefix(_OURS): found[ref] for ref in sorted(found)}, head.branch)
+
+
+def _read_loose(git: Path) -> dict[str, str]:
+    found = {}
+    for place, _, names in os.walk(git / "refs/heads"):
+        for name in names:
+            if not name.endswith(".lock"):
+                path = os.path.join(place, name)
+                with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                    found[os.path.relpath(path, git).replace(os.sep, "/")] = file.read().strip()
+    return found
+
+
+def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"{kind}{name}": commit for kind in (_THEIRS, _OURS) for name, commit in branches.items()
+    }
+
+
+def _list_refs(history: History) -> dict[str, str]:
+    out = history.git.run("for-each-ref", "--format=%(refname) %(objectname)")
+    rows = (line.rpartition(" ") for line in out.splitlines())
+    return {ref: commit for ref, _, commit in rows}

@@ -1,0 +1,99 @@
+"""Have what somebody wrote in a clone land at its remote; and begin a vault at an empty one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import TypeVar
+
+from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.notes.plan_vault import list_missing
+from vaultmem.services.pools.clone import Clone
+from vaultmem.services.reading.look import look_at
+from vaultmem.services.syncing.place import ORIGIN
+from vaultmem.services.syncing.sync import Outcome, sync_remote
+from vaultmem.services.writing.commit import commit_event
+from vaultmem.services.writing.divide import Event
+from vaultmem.storage.git.clones import make_clone
+from vaultmem.storage.git.remote import Fate, push
+from vaultmem.vault import Vault, VaultSettings, open_vault
+
+T = TypeVar("T")
+
+
+def sign(settings: VaultSettings, identity: str, branch: str) -> VaultSettings:
+    """Return settings for writing on a branch, with a person's commits in the name of `identity`.
+
+    That is `Name <mail>`; without it, who git takes the process's user for.
+    """
+    signed = settings.copy()
+    signed["ref"] = branch
+    if identity:
+        name, _, mail = identity.partition("<")
+        named = {"GIT_AUTHOR_NAME": name.strip(), "GIT_AUTHOR_EMAIL": mail.rstrip("> ").strip()}
+        signed["environment"] = {**settings.get("environment", {}), **named}
+    return signed
+
+
+def land(vault: Vault, work: Callable[[Vault], T]) -> tuple[T, str]:
+    """Do some work in a clone and push it; return what it did, and the commit that has it.
+
+    Raises:
+        RefusedError: the remote does not take it; with its words.
+        VaultError: the work failed, or the remote cannot be reached.
+    """
+    history = vault.history
+    here, branch = history.head(), vault.ref
+    if branch and branch not in {each.name for each in history.refs.branches()}:
+        history.refs.create_branch(branch, here.commit)
+    done = work(look_at(vault) if branch else vault)
+    if not branch:
+        event = Event("checkpoint", "", vault.author, intent="checkpoint")
+        left = commit_event(vault, event).skipped
+        if left:
+            raise RefusedError(f"not written: {'; '.join(left.values())}")
+    report = sync_remote(vault, ORIGIN, alone=True)
+    if report.outcome is Outcome.OFFLINE:
+        raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
+    if report.outcome is not Outcome.SYNCED:
+        raise RefusedError(f"not written, the vault's remote does not take it: {report.told}")
+    return done, history.refs.branch_tip(branch or here.branch)
+
+
+def forget_waiting(vault: Vault) -> None:
+    """Drop events that were to be committed later: what they are about is taken back."""
+    for number, _ in vault.journal.pending():
+        vault.journal.drop_pending(number)
+
+
+def begin_vault(clone: Clone, settings: VaultSettings) -> None:
+    """Give a remote without a commit its first one: what `init` lays down.
+
+    Raises:
+        RefusedError: the remote does not take it; with its words.
+        VaultError: it has commits, or is not reached.
+    """
+    clone.drop()
+    clone.state.mkdir(parents=True)
+    try:
+        history = make_clone(clone.root, clone.remote, clone.source.branch or "main", clone.state)
+        listed = clone.ask(history)
+        if listed.trouble or listed.branches:
+            raise VaultError(listed.told or "its remote has commits")
+        for path, data in list_missing(clone.root):
+            file = clone.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        vault = open_vault(clone.root, **settings)
+        try:
+            event = Event("init", "init: new vault", vault.author, intent="observe")
+            made = commit_event(vault, event).commit
+            branch = clone.source.branch or listed.head or "main"
+            done = push(vault.history, clone.remote, [f"{made}:refs/heads/{branch}"])
+        finally:
+            vault.close()
+        fate, told = next(iter(done.refs.values()), (None, done.told))
+        if fate not in {Fate.DONE, Fate.CURRENT}:
+            raise RefusedError(f"not written, the vault's remote does not take it: {told}")
+    finally:
+        shutil.rmtree(clone.root, ignore_errors=True)
