@@ -14,7 +14,7 @@ from vaultmem.errors import BusyError, VaultError
 from vaultmem.services.hub.receiving import receive
 
 #: The most bytes that the check, and each git that it asks, may have of their own.
-_MEMORY = 1024**3
+_MEMORY = 256 * 1024**2
 
 
 def main(environment: Mapping[str, str], lines: bytes) -> int:

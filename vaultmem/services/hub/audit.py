@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ def record(hub: Hub, entry: Entry) -> None:
     Raises:
         FaultError: the disk did not take it; then what it tells of must not be done.
     """
-    file = hub.folder / "audit" / f"{datetime.fromtimestamp(entry.at, UTC):%Y-%m}.jsonl"
+    file = hub.folder / "audit" / f"{time.strftime('%Y-%m', time.gmtime(entry.at))}.jsonl"
     line = json.dumps(_as_row(entry), ensure_ascii=True).encode() + b"\n"
     try:
         with hold_lock(hub.folder / "audit" / ".lock"):
@@ -86,7 +86,7 @@ def read_audit(
 
 
 def _as_row(entry: Entry) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="milliseconds")
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
     return {"time": moment, **entry._asdict()}
 
 

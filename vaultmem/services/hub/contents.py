@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.notes.conflict import find_conflict
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.secrets.rules import SETTINGS_NAME
@@ -67,16 +66,29 @@ def check_contents(visit: Visit, commits: Sequence[NewCommit], rules: str) -> It
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
         if (shown := mask_secrets(change.path)) != change.path:
             yield Refusal(shown, "has a name that looks like a credential", _TAKE_OUT)
-    with tempfile.TemporaryDirectory() as folder:
-        own = [f"{rules}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if rules else []
-        for name, data in visit.objects.read(own):
-            Path(folder, name.partition(":")[2]).write_bytes(data)
+    with _lay_rules(visit, rules) as folder:
         for batch in _read_texts(visit, commits):
             try:
-                yield from _check_batch(visit, Path(folder), batch)
+                yield from _check_batch(visit, folder, batch)
             except RefusedError as error:
                 yield Refusal("the push", "credentials could not be looked for", str(error))
                 return
+
+
+@contextlib.contextmanager
+def _lay_rules(visit: Visit, commit: str) -> Iterator[Path]:
+    """Write what a vault says of credentials into a folder for a `with`; most say nothing."""
+    own = [f"{commit}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if commit else []
+    files = dict(visit.objects.read(own))
+    if not files:
+        yield visit.git.repository / "no rules"
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            Path(folder, name.partition(":")[2]).write_bytes(data)
+        yield Path(folder)
 
 
 def _check_batch(visit: Visit, rules: Path, batch: Sequence[Piece]) -> Iterator[Refusal]:
@@ -104,17 +116,21 @@ def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[
 
 def check_markers(visit: Visit, difference: Iterable[Change]) -> Iterator[Refusal]:
     """Yield the notes that have git's conflict markers at the end of a push."""
-    from vaultmem.core.notes.frontmatter import read_frontmatter
-    from vaultmem.core.notes.sections import find_fences
-
     notes = {change.blob: change.path for change in difference if is_note_name(change.path)}
     for blob, data in visit.objects.read(filter(None, notes)):
         if b"<<<<<<<" not in data or b">>>>>>>" not in data:
             continue
-        text = decode_text(data).text
-        if why := find_conflict(text, find_fences(text, read_frontmatter(text).body)):
-            how = "decide it, commit, and push again"
-            yield Refusal(show_path(notes[blob]), why, how)
+        if why := _find_markers(data):
+            yield Refusal(show_path(notes[blob]), why, "decide it, commit, and push again")
+
+
+def _find_markers(data: bytes) -> str:
+    from vaultmem.core.notes.conflict import find_conflict  # Most pushes have no need of these.
+    from vaultmem.core.notes.frontmatter import read_frontmatter
+    from vaultmem.core.notes.sections import find_fences
+
+    text = decode_text(data).text
+    return find_conflict(text, find_fences(text, read_frontmatter(text).body))
 
 
 def _list_brought(

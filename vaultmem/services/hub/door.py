@@ -43,11 +43,9 @@ def check_push(visit: Visit, updates: Sequence[Update], claims: Mapping[str, str
     shared = [each for place, each in moved if place is not Place.MACHINE]
     own = [each for place, each in moved if place is Place.MACHINE]
     try:
-        return [
-            *_check_commits(visit, shared),
-            *_check_machines(visit, own),
-            *(told for place, each in moved for told in _check_move(visit, place, each)),
-        ]
+        found = [*_check_commits(visit, shared), *_check_machines(visit, own)]
+        # What is too large is not read, and what must not be there at all is said alone.
+        return found or [told for place, each in moved for told in _check_move(visit, place, each)]
     except TooMuchError as error:
         return [Refusal("the push", str(error), "push less at once, an earlier commit first")]
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.core.suggest import ask_meant
 from vaultmem.errors import FaultError, NoVaultError, RefusedError, VaultError
 from vaultmem.services.hub.hook import write_hook
 from vaultmem.storage.atomic import make_private_folder, write_atomically
@@ -168,6 +166,8 @@ def parse_limits(text: str) -> Limits:
                 f"{CONFIG_NAME}, line {number}: write `key: NUMBER`, with K, M or G for sizes"
             )
         if match[1] not in {*Limits._fields, "version"}:
+            from vaultmem.core.suggest import ask_meant
+
             near = ask_meant(match[1], Limits._fields)
             raise VaultError(f'{CONFIG_NAME}, line {number}: unknown key "{match[1]}"{near}')
         given[match[1]] = int(match[2]) * _UNITS[match[3]]
@@ -201,6 +201,8 @@ def _make_whole(hub: Hub) -> None:
     for name in _FOLDERS:
         make_private_folder(hub.folder / name)
     write_hook(hub.hooks)
+    import shutil
+
     for left in hub.repositories.glob(f"{MAKING}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in hub.folder.glob(".vaultmem-*.tmp"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -191,6 +189,8 @@ def make_grant(
     named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents]))
     if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
+    import secrets  # What git waits for makes no tokens.
+
     token = PREFIX + secrets.token_urlsafe(32)
     allowed = {scope: each for scope, each in kept.items() if each}
     with hold_lock(hub.lock):
@@ -235,6 +235,8 @@ def _check_email(text: str) -> str:
 
 
 def _digest(token: str) -> str:
+    import hashlib
+
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

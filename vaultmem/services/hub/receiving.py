@@ -9,8 +9,8 @@ from vaultmem.errors import BusyError, RefusedError, VaultError
 from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.claims import keep_claims, read_claims
 from vaultmem.services.hub.door import check_push
-from vaultmem.services.hub.folder import Hub, read_hub
-from vaultmem.services.hub.grants import GRANT, HUB, ORIGIN, Grant, find_by_id
+from vaultmem.services.hub.folder import read_hub
+from vaultmem.services.hub.grants import GRANT, HUB, ORIGIN, find_by_id
 from vaultmem.services.hub.refs import claim_of
 from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
@@ -19,6 +19,7 @@ from vaultmem.storage.git.bare import BareGit
 #: How many refusals whoever pushes is told of.
 _TOLD = 20
 
+_STRANGER = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
 _LESS = "push less at once: fewer commits, or fewer files"
 
 
@@ -45,13 +46,15 @@ def receive(
     if repository.parent != hub.repositories:
         raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
     updates = [_parse(line) for line in lines.splitlines()]
-    refusals = _ask_door(hub, vault, grant, updates, environment, limit_time)
+    git = BareGit(repository, environment, hub.limits.seconds)
+    visit = Visit(hub, vault, grant, git) if grant else None
+    refusals = _ask_door(visit, updates, limit_time) if visit else [_STRANGER]
     details = {
         "refs": [each._asdict() for each in updates],
         "refused": [str(each) for each in refusals],
     }
     outcome = "refused" if refusals else "done"
-    if not refusals and _are_late(hub, vault, environment, updates):
+    if visit and not refusals and _are_late(visit, updates):
         outcome = "late"  # Others were quicker, and git says so by itself.
     who = (grant.name, grant.id) if grant else ("", environment.get(GRANT, ""))
     origin = environment.get(ORIGIN, "")
@@ -61,24 +64,15 @@ def receive(
 
 
 def _ask_door(
-    hub: Hub,
-    vault: str,
-    grant: Grant | None,
-    updates: Sequence[Update],
-    environment: Mapping[str, str],
-    limit_time: Callable[[int], object],
+    visit: Visit, updates: Sequence[Update], limit_time: Callable[[int], object]
 ) -> list[Refusal]:
-    if grant is None:
-        return [Refusal("the token", "does not count (any more)", "ask the hub's owner for one")]
-    seconds = hub.limits.seconds
-    git = BareGit(hub.repositories / f"{vault}.git", environment, seconds)
+    hub, vault, seconds = visit.hub, visit.vault, visit.limits.seconds
     limit_time(seconds)
     try:
-        claims = read_claims(hub, vault)
-        found = check_push(Visit(hub, vault, grant, git), updates, claims)
+        found = check_push(visit, updates, read_claims(hub, vault))
         if not found:
             named = [(claim_of(each.ref), each) for each in updates]
-            made = {name: grant.name for name, each in named if name and not each.is_removal}
+            made = {name: visit.grant.name for name, each in named if name and not each.is_removal}
             gone = [name for name, each in named if each.is_removal and name == each.ref]
             if made or gone:
                 keep_claims(hub, vault, made, gone)
@@ -92,19 +86,12 @@ def _ask_door(
         return [Refusal("the push", "its check takes more memory than it may", _LESS)]
     finally:
         limit_time(0)
+        visit.objects.close()
 
 
-def _are_late(
-    hub: Hub, vault: str, environment: Mapping[str, str], updates: Sequence[Update]
-) -> bool:
-    git = BareGit(hub.repositories / f"{vault}.git", environment)
-    out = git.run("for-each-ref", "--format=%(refname) %(objectname)")
-    known = dict(line.split(b" ") for line in out.splitlines())
-    found = (known.get(each.ref.encode("utf-8", "surrogateescape"), b"") for each in updates)
-    return any(
-        name.decode() != each.old.replace("0" * 40, "")
-        for name, each in zip(found, updates, strict=True)
-    )
+def _are_late(visit: Visit, updates: Sequence[Update]) -> bool:
+    """Tell whether a ref was somewhere else, as the check began, than whoever pushes believes."""
+    return any(visit.refs.get(each.ref, "0" * 40) != each.old for each in updates)
 
 
 def _parse(line: bytes) -> Update:

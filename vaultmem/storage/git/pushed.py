@@ -6,6 +6,7 @@ more files than any disk holds, and a few bytes unpack to gigabytes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
@@ -31,6 +32,9 @@ _LOG = (
     f"--format={'%x00'.join((*_FIELDS, _AGENTS))}",
 )
 _FOLDER = "040000"
+
+#: Names of objects that are asked for at once: what a pipe holds of them, and of the answers.
+_AT_ONCE = 200
 _TREE = re.compile(rb"[0-7]+ ([^\0]+)\0.{20}", re.DOTALL)
 
 
@@ -116,40 +120,51 @@ def read_difference(git: BareGit, old: str, new: str, bounds: Bounds) -> list[Ch
 
 
 class Objects:
-    """Reads objects by name, in one git each for their sizes and for them."""
+    """Reads objects by name, by one git for their sizes and one for them, until it is closed."""
 
     def __init__(self, git: BareGit) -> None:
         self._git = git
+        self._open = contextlib.ExitStack()
+        self._pipes: dict[str, tuple[IO[bytes], IO[bytes]]] = {}
+
+    def close(self) -> None:
+        """End what was started."""
+        self._open.close()
+        self._pipes.clear()
 
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Return kind and size in bytes of each object that there is, by what it was called."""
         wanted = [name for name in dict.fromkeys(names) if "\n" not in name]
-        asked = "".join(f"{name}\n" for name in wanted).encode("utf-8", "surrogateescape")
-        lines = self._git.run("cat-file", "--batch-check", stdin=asked).split(b"\n")
         found = {}
-        for name, line in zip(wanted, lines, strict=False):
-            fields = line.decode("utf-8", "replace").split(" ")
-            if len(fields) == 3 and fields[2].isdigit():
-                found[name] = fields[1], int(fields[2])
+        for start in range(0, len(wanted), _AT_ONCE):
+            asked = wanted[start : start + _AT_ONCE]
+            back = self._ask("--batch-check", asked)
+            for name in asked:
+                if head := _read_head(back):
+                    found[name] = head
         return found
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield each object that there is, by what it was called; one at a time is in memory."""
-        with self._git.reading("cat-file", "--batch") as process:
-            to, back = process.stdin, process.stdout
-            assert to is not None  # noqa: S101
-            assert back is not None  # noqa: S101
-            for name in dict.fromkeys(names):
-                if "\n" in name:
-                    continue
-                self._git.check_time()
-                to.write(name.encode("utf-8", "surrogateescape") + b"\n")
-                to.flush()
-                head = back.readline().split()
-                if not head:
-                    raise FaultError("git cat-file ended early")
-                if len(head) == 3 and head[2].isdigit():
-                    yield name, back.read(int(head[2]) + 1)[:-1]
+        for name in dict.fromkeys(names):
+            if "\n" in name:
+                continue
+            back = self._ask("--batch", [name])
+            if head := _read_head(back):
+                yield name, back.read(head[1] + 1)[:-1]
+
+    def _ask(self, how: str, names: Sequence[str]) -> IO[bytes]:
+        """Ask for objects; return what the answers are read from."""
+        self._git.check_time()
+        if how not in self._pipes:
+            process = self._open.enter_context(self._git.reading("cat-file", how))
+            assert process.stdin is not None  # noqa: S101
+            assert process.stdout is not None  # noqa: S101
+            self._pipes[how] = process.stdin, process.stdout
+        to, back = self._pipes[how]
+        to.write("".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"))
+        to.flush()
+        return back
 
     def list_folders(self, commit: str, folders: Iterable[str]) -> Iterator[str]:
         """Yield the path of all that stands in these folders of a commit ("" for the first)."""
@@ -158,6 +173,16 @@ class Objects:
             prefix = f"{asked[name]}/" if asked[name] else ""
             for entry in _TREE.findall(data):
                 yield prefix + entry.decode("utf-8", "surrogateescape")
+
+
+def _read_head(pipe: IO[bytes]) -> tuple[str, int] | None:
+    """Read what git says of an object; None where there is none of that name."""
+    line = pipe.readline()
+    if not line:
+        raise FaultError("git cat-file ended early")
+    fields = line.decode("utf-8", "replace").split()
+    known = len(fields) == 3 and re.fullmatch("[0-9a-f]{40}", fields[0]) and fields[2].isdigit()
+    return (fields[1], int(fields[2])) if known else None
 
 
 class _Counter:
@@ -250,4 +275,5 @@ def _take_changes(words: _Words, counter: _Counter) -> Iterator[Change]:
 
 def _check_end(status: int, name: str) -> None:
     if status:
-        raise FaultError(f"git {name} failed (status {status})")
+        why = f"cannot be read (git {name}: status {status}), as where it changes too much"
+        raise TooMuchError(why)
