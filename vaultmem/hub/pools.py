@@ -23,34 +23,28 @@ class HubPool:
 
     def __init__(self, hub: Hub, shards: int) -> None:
         self._hub = hub
-        self._shards = shards
         self._lock = threading.Lock()
-        self._pool: Pool | None = None
-        self._sources: list[Source] = []
-        self._looked = 0.0
+        self._sources = self._list()
+        self._looked = time.monotonic()
+        shards_here = LocalShards(self._sources, hub.folder / "pool", shards, fresh_for=_FRESH)
+        self._pool = Pool(shards_here)
 
     def find(self) -> Pool:
-        """Return the pool; vaults that were added or taken out since are so there."""
+        """Return the pool; vaults that were added or taken out are soon so there."""
         with self._lock:
-            if self._pool is None or time.monotonic() - self._looked > _PAUSE:
-                self._look()
-            assert self._pool is not None  # noqa: S101
-            return self._pool
+            if time.monotonic() - self._looked > _PAUSE:
+                self._looked = time.monotonic()
+                found = self._list()
+                if found != self._sources:
+                    self._sources = found
+                    hold = threading.Thread(target=self._pool.engine.hold, args=[found])
+                    hold.start()
+        return self._pool
 
     def close(self) -> None:
         """Wait for what runs, and close all vaults."""
-        with self._lock:
-            if self._pool is not None:
-                self._pool.close()
+        self._pool.close()
 
-    def _look(self) -> None:
+    def _list(self) -> list[Source]:
         found = list_repositories(self._hub)
-        sources = [Source(name, str(place)) for name, place in found.items()]
-        if self._pool is None or sources != self._sources:
-            before = self._pool
-            folder = self._hub.folder / "pool"
-            self._pool = Pool(LocalShards(sources, folder, self._shards, fresh_for=_FRESH))
-            self._sources = sources
-            if before is not None:  # It still does what it was asked for.
-                threading.Thread(target=before.close, daemon=True).start()
-        self._looked = time.monotonic()
+        return [Source(name, str(place)) for name, place in found.items()]

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import TypeVar
 
-from vaultmem.errors import RefusedError, VaultError
+from vaultmem.errors import ForbiddenError, RefusedError, VaultError
 from vaultmem.services.notes.plan_vault import list_missing
 from vaultmem.services.pools.clone import Clone
 from vaultmem.services.reading.look import look_at
@@ -39,7 +39,7 @@ def land(vault: Vault, work: Callable[[Vault], T]) -> tuple[T, str]:
     """Do some work in a clone and push it; return what it did, and the commit that has it.
 
     Raises:
-        RefusedError: the remote does not take it; with its words.
+        ForbiddenError: the remote does not take it; with its words.
         VaultError: the work failed, or the remote cannot be reached.
     """
     history = vault.history
@@ -56,7 +56,8 @@ def land(vault: Vault, work: Callable[[Vault], T]) -> tuple[T, str]:
     if report.outcome is Outcome.OFFLINE:
         raise VaultError(f"not written, the vault's remote is not reached: {report.told}")
     if report.outcome is not Outcome.SYNCED:
-        raise RefusedError(f"not written, the vault's remote does not take it: {report.told}")
+        kind = ForbiddenError if report.outcome is Outcome.REFUSED else RefusedError
+        raise kind(f"not written, the vault's remote does not take it: {report.told}")
     return done, history.refs.branch_tip(branch or here.branch)
 
 
