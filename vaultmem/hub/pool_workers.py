@@ -33,6 +33,8 @@ class PoolWorkers(Workers):
     `changed`.
     """
 
+    are_here = False
+
     def __init__(
         self,
         find_pool: Callable[[], Pool],
