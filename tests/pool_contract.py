@@ -153,7 +153,10 @@ class PoolContract:
             assert told.results["crew"]
             late = pool.each(["crew", "pier"], partial(sleep, seconds=0.3), seconds=0.01)
             assert late.missing == {"crew": LATE, "pier": LATE}
+            long = pool.run("crew", partial(sleep, seconds=0.5), takes_long=True)
             assert pool.each(["crew"], partial(sleep, seconds=0.0)).results == {"crew": "crew"}
+            assert not long.done()
+            assert long.result() == "crew"
         finally:
             pool.close()
 
