@@ -33,8 +33,6 @@ class PoolWorkers(Workers):
     `changed`.
     """
 
-    are_here = False
-
     def __init__(
         self,
         find_pool: Callable[[], Pool],
@@ -67,8 +65,7 @@ class PoolWorkers(Workers):
 
     def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read that may take minutes."""
-        settings = read_caller(caller)
-        return self._find_pool().run(self._name, partial(_act, work), settings, takes_long=True)
+        return self.submit_read(work, caller)
 
     def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something written, after what was asked for before.

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
-from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackSource
 from vaultmem.core.paths import LEARNED, PINNED_FILES
 from vaultmem.core.safe_text import escape_bytes
@@ -30,7 +29,7 @@ class VaultPart(NamedTuple):
 
     trusted: frozenset[int]
     pinned: list[Hit]
-    recent: list[NoteRecord]
+    recent: list[Hit]
     source: PackSource
     tokens: int
 
@@ -42,7 +41,7 @@ def look_over(vault: Vault, is_asked: bool, has_sessions: bool) -> VaultPart:
     return VaultPart(
         trusted,
         pinned_sections(vault, trusted),
-        [] if is_asked else _list_recent(vault, has_sessions),
+        [] if is_asked else _recent_sections(vault, has_sessions),
         pack_source(vault),
         vault.view.totals()[1],
     )
@@ -88,11 +87,12 @@ def _pin_rank(path: str) -> int:
     return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
 
 
-def _list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
+def _recent_sections(vault: Vault, has_sessions: bool) -> list[Hit]:
     visible = NoteFilter()
-    return [
+    records = [
         record
         for record in vault.view.recent(CANDIDATES * 4)
         if visible.admits(record.kind, record.state, record.tags, record.context, False)
         and (has_sessions or record.context != FOLDER)
-    ][:CANDIDATES]
+    ]
+    return list_sections(vault, records[:CANDIDATES])[:CANDIDATES]

@@ -13,9 +13,9 @@ from vaultmem.core.finding.reranking import Reranked
 from vaultmem.core.lifecycle import State
 from vaultmem.core.token_count import count_tokens
 from vaultmem.errors import RefusedError, VaultError
-from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
+    from vaultmem.config import Config
     from vaultmem.storage.reranking.rerank_model import RerankModel
 
 #: Tokens of a section that a model gets to read: more cost as much more time.
@@ -33,8 +33,8 @@ class ModelReranker:
 
     sections = 50
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    def __init__(self, config: Config, environment: Mapping[str, str]) -> None:
+        self._config, self._environment = config, environment
         self.done: Reranked | None = None
 
     def __call__(self, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
@@ -50,9 +50,9 @@ class ModelReranker:
         if not places:
             return hits
         texts = [_cut_text(hits[place]) for place in places]
-        config = self._vault.config
+        config = self._config
         try:
-            model = load_reranker(config.rerank, self._vault.environment)
+            model = load_reranker(config.rerank, self._environment)
             scores = model.score(query.text, texts, config.rerank_seconds)
         except VaultError as error:
             self.done = Reranked("", 0, str(error))

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import vaultmem
 from vaultmem.core.json_values import as_plain
 from vaultmem.errors import VaultError, name_failure
-from vaultmem.services.pools.pool import LATE, Pool
+from vaultmem.services.pools.engine import LATE
+from vaultmem.services.pools.pool import Pool
 from vaultmem.services.pools.shard import Shard
 from vaultmem.storage.kept_work import KeptWork
 from vaultmem.vault import Vault, VaultSettings

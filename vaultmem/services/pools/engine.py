@@ -12,6 +12,9 @@ from vaultmem.services.pools.source import Source
 T = TypeVar("T")
 P = ParamSpec("P")
 
+#: What is said of a vault whose answer was not there in time.
+LATE = "no answer in time"
+
 
 class Engine(Protocol):
     """Shards by number, and what is to run in each.
@@ -43,15 +46,6 @@ class Engine(Protocol):
         **given: P.kwargs,
     ) -> Future[T]:
         """Have a function run in a shard, after what was asked of it before."""
-
-    def submit_long(
-        self,
-        shard: int,
-        work: Callable[Concatenate[Shard, P], T],
-        *args: P.args,
-        **given: P.kwargs,
-    ) -> Future[T]:
-        """Have a function run that may take minutes; what is asked otherwise does not wait."""
 
     def submit_write(
         self,

@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from vaultmem.core.packs.expectation import Expectation
-from vaultmem.errors import RefusedError, VaultError, name_failure
+from vaultmem.errors import VaultError, name_failure
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.judge import judge_vault
-from vaultmem.services.pools.engine import Engine
+from vaultmem.services.pools.engine import LATE, Engine
 from vaultmem.services.pools.local import LocalShards
+from vaultmem.services.pools.scatter import (
+    Scattered,
+    ask_scattered,
+    pack_scattered,
+    recall_scattered,
+)
 from vaultmem.services.pools.shard import Shard, Work
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import VaultStats
@@ -25,9 +31,6 @@ T = TypeVar("T")
 
 #: Vaults that a shard is asked of at once, so that what is done counts where the rest is late.
 _AT_ONCE = 25
-
-#: What is said of a vault whose answer was not there in time.
-LATE = "no answer in time"
 
 _NOTHING: VaultSettings = {}
 
@@ -67,17 +70,10 @@ class Pool:
         """All vaults, in the order of their sources."""
         return self.engine.names
 
-    def run(
-        self,
-        name: str,
-        work: Work[T],
-        settings: VaultSettings = _NOTHING,
-        takes_long: bool = False,
-    ) -> Future[T]:
-        """Have something read of a vault, in sync; nobody waits for what `takes_long` (minutes)."""
+    def run(self, name: str, work: Work[T], settings: VaultSettings = _NOTHING) -> Future[T]:
+        """Have something read of a vault; in sync, and no older than the shard lets it be."""
         shard = self.engine.place([name])[0][0]
-        submit = self.engine.submit_long if takes_long else self.engine.submit
-        return submit(shard, Shard.read, name, work, settings)
+        return self.engine.submit(shard, Shard.read, name, work, settings)
 
     def write(
         self,
@@ -117,7 +113,10 @@ class Pool:
         Raises:
             VaultError: none of them can be asked, or it is too late.
         """
-        return PoolAnswer(*self._ask(names, partial(ask, asked=asked), settings, seconds))
+        over = partial(recall_scattered, asked=asked, settings=settings)
+        return PoolAnswer(
+            *self._ask(names, partial(ask, asked=asked), over, asked, settings, seconds)
+        )
 
     def pack(
         self,
@@ -131,7 +130,10 @@ class Pool:
         Raises:
             VaultError: none of them can be asked, or it is too late.
         """
-        return PoolPack(*self._ask(names, partial(ask_pack, asked=asked), settings, seconds))
+        over = partial(pack_scattered, asked=asked, settings=settings)
+        return PoolPack(
+            *self._ask(names, partial(ask_pack, asked=asked), over, asked, settings, seconds)
+        )
 
     def stats(self, names: Iterable[str] = (), seconds: float | None = None) -> Each[VaultStats]:
         """Return how each vault is; no remote is asked."""
@@ -152,12 +154,21 @@ class Pool:
         self.engine.close()
 
     def _ask(
-        self, names: Iterable[str], work: Work[T], settings: VaultSettings, seconds: float | None
+        self,
+        names: Iterable[str],
+        alone: Work[T],
+        over: Callable[[Scattered], T],
+        asked: Ask | AskPack,
+        settings: VaultSettings,
+        seconds: float | None,
     ) -> tuple[T, dict[str, str]]:
-        placed = self.engine.place(list(names) or list(self.names))
+        """Ask the shard that has all of these vaults, else the shards that do."""
+        wanted = list(dict.fromkeys(names)) or list(self.names)
+        placed = self.engine.place(wanted)
         if len(placed) > 1:
-            raise RefusedError("these vaults are in several shards; ask each shard's by itself")
-        done = self.engine.submit(placed[0][0], _read_group, placed[0][1], work, settings)
+            look = asked.at, asked.refs
+            return ask_scattered(self.engine, wanted, over, settings, seconds, *look)
+        done = self.engine.submit(placed[0][0], _read_group, placed[0][1], alone, settings)
         try:
             return done.result(seconds)
         except TimeoutError:

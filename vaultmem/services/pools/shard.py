@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import (
@@ -75,18 +74,16 @@ class Shard:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        most_open: int | None = None,
-        fresh_for: float = FRESH_FOR,
-        now: Callable[[], float] = time.time,
+        self, folder: Path, most_open: int | None = None, fresh_for: float = FRESH_FOR
     ) -> None:
         self.folder = folder.absolute()
         own = find_user_folders({}).config
         self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
         self._most_open = choose_most_open() if most_open is None else most_open
-        self.clones = Clones(self.folder, self._folders, fresh_for, now)
+        self.clones = Clones(self.folder, self._folders, fresh_for)
         self._open: dict[str, _Opened] = {}
+        #: What questions over several shards have open here, each by its own name.
+        self.questions: dict[str, Any] = {}
 
     @property
     def names(self) -> list[str]:
@@ -155,7 +152,7 @@ class Shard:
         if not opened:
             raise VaultError("; ".join(f"{name}: {why}" for name, why in told.items()))
         opened[0].beside = tuple(opened[1:])
-        opened[0].apart = True
+        opened[0].apart = len(opened) > 1
         return opened[0]
 
     def read(self, name: str, work: Work[T], settings: VaultSettings) -> T:

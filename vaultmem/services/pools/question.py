@@ -1,0 +1,121 @@
+"""What a shard does for a question over several shards: open its vaults, and tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, NamedTuple, TypeVar
+
+from vaultmem.config import Config
+from vaultmem.core.finding.query import NoteFilter
+from vaultmem.errors import DamagedError, VaultError
+from vaultmem.services.finding.ask import look
+from vaultmem.services.finding.group import Group
+from vaultmem.services.pools.shard import Shard
+from vaultmem.vault import Vault, VaultSettings
+
+_T = TypeVar("_T")
+
+#: Questions for which a shard keeps what it opened, at most.
+_MOST = 32
+
+
+class Opened(NamedTuple):
+    """What a shard opened for a question, and of the first of it the settings and two times.
+
+    `now` is the vault's clock, `moment` what counts as now in what is looked at, both in seconds
+    since the epoch.
+    """
+
+    names: Sequence[str]
+    missing: Mapping[str, str]
+    config: Config = Config()
+    now: float = 0.0
+    moment: float = 0.0
+
+
+class _Question:
+    """What a shard has open for a question."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._group: Group | None = None
+
+    def group(self, places: Sequence[int]) -> Group:
+        """Return the vaults as a group, whose places among all do not change any more."""
+        if self._group is None:
+            self._group = Group(self._vault, places)
+        return self._group
+
+
+def open_group(
+    shard: Shard,
+    question: str,
+    names: Sequence[str],
+    settings: VaultSettings,
+    at: str,
+    refs: Sequence[str],
+) -> Opened:
+    """Open vaults for a question, and look where it asks for.
+
+    Raises:
+        NoteNotFoundError: a ref does not exist.
+    """
+    missing: dict[str, str] = {}
+    try:
+        vault = shard.group(names, settings, missing)
+    except VaultError:
+        if len(missing) < len(names):
+            raise
+        return Opened((), missing)
+    vault = look(vault, at, refs)
+    known = shard.questions
+    known[question] = _Question(vault)
+    while len(known) > _MOST:
+        known.pop(next(iter(known)))
+    moment = vault.view.sources[0].at if vault.view.sources else vault.now()
+    opened = [each.name for each in vault.together]
+    return Opened(opened, missing, vault.config, vault.now(), moment)
+
+
+def tell(
+    shard: Shard,
+    question: str,
+    places: Sequence[int],
+    note_filter: NoteFilter,
+    method: str,
+    args: Sequence[Any],
+) -> Any:
+    """Return what a group of vaults tells, as `Group.tell` does.
+
+    Raises:
+        DamagedError: the question is not known here any more.
+    """
+    return _find(shard, question, places).tell(note_filter, method, args)
+
+
+def do_each(
+    shard: Shard,
+    question: str,
+    places: Sequence[int],
+    work: Callable[Concatenate[Vault, ...], _T],
+    given: Mapping[int, Sequence[Any]],
+) -> dict[int, _T]:
+    """Do a work with the vaults at some places, each with what is given for it.
+
+    Raises:
+        DamagedError: the question is not known here any more.
+    """
+    vaults = _find(shard, question, places).vaults
+    return {place: work(vaults[place], *args) for place, args in given.items()}
+
+
+def _find(shard: Shard, question: str, places: Sequence[int]) -> Group:
+    known: _Question | None = shard.questions.get(question)
+    if known is None:
+        raise DamagedError("this shard was begun anew since the question came")
+    return known.group(places)
+
+
+def forget(shard: Shard, question: str) -> None:
+    """Let go of what was opened for a question."""
+    shard.questions.pop(question, None)

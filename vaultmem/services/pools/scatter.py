@@ -1,0 +1,259 @@
+"""Ask vaults that are in several shards as one: the same hits, scores and reasons as of one.
+
+Each shard keeps what it opened for a question until that is answered, and says what it is asked of
+it in turn: figures, what may answer, texts. One that is late, dies or has forgotten ends the
+attempt, and the question is asked again of the others, so that an answer is of the same vaults from
+its first figure to its last text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
+
+from vaultmem.config import Config
+from vaultmem.core.finding.query import NoteFilter, RecallQuery
+from vaultmem.errors import DamagedError, NoteNotFoundError, RefusedError, VaultError, name_failure
+from vaultmem.services.finding.ask import Answer, Ask, Models, count_shown, find_answer
+from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, find_material, finish_pack
+from vaultmem.services.finding.reach import Reach
+from vaultmem.services.pools import question
+from vaultmem.services.pools.engine import LATE, Engine
+from vaultmem.services.pools.shard import Shard
+from vaultmem.vault import Vault, VaultSettings
+
+if TYPE_CHECKING:
+    from vaultmem.core.finding.hit import Hit
+    from vaultmem.core.finding.reranking import Reranker
+    from vaultmem.services.finding.parts import Scorer
+
+_T = TypeVar("_T")
+
+#: How often one is asked that a shard has forgotten, or that found an index damaged.
+_ATTEMPTS = 3
+
+_NO_VECTORS = "vaults in several shards are asked by words alone"
+
+
+class LostError(VaultError):
+    """Shards were late or died while a question was asked; `missing` are their vaults, and why.
+
+    Where none are, a shard has forgotten the question, and it can be asked again of all.
+    """
+
+    def __init__(self, missing: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {why}" for name, why in missing.items()))
+        self.missing = missing
+
+
+def ask_scattered(
+    engine: Engine,
+    names: Sequence[str],
+    answer: Callable[[Scattered], _T],
+    settings: VaultSettings,
+    seconds: float | None = None,
+    at: str = "",
+    refs: Sequence[str] = (),
+) -> tuple[_T, dict[str, str]]:
+    """Return what `answer` makes of vaults in shards, and why some have no part in it.
+
+    A shard is waited for `seconds` each time that it is asked something; who does not answer then
+    is left out.
+
+    Raises:
+        VaultError: none of them can be asked.
+    """
+    missing: dict[str, str] = {}
+    attempts = _ATTEMPTS
+    while wanted := [name for name in names if name not in missing]:
+        try:
+            with _open_all(engine, wanted, settings, seconds, at, refs) as reach:
+                return answer(reach), {**missing, **reach.missing}
+        except LostError as lost:
+            missing |= lost.missing
+            attempts -= not lost.missing
+            if not attempts:
+                raise VaultError("a shard cannot be asked; ask again") from lost
+    raise LostError(missing)
+
+
+@contextlib.contextmanager
+def _open_all(
+    engine: Engine,
+    names: Sequence[str],
+    settings: VaultSettings,
+    seconds: float | None,
+    at: str,
+    refs: Sequence[str],
+) -> Iterator[Scattered]:
+    """Open vaults for one question, for a `with`."""
+    placed = engine.place(names)
+    calls = _Calls(engine, placed, seconds)
+    try:
+        given = {n: (own, settings, at, refs) for n, (_, own) in enumerate(placed)}
+        yield Scattered(calls, names, calls.make(question.open_group, given))
+    finally:
+        calls.end()
+
+
+class _Calls:
+    """What shards are asked for one question; each has a number, its place among these."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        placed: Sequence[tuple[int, Sequence[str]]],
+        seconds: float | None,
+    ) -> None:
+        self._engine, self._placed, self._seconds = engine, placed, seconds
+        self._id = secrets.token_hex(8)
+
+    def make(
+        self,
+        work: Callable[Concatenate[Shard, str, ...], _T],
+        given: Mapping[int, Sequence[Any]],
+    ) -> dict[int, _T]:
+        """Return what a function makes in each shard of what is given for it.
+
+        Raises:
+            LostError: some were late, or could not answer.
+            VaultError: what is asked cannot be answered.
+        """
+        running = {
+            number: self._engine.submit(self._placed[number][0], work, self._id, *args)
+            for number, args in given.items()
+        }
+        wait(running.values(), self._seconds)
+        found: dict[int, _T] = {}
+        lost: dict[str, str] = {}
+        forgot = False
+        for number, done in running.items():
+            names = self._placed[number][1]
+            if not done.done():
+                done.cancel()
+                lost |= dict.fromkeys(names, LATE)
+                continue
+            try:
+                found[number] = done.result()
+            except (NoteNotFoundError, RefusedError):
+                raise
+            except DamagedError:
+                forgot = True
+            except (VaultError, OSError) as error:
+                lost |= dict.fromkeys(names, str(name_failure(error)))
+        if lost or forgot:
+            raise LostError(lost)
+        return found
+
+    def end(self) -> None:
+        """Let the shards forget the question; nobody waits for that."""
+        for shard, _ in self._placed:
+            with contextlib.suppress(VaultError, OSError, RuntimeError):
+                self._engine.submit(shard, question.forget, self._id)
+
+
+class Scattered(Reach):
+    """Vaults in several shards, opened for one question; each shard's are a group.
+
+    `missing` are those that could not be opened, and why; `moment` is what counts as now in what is
+    looked at (seconds since the epoch).
+    """
+
+    def __init__(
+        self, calls: _Calls, names: Sequence[str], opened: Mapping[int, question.Opened]
+    ) -> None:
+        self._calls = calls
+        self.missing = {name: why for each in opened.values() for name, why in each.missing.items()}
+        groups = {name: number for number, each in opened.items() for name in each.names}
+        if not groups:
+            raise LostError(self.missing)
+        self._names = [name for name in names if name in groups]
+        self._groups = [groups[name] for name in self._names]
+        self._places = {
+            number: [place for place, each in enumerate(self._groups) if each == number]
+            for number in sorted(set(self._groups))
+        }
+        first = opened[self._groups[0]]
+        self._config, self._now, self.moment = first.config, first.now, first.moment
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each vault is called, by its place."""
+        return self._names
+
+    @property
+    def config(self) -> Config:
+        """The settings of the first vault."""
+        return self._config
+
+    def now(self) -> float:
+        """Return the time by the first vault's clock, as it was opened."""
+        return self._now
+
+    def open_models(self, semantic: bool | None, waits: bool, settings: VaultSettings) -> Models:
+        """Return what scores a question besides its words, as `ask.open_models` does.
+
+        Vectors are not asked over several shards; a reranker reads here what they found.
+        """
+        wanted = self.config.semantic != "off" if semantic is None else semantic
+        problem = _NO_VECTORS if wanted else ""
+        if not waits or self.config.rerank == "off":
+            return Models(problem=problem)
+        from vaultmem.services.finding.rerank import ModelReranker
+
+        reranker = ModelReranker(self.config, settings.get("environment", {}))
+        return Models(problem=problem, reranker=reranker)
+
+    def run(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[int, Sequence[Any]]
+    ) -> dict[int, _T]:
+        """Do a work with some of them, in their shards."""
+        divided: dict[int, tuple[Any, ...]] = {}
+        for number, places in self._places.items():
+            if own := {place: given[place] for place in places if place in given}:
+                divided[number] = places, work, own
+        told = self._calls.make(question.do_each, divided)
+        found = {place: each for own in told.values() for place, each in own.items()}
+        return {place: found[place] for place in sorted(found)}
+
+    def find(
+        self,
+        query: RecallQuery,
+        dense: Scorer | None = None,
+        beyond: int = 0,
+        reranker: Reranker | None = None,
+        by_note: bool = False,
+        corrects: bool = False,
+    ) -> tuple[RecallQuery, list[Hit]]:
+        """Return what answers as of one vault; `dense` is none, for vectors are not asked."""
+        from vaultmem.services.finding.divided import DividedGround
+        from vaultmem.services.finding.recall import find_sections
+
+        if not (query.terms or query.compounds):
+            return query, []
+        ground = DividedGround(self._tell, self._groups, self._names, self.config.recency)
+        return find_sections(ground.choose, query, beyond, reranker, by_note, corrects)
+
+    def _tell(
+        self, note_filter: NoteFilter, method: str, given: Mapping[int, Sequence[Any]]
+    ) -> dict[int, Any]:
+        asked = {n: (self._places[n], note_filter, method, args) for n, args in given.items()}
+        return self._calls.make(question.tell, asked)
+
+
+def recall_scattered(reach: Scattered, asked: Ask, settings: VaultSettings) -> Answer:
+    """Return what answers a question, and count it as shown, as `ask` does."""
+    models = reach.open_models(asked.semantic, asked.waits, settings)
+    answer = find_answer(reach, asked, models, reach.moment)
+    return count_shown(reach, asked, answer, [(hit, hit.text) for hit in answer.hits])
+
+
+def pack_scattered(reach: Scattered, asked: AskPack, settings: VaultSettings) -> PackAnswer:
+    """Return the pack for a question, counted and with its receipt, as `ask_pack` does."""
+    models = Models()
+    if asked.question.strip():
+        models = reach.open_models(asked.semantic, asked.waits, settings)
+    return finish_pack(reach, asked, models, find_material(reach, asked, models))
