@@ -58,7 +58,11 @@ def pytest_plugin_registered() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the tests' folders in memory: those of a run are thousands, and a disk is slow at it."""
+    """Make the tests' folders in memory: those of a run are thousands, and a disk is slow at it.
+
+    What fails in a contract that several modules share is told like what fails in theirs.
+    """
+    pytest.register_assert_rewrite("pool_contract")
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

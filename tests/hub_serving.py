@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from support import git
@@ -18,6 +19,8 @@ from vaultmem.serve.http import Place
 from vaultmem.services.hub.folder import Hub, make_hub
 from vaultmem.services.hub.grants import Kind, Scope, make_grant
 from vaultmem.services.hub.repositories import make_repository
+
+Result = TypeVar("Result")
 
 
 class Team:
@@ -83,3 +86,19 @@ def push(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Push as a person would; what git says is on stderr."""
     command = ["git", "push", *(words or ("origin", "HEAD"))]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def play_at(address: str, token: str, scene: Callable[[Any], Awaitable[Result]]) -> Result:
+    """Run a scene with the SDK's own client, which names a token."""
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def run() -> Result:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as web,
+            Client(streamable_http_client(address, http_client=web)) as client,
+        ):
+            return await scene(client)
+
+    return asyncio.run(run())

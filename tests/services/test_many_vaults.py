@@ -15,7 +15,7 @@ from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.notes.record import find_place
-from vaultmem.core.packs.division import share_room
+from vaultmem.core.packs.division import name_some, share_room
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
@@ -148,17 +148,30 @@ def test_what_changes_in_one_of_them_is_found_by_the_next_question(
     assert [hit.vault for hit in recall(many, parse_query("stowaway"))] == [last.name]
 
 
-def test_a_recall_is_counted_in_each_vault_with_its_own_hits(split: tuple[Vault, Vault]) -> None:
+def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
+    split: tuple[Vault, Vault],
+) -> None:
     from vaultmem.storage.signals import SignalStore
 
     _, many = split
-    answer = ask(many, Ask("gangway", 20))
+    answer = ask(many, Ask("gangway", 2))
+    shown = {hit.vault for hit in answer.hits}
+    assert shown < {each.name for each in many.together}
     for each in many.together:
         own = {hit.record.path for hit in answer.hits if hit.vault == each.name}
         store = SignalStore(each.state, each.state_folder)
         store.fold(0, 0.0)
         counted = each.state.query("SELECT DISTINCT path FROM signals")
         assert {path for (path,) in counted} == own
+        calls = sum(count for (count,) in each.state.query("SELECT count(*) FROM calls"))
+        assert calls == (each.name in shown or each is many)
+
+
+@pytest.mark.parametrize(
+    ("many", "named"), [(2, "v0, v1"), (12, "v10, v11"), (1012, "v10, v11 and 1,000 more")]
+)
+def test_of_many_vaults_a_pack_names_the_first(many: int, named: str) -> None:
+    assert name_some([f"v{number}" for number in range(many)]).endswith(named)
 
 
 def test_figures_of_vaults_add_up() -> None:

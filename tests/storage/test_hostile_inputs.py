@@ -30,6 +30,7 @@ from vaultmem.services.reading.sync import sync_vault
 from vaultmem.services.writing.checkpoint import save_checkpoint
 from vaultmem.services.writing.edit_notes import set_note_property
 from vaultmem.storage.files import UnsafeFileError, read_file
+from vaultmem.storage.git import runner
 from vaultmem.vault import Vault, open_vault
 
 Open = Callable[..., Vault]
@@ -610,6 +611,18 @@ def test_row_20_git_variables_in_the_environment_are_ignored(
     assert hash_tree(other) == before
     assert git(root, "show", "-s", "--format=%an", report.commit) == "claude"
     assert not (tmp_path / "stray-index").exists()
+
+
+def test_row_20_git_variables_stay_hidden_until_the_last_thread_has_started_its_git(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "elsewhere")
+    one, other = runner._clean_environment(), runner._clean_environment()
+    with contextlib.ExitStack() as ends:
+        with one:
+            ends.enter_context(other)
+        assert "GIT_DIR" not in os.environ
+    assert os.environ["GIT_DIR"] == "elsewhere"
 
 
 def test_row_20_init_in_a_hostile_environment_makes_its_own_repository(

@@ -33,6 +33,8 @@ class PoolWorkers(Workers):
     `changed`.
     """
 
+    are_here = False
+
     def __init__(
         self,
         find_pool: Callable[[], Pool],
@@ -65,7 +67,8 @@ class PoolWorkers(Workers):
 
     def submit_long(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something read that may take minutes."""
-        return self.submit_read(work, caller)
+        settings = read_caller(caller)
+        return self._find_pool().run(self._name, partial(_act, work), settings, takes_long=True)
 
     def submit_write(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Have something written, after what was asked for before.

@@ -43,7 +43,7 @@ class Jobs:
         if before is not None and not before.done():
             return
         self._shares[name] = 0.0
-        told = partial(work, partial(self._tell, name))
+        told = partial(work, partial(self._tell, name) if self._workers.are_here else _tell_nobody)
         self._begun[name] = self._workers.submit_long(told, make_caller(request))
 
     def find(self, name: str) -> Progress | None:
@@ -61,3 +61,7 @@ class Jobs:
 
     def _tell(self, name: str, done: int, total: int) -> None:
         self._shares[name] = done / total if total else 1.0
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    """Tell nobody how far work is that another process may do."""

@@ -32,6 +32,9 @@ class Workers:
     as it starts: what its environment says may be changed later.
     """
 
+    #: Whether what is done is always done in this process.
+    are_here = True
+
     def __init__(
         self,
         root: Path,

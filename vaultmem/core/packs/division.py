@@ -6,8 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.notes.record import find_place, place_number
-from vaultmem.core.packs.pack_item import PackItem, PackSource
+from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
+
+#: Vaults that a pack names of many.
+_NAMED = 12
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence, of many the first and how many more there are."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(map(plain_label, names[:_NAMED])) + more
 
 
 def group_by_vault(hits: Iterable[Hit]) -> list[list[Hit]]:

@@ -152,14 +152,18 @@ def ask(
 def count_shown(
     reach: Reach, asked: Ask, answer: Answer, shown: Sequence[tuple[Hit, str]] | None
 ) -> Answer:
-    """Return an answer with what is shown of it, counted in each vault what is its own."""
+    """Return an answer with what is shown of it, counted in each vault what is its own.
+
+    It counts in the first in any case, in others where something of theirs is shown.
+    """
     if asked.counts and shown is not None:
         texts = {hit.address: text for hit, text in shown}
-        own = reach.divide(hit for hit, _ in shown)
-        hits = [own.get(place, []) for place in range(len(reach.names))]
-        told = ([texts[hit.address] for hit in each] for each in hits)
-        given = [(asked.question, *each) for each in zip(hits, told, strict=True)]
-        reach.run(count_recall, dict(enumerate(given)))
+        own = {0: [], **reach.divide(hit for hit, _ in shown)}
+        given = {
+            place: (asked.question, hits, [texts[hit.address] for hit in hits])
+            for place, hits in own.items()
+        }
+        reach.run(count_recall, given)
     return answer._replace(shown=shown or ())
 
 

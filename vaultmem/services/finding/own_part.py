@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
+from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.pack_item import PackSource
 from vaultmem.core.paths import LEARNED, PINNED_FILES
 from vaultmem.core.safe_text import escape_bytes
@@ -29,7 +30,7 @@ class VaultPart(NamedTuple):
 
     trusted: frozenset[int]
     pinned: list[Hit]
-    recent: list[Hit]
+    recent: list[NoteRecord]
     source: PackSource
     tokens: int
 
@@ -41,7 +42,7 @@ def look_over(vault: Vault, is_asked: bool, has_sessions: bool) -> VaultPart:
     return VaultPart(
         trusted,
         pinned_sections(vault, trusted),
-        [] if is_asked else _recent_sections(vault, has_sessions),
+        [] if is_asked else _list_recent(vault, has_sessions),
         pack_source(vault),
         vault.view.totals()[1],
     )
@@ -87,12 +88,11 @@ def _pin_rank(path: str) -> int:
     return PINNED_FILES.index(path) if path in PINNED_FILES else len(PINNED_FILES)
 
 
-def _recent_sections(vault: Vault, has_sessions: bool) -> list[Hit]:
+def _list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
     visible = NoteFilter()
-    records = [
+    return [
         record
         for record in vault.view.recent(CANDIDATES * 4)
         if visible.admits(record.kind, record.state, record.tags, record.context, False)
         and (has_sessions or record.context != FOLDER)
-    ]
-    return list_sections(vault, records[:CANDIDATES])[:CANDIDATES]
+    ][:CANDIDATES]

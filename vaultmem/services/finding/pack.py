@@ -14,6 +14,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord, divide_numbers, find_place, place_number
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import Remarks
+from vaultmem.core.packs.division import name_some
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import (
@@ -21,7 +22,6 @@ from vaultmem.core.packs.pack_item import (
     PackSource,
     PackStyle,
     parse_labels,
-    plain_label,
 )
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.preferences.concern import Wishes
@@ -29,6 +29,7 @@ from vaultmem.services.finding.any_question import find_any
 from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
+from vaultmem.services.finding.hits import list_sections
 from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, look_over
 from vaultmem.services.finding.parts import Scorer
 from vaultmem.services.finding.preferences import find_wishes
@@ -235,7 +236,7 @@ def _say_of_own(
 
 def _tell_beside(reach: Reach) -> tuple[str, ...]:
     """Return the line that names the other vaults of a pack, if there are any."""
-    names = ", ".join(map(plain_label, reach.names[1:]))
+    names = name_some(reach.names[1:])
     return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
 
 
@@ -247,11 +248,20 @@ def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
 
 
 def _choose_recent(reach: Reach, own: Sequence[VaultPart]) -> list[Hit]:
-    """Return the most recent sections of all vaults."""
-    found = [hit for place, each in enumerate(own) for hit in reach.number(each.recent, place)]
+    """Return the most recent sections of all vaults; each note has one at least."""
+    notes = [(place, record) for place, each in enumerate(own) for record in each.recent]
     if len(own) > 1:
-        found.sort(key=lambda hit: (_written(hit.record), hit.record.changed), reverse=True)
-    return found[:CANDIDATES]
+        notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
+    given: dict[int, list[NoteRecord]] = {}
+    for place, record in notes[:CANDIDATES]:
+        given.setdefault(place, []).append(record)
+    told = reach.run(list_sections, {place: (records,) for place, records in given.items()})
+    sections: dict[int, list[Hit]] = {}
+    for place, found in told.items():
+        for hit in reach.number(found, place):
+            sections.setdefault(hit.record.document, []).append(hit)
+    numbers = [place_number(record.document, place) for place, record in notes[:CANDIDATES]]
+    return [hit for number in numbers for hit in sections.get(number, ())][:CANDIDATES]
 
 
 def _written(record: NoteRecord) -> str:

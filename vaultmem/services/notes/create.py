@@ -66,7 +66,7 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
             begun.touch()
             init_repository(vault.root, is_resumed)
         had_ignore = (vault.root / ".gitignore").exists()
-        added = _add_missing(vault)
+        added = add_missing(vault)
         excluded = tuple(_add_excludes(vault)) if had_ignore else ()
         configured = tuple(install_driver(vault.history))
         report = CommitReport()
@@ -81,8 +81,8 @@ def create_vault(folder: str | Path, **settings: Unpack[VaultSettings]) -> Creat
     return Created(vault, added, excluded, configured, new_repository, report, problem)
 
 
-def _add_missing(vault: Vault) -> tuple[str, ...]:
-    """Create each file that the vault lacks."""
+def add_missing(vault: Vault) -> tuple[str, ...]:
+    """Create each file that a vault lacks; return their paths."""
 
     def plan(change: Change) -> None:
         for path, data in list_missing(vault.root):

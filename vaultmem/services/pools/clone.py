@@ -6,8 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -70,10 +69,16 @@ class Record(NamedTuple):
 
 
 class Clone:
-    """One vault's folder in a pool's; `lock` keeps apart who reads it and who changes it."""
+    """One vault's folder in a pool's; `lock` keeps apart who reads it and who changes it.
 
-    def __init__(self, source: Source, folder: Path, folders: UserFolders) -> None:
+    `now` is the clock, in seconds since the epoch.
+    """
+
+    def __init__(
+        self, source: Source, folder: Path, folders: UserFolders, now: Callable[[], float]
+    ) -> None:
         self.source = source
+        self.now = now
         self.root = folder / "clones" / source.name
         self.lock = folder / "locks" / source.name
         self.state = folders.state / "vaults" / make_key(self.root)
@@ -221,7 +226,7 @@ class Clone:
             raise NoVaultError(f"its remote has {told} yet")
         made = known.made if known else os.urandom(8).hex()
         branches = dict(listed.branches)
-        return Record(self.source.remote, made, branch, branches[branch], branches, time.time())
+        return Record(self.source.remote, made, branch, branches[branch], branches, self.now())
 
     def _keep(self, record: Record) -> None:
         data = json.dumps(as_named(record)).encode()

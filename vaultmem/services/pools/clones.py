@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 from vaultmem.errors import BusyError, NoteNotFoundError, VaultError, name_failure
@@ -25,8 +26,11 @@ _AT_ONCE, _WAITS = 8, 2.0
 class Clones:
     """Clones in a folder by their vaults' names; a remote is not asked again for `fresh_for` s."""
 
-    def __init__(self, folder: Path, folders: UserFolders, fresh_for: float) -> None:
-        self._folder, self._folders, self._fresh_for = folder, folders, fresh_for
+    def __init__(
+        self, folder: Path, folders: UserFolders, fresh_for: float, now: Callable[[], float]
+    ) -> None:
+        self._make = partial(Clone, folder=folder, folders=folders, now=now)
+        self._fresh_for = fresh_for
         self._clones: dict[str, Clone] = {}
         self._fresh: dict[str, tuple[float, Freshness]] = {}
         self._brought: set[str] = set()
@@ -48,7 +52,7 @@ class Clones:
         for name, source in wanted.items():
             if name not in self._clones or self._clones[name].source != source:
                 self._fresh.pop(name, None)
-                self._clones[name] = Clone(source, self._folder, self._folders)
+                self._clones[name] = self._make(source)
 
     def find(self, name: str) -> Clone:
         """Return a vault's clone, made or not.

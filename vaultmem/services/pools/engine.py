@@ -47,6 +47,15 @@ class Engine(Protocol):
     ) -> Future[T]:
         """Have a function run in a shard, after what was asked of it before."""
 
+    def submit_long(
+        self,
+        shard: int,
+        work: Callable[Concatenate[Shard, P], T],
+        *args: P.args,
+        **given: P.kwargs,
+    ) -> Future[T]:
+        """Have a function run that may take minutes; what is asked otherwise does not wait."""
+
     def submit_write(
         self,
         shard: int,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from vaultmem.errors import ForbiddenError, RefusedError, VaultError
-from vaultmem.services.notes.plan_vault import list_missing
+from vaultmem.services.notes.create import add_missing
 from vaultmem.services.pools.clone import Clone
 from vaultmem.services.reading.look import look_at
 from vaultmem.services.syncing.place import ORIGIN
@@ -81,12 +81,9 @@ def begin_vault(clone: Clone, settings: VaultSettings) -> None:
         listed = clone.ask(history)
         if listed.trouble or listed.branches:
             raise VaultError(listed.told or "its remote has commits")
-        for path, data in list_missing(clone.root):
-            file = clone.root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
         vault = open_vault(clone.root, **settings)
         try:
+            add_missing(vault)
             event = Event("init", "init: new vault", vault.author, intent="observe")
             made = commit_event(vault, event).commit
             branch = clone.source.branch or listed.head or "main"

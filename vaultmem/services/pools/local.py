@@ -1,4 +1,4 @@
-"""Shards in this process: of each one thread that reads, and one that writes."""
+"""Shards in this process, each of three threads: for what is read, what takes long, and writes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-#: Vaults that a thread which writes keeps open.
-_MOST_WRITTEN = 16
+#: Vaults that a thread beside that which reads keeps open.
+_MOST_BESIDE = 16
 
 
 class LocalShards:
@@ -37,7 +37,8 @@ class LocalShards:
         self._owners: dict[str, int] = {}
         most = max(1, choose_most_open(most_open) // shards)
         self._readers = [_Thread(folder, most, fresh_for) for _ in range(shards)]
-        self._writers = [_Thread(folder, _MOST_WRITTEN, fresh_for) for _ in range(shards)]
+        self._patient = [_Thread(folder, _MOST_BESIDE, fresh_for) for _ in range(shards)]
+        self._writers = [_Thread(folder, _MOST_BESIDE, fresh_for) for _ in range(shards)]
         self.hold(sources)
 
     def hold(self, sources: Sequence[Source]) -> None:
@@ -46,8 +47,8 @@ class LocalShards:
         self._owners = {name: choose_shard(name, self.shards) for name in self._sources}
         for number in range(self.shards):
             own = [each for each in self._sources.values() if self._owners[each.name] == number]
-            self._writers[number].submit(Shard.hold, own).result()
-            self._readers[number].submit(Shard.hold, own).result()
+            for each in (self._writers[number], self._patient[number], self._readers[number]):
+                each.submit(Shard.hold, own)  # Before what is asked of it from now on.
 
     @property
     def names(self) -> Sequence[str]:
@@ -73,6 +74,16 @@ class LocalShards:
         """Have a function run in a shard, after what was asked of it before."""
         return self._readers[shard].submit(work, *args, **given)
 
+    def submit_long(
+        self,
+        shard: int,
+        work: Callable[Concatenate[Shard, P], T],
+        *args: P.args,
+        **given: P.kwargs,
+    ) -> Future[T]:
+        """Have a function run that may take minutes, after what was asked so before."""
+        return self._patient[shard].submit(work, *args, **given)
+
     def submit_write(
         self,
         shard: int,
@@ -85,7 +96,7 @@ class LocalShards:
 
     def close(self) -> None:
         """Wait for what runs, and close all vaults."""
-        for each in (*self._writers, *self._readers):
+        for each in (*self._writers, *self._patient, *self._readers):
             each.close()
 
 

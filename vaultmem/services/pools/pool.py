@@ -70,10 +70,17 @@ class Pool:
         """All vaults, in the order of their sources."""
         return self.engine.names
 
-    def run(self, name: str, work: Work[T], settings: VaultSettings = _NOTHING) -> Future[T]:
-        """Have something read of a vault; in sync, and no older than the shard lets it be."""
+    def run(
+        self,
+        name: str,
+        work: Work[T],
+        settings: VaultSettings = _NOTHING,
+        takes_long: bool = False,
+    ) -> Future[T]:
+        """Have something read of a vault, in sync; nobody waits for what `takes_long` (minutes)."""
         shard = self.engine.place([name])[0][0]
-        return self.engine.submit(shard, Shard.read, name, work, settings)
+        submit = self.engine.submit_long if takes_long else self.engine.submit
+        return submit(shard, Shard.read, name, work, settings)
 
     def write(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -74,13 +75,17 @@ class Shard:
     """
 
     def __init__(
-        self, folder: Path, most_open: int | None = None, fresh_for: float = FRESH_FOR
+        self,
+        folder: Path,
+        most_open: int | None = None,
+        fresh_for: float = FRESH_FOR,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder.absolute()
         own = find_user_folders({}).config
         self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
         self._most_open = choose_most_open() if most_open is None else most_open
-        self.clones = Clones(self.folder, self._folders, fresh_for)
+        self.clones = Clones(self.folder, self._folders, fresh_for, now)
         self._open: dict[str, _Opened] = {}
         #: What questions over several shards have open here, each by its own name.
         self.questions: dict[str, Any] = {}

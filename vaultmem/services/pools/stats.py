@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +49,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
         clone_bytes=_weigh(clone.root),
         index_bytes=_weigh(clone.state),
         commit=record.commit,
-        age=max(0.0, time.time() - record.contacted),
+        age=max(0.0, clone.now() - record.contacted),
         problem=problem,
     )
 

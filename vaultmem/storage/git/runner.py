@@ -11,10 +11,12 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from subprocess import PIPE
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.errors import FaultError, PendingError, VaultError
@@ -203,14 +205,29 @@ def find_complaint(message: str, status: int) -> str:
     return next(told, lines[0] if lines else ended)
 
 
+class _Hiding:
+    """How many threads start a git just now, and the settings that are hidden for so long."""
+
+    lock = threading.Lock()
+    threads = 0
+    settings: Mapping[str, str] = MappingProxyType({})
+
+
 @contextlib.contextmanager
 def _clean_environment() -> Iterator[None]:
     """Hide inherited `GIT_*` settings, which could point git at another repository."""
-    hidden = {key: os.environ.pop(key) for key in list(os.environ) if key.startswith("GIT_")}
+    with _Hiding.lock:
+        if not _Hiding.threads:
+            names = [name for name in os.environ if name.startswith("GIT_")]
+            _Hiding.settings = {name: os.environ.pop(name) for name in names}
+        _Hiding.threads += 1
     try:
         yield
     finally:
-        os.environ.update(hidden)
+        with _Hiding.lock:
+            _Hiding.threads -= 1
+            if not _Hiding.threads:
+                os.environ.update(_Hiding.settings)
 
 
 @contextlib.contextmanager

@@ -135,6 +135,10 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[Step]:
     return [Step(step, commits[step.commit], places[step.commit]) for step in steps]
 
 
+def _find_nothing(_: Vault) -> Found | None:
+    return None
+
+
 @answers
 async def show_bisect(request: Request) -> Response:
     """Show a search, one slice further; the page asks again until it has ended."""
@@ -143,10 +147,13 @@ async def show_bisect(request: Request) -> Response:
     state.searches = searches
     search = read_search(request.query_params)
     if search is None:
-        frame, found = await read(request, lambda _: None)
+        frame, found = await read(request, _find_nothing)
     else:
-        frame, found = await read(request, partial(go_on, search, searches.open(search)))
-        if found is not None and found.is_done:
-            searches.close(search)
+        verdicts = searches.open(search)
+        frame, found = await read(request, partial(go_on, search, verdicts))
+        if found is not None:  # What works elsewhere was given a copy of them.
+            verdicts |= {step.judged.commit: step.judged for step in found.steps}
+            if found.is_done:
+                searches.close(search)
     given = request.query_params
     return render_page(request, "bisect.html", vault=frame, found=found, given=given)

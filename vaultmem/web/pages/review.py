@@ -152,7 +152,7 @@ async def decide_item(request: Request) -> Response:
 async def undo(request: Request) -> Response:
     """Take back what a commit did."""
     form = await read_form(request)
-    done = await write(request, lambda vault: undo_commit(vault, form.get("commit", "")))
+    done = await write(request, partial(undo_commit, name=form.get("commit", "")))
     return go_back(
         request, make_link("/review"), f"Taken back: {done.commit.subject}", done.report.commit
     )

@@ -1,0 +1,143 @@
+"""Two people and three agents of different scopes, by git's own client, MCP, and a browser."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hub_serving import Team, play_at, push
+from serving import call, refused
+from support import git
+
+from vaultmem.services.hub.audit import read_audit
+
+pytestmark = pytest.mark.campaign
+
+
+def test_a_team_works_together(team: Team) -> None:
+    maren = team.person("maren", own="*")
+    jonas = team.person("jonas", write="harbour", read="payments")
+    scout, porter = team.agent("scout", read="*"), team.agent("porter", write="harbour")
+    scribe = team.agent("scribe", propose="*")
+    at = f"{team.address}/v/harbour/mcp"
+
+    # The owner and a teammate, each in a clone of theirs.
+    theirs, own = team.clone("harbour", "jonas", jonas), team.clone("harbour", "maren", maren)
+    (theirs / "notes/tide.md").write_text("# Tide\n\nThe tide comes at noon.\n")
+    git(theirs, "add", ".")
+    git(theirs, "commit", "-qm", "Add tide")
+    assert push(theirs).returncode == 0
+    git(own, "pull", "-q")
+    assert (own / "notes/tide.md").exists()
+    other = team.clone("payments", "jonas", jonas)
+    git(other, "commit", "-q", "--allow-empty", "-m", "Nothing")
+    assert "you may only read it" in push(other).stderr
+
+    async def porters(client: Any) -> str:
+        assert (await call(client, "recall", query="tide"))["hits"][0]["path"] == "notes/tide.md"
+        made = await call(client, "remember", text="The crane lifts twelve tonnes.")
+        return str(made["path"])
+
+    async def scouts(client: Any) -> None:
+        tools = {each.name for each in (await client.list_tools()).tools}
+        assert "recall" in tools
+        assert not {"remember", "forget", "checkpoint"} & tools
+        assert (await call(client, "recall", query="crane"))["hits"]
+
+    async def scribes(client: Any) -> None:
+        made = await call(client, "remember", text="The lamp at the pier is green.")
+        assert made["ref"] == "proposals/scribe/notes"
+
+    crane = play_at(at, porter, porters)
+    play_at(at, scout, scouts)
+    before = team.tip("harbour")
+    play_at(at, scribe, scribes)
+    assert team.tip("harbour") == before
+    git(own, "pull", "-q")
+    assert (own / crane).exists()
+
+    # The owner takes over what was proposed, and everybody has it.
+    git(own, "fetch", "-q")
+    git(own, "merge", "-q", "-m", "Take over", "origin/proposals/scribe/notes")
+    assert push(own).returncode == 0
+    with team.client(jonas) as client:
+        hits = client.get("/v/harbour/api/v1/recall?query=lamp").json()["hits"]
+        assert [hit["agent"] for hit in hits[:1]] == ["scribe"]
+
+    asked = {(each.who, each.details["operation"]) for each in read_audit(team.hub, what="ask")}
+    assert {("porter", "recall"), ("scout", "recall"), ("jonas", "recall")} <= asked
+    pushed = {(each.who, each.outcome) for each in read_audit(team.hub, what="push")}
+    assert {(name, "done") for name in ("maren", "jonas", "porter", "scribe")} <= pushed
+    for each in team.hub.repositories.glob("*.git"):
+        git(each, "fsck", "--strict")
+
+
+def test_an_agent_is_served_over_all_that_it_may_read(team: Team) -> None:
+    porter = team.agent("porter", write="harbour", read="payments")
+
+    async def scene(client: Any) -> None:
+        found = await call(client, "recall", query="pier oak")
+        assert {hit["vault"] for hit in found["hits"]} == {"harbour", "payments"}
+        found = await call(client, "recall", query="pier oak", vaults=["payments"])
+        assert found["hits"]
+        assert "oak" in (await call(client, "context_pack", query="pier"))["told"]
+        made = await call(client, "remember", vault="harbour", text="The lamp is green.")
+        read = await call(client, "read_note", vault="harbour", path=made["path"])
+        assert "green" in str(read)
+        assert "may only read" in await refused(client, "remember", vault="payments", text="No.")
+        assert "no such vault" in await refused(client, "read_note", vault="other", path="x.md")
+        assert "vault" in await refused(client, "read_note", path="x.md")
+
+    play_at(f"{team.address}/mcp", porter, scene)
+
+
+def test_pages_of_two_vaults(team: Team) -> None:
+    ours = {"Origin": team.address, "Accept": "text/html"}
+    token = team.person("maren", write="harbour", read="payments")
+    with team.client(**ours) as browser:
+        assert "Your token" in browser.get("/").text
+        assert browser.post("/sign-in", data={"token": "wrong"}).status_code == 403
+        assert browser.post("/sign-in", data={"token": token}).headers["location"] == "/"
+        home = browser.get("/").text
+        assert 'href="/v/harbour/"' in home
+        assert "you may read" in home
+        found = browser.get("/", params={"q": "pier oak"}).text
+        assert 'href="/v/payments/note/notes/pier.md' in found
+        assert browser.get("/v/harbour").headers["location"] == "/v/harbour/"
+        for name, footer in (("harbour", "You may write"), ("payments", "Read only")):
+            page = browser.get(f"/v/{name}/").text
+            assert footer in page
+            links = set(re.findall(r'(?:href|src|action|data-[a-z]+)="(/[^"?#]*)', page)) - {"/"}
+            assert links
+            assert all(each.startswith(f"/v/{name}/") for each in links), links
+            for each in links - {f"/v/{name}/events"}:
+                assert browser.get(each).status_code == 200, each
+            note = browser.get(f"/v/{name}/note/notes/pier.md").text
+            assert f'href="/v/{name}/history/notes/pier.md' in note
+
+        commit = team.tip("harbour")
+        written = {"text": "The lamp is green.", "kind": "semantic_fact"}
+        assert browser.post("/v/harbour/api/v1/notes", json=written).status_code == 201
+        made = team.tip("harbour")
+        undone = browser.post("/v/harbour/undo", data={"commit": made})
+        assert undone.headers["location"] == "/v/harbour/review"
+        assert "Taken back" in browser.get("/v/harbour/review").text
+        assert git(team.hub.repositories / "harbour.git", "diff", "--stat", commit, "main") == ""
+        assert browser.post("/v/payments/undo", data={"commit": commit}).status_code == 403
+        assert browser.post("/sign-out").status_code == 303
+        assert browser.get("/").status_code == 401
+
+
+def test_vaults_come_and_go_while_a_hub_is_served(team: Team) -> None:
+    from vaultmem.services.hub.repositories import make_repository, remove_repository
+
+    with team.client(team.person("maren", own="*")) as client:
+        make_repository(team.hub, "new", {}, str(team.hub.repositories / "harbour.git"), "main")
+        remove_repository(team.hub, "payments", time.time())
+        time.sleep(1.1)
+        listed = [each["name"] for each in client.get("/api/v1/vaults").json()["vaults"]]
+        assert listed == ["harbour", "new"]
+        assert client.get("/v/new/api/v1/recall?query=pier").json()["hits"]
+        assert client.get("/v/payments/api/v1/recall?query=pier").status_code == 404

@@ -1,0 +1,220 @@
+"""Pools of clones in this process: the contract of all engines, and what becomes of a clone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pool_contract import (
+    NOTES,
+    SCOUT,
+    MakePool,
+    PoolContract,
+    Remotes,
+    WriteContract,
+    count_notes,
+    find_paths,
+    git,
+    note,
+    remotes,
+    three,
+)
+
+from vaultmem.errors import RefusedError
+from vaultmem.services.pools import landing
+from vaultmem.services.pools.local import LocalShards
+from vaultmem.services.pools.pool import LocalPool, Pool
+from vaultmem.services.pools.shard import Shard
+from vaultmem.services.pools.source import Source, check_sources, read_sources
+from vaultmem.vault import Vault
+
+__all__ = ["remotes", "three"]
+
+
+def _make_pool(
+    sources: Sequence[Source], folder: Path, shards: int = 1, fresh_for: float = 5.0
+) -> Pool:
+    return Pool(LocalShards(sources, folder, shards, fresh_for=fresh_for))
+
+
+class TestOneShard(PoolContract, WriteContract):
+    @pytest.fixture
+    def make_pool(self) -> MakePool:
+        return _make_pool
+
+
+class TestThreeShards(PoolContract):
+    @pytest.fixture
+    def make_pool(self) -> MakePool:
+        return partial(_make_pool, shards=3)
+
+    @pytest.mark.xfail(strict=True, reason="no question goes to several shards yet")
+    def test_a_question_to_all_is_answered_as_by_one_process(self, *given: object) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def one(remotes: Remotes) -> Source:
+    return remotes.add("crew", NOTES["crew"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "pool"
+
+
+@pytest.fixture
+def shard(one: Source, folder: Path) -> Iterator[Shard]:
+    """Return a shard of one vault, which is cloned and follows its remote at once."""
+    made = Shard(folder, fresh_for=0.0)
+    made.hold([one])
+    made.serve(Shard.read, "crew", count_notes, {})
+    yield made
+    made.close()
+
+
+def _find(shard: Shard, text: str) -> list[str]:
+    return shard.serve(Shard.read, "crew", partial(find_paths, text=text), {})
+
+
+def test_what_is_being_written_shows_to_nobody_before_it_landed(
+    one: Source, folder: Path, remotes: Remotes
+) -> None:
+    with_pool = LocalPool([one], folder)
+    wrote, go_on = threading.Event(), threading.Event()
+
+    def write(vault: Vault) -> str:
+        path = note(vault, "The cook is called Ole.")
+        wrote.set()
+        assert go_on.wait(20)
+        return path
+
+    try:
+        asked = partial(find_paths, text="cook Ole")
+        assert not with_pool.run("crew", asked).result()
+        done = with_pool.write("crew", write, SCOUT)
+        assert wrote.wait(20)
+        assert not with_pool.run("crew", asked).result()
+        assert not with_pool.each((), asked).results["crew"]
+        go_on.set()
+        path = done.result()
+        assert with_pool.run("crew", asked).result() == [path]
+    finally:
+        go_on.set()
+        with_pool.close()
+
+
+@pytest.mark.parametrize("moment", ["written", "pushed"])
+def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
+    shard: Shard, remotes: Remotes, moment: str
+) -> None:
+    """The process ends before its push, or as soon as that is done."""
+    shard.close()
+    if not (child := os.fork()):
+        try:
+            sync = landing.sync_remote
+
+            def end(*given: object, **named: object) -> None:
+                if moment == "pushed":
+                    sync(*given, **named)  # type: ignore[arg-type]
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            landing.sync_remote = end  # type: ignore[assignment]
+            own = Shard(shard.folder)
+            own.hold([Source("crew", str(remotes.folder / "crew.git"))])
+            own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    landed = moment == "pushed"
+    assert (len(remotes.log("crew")) == 3) == landed
+    assert bool(_find(shard, "cook Ole")) == landed
+    assert not git(shard.folder / "clones/crew", "status", "--porcelain")
+    shard.write("crew", partial(note, text="Tea is at four."), SCOUT)
+    assert "tea" in remotes.log("crew")[0]
+
+
+def _remove_clone(folder: Path, state: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _remove_state(folder: Path, state: Path) -> None:
+    shutil.rmtree(state)
+
+
+def _remove_note(folder: Path, state: Path) -> None:
+    (folder / "notes/lamp.md").unlink()
+    (folder / "notes/planted.md").write_text("# Planted\n\nThe lamp is black.\n")
+
+
+def _remove_objects(folder: Path, state: Path) -> None:
+    for each in (folder / ".git/objects").glob("??"):
+        shutil.rmtree(each)
+    _remove_note(folder, state)
+
+
+@pytest.mark.parametrize("harm", [_remove_clone, _remove_state, _remove_note, _remove_objects])
+def test_a_clone_that_is_damaged_is_made_again(
+    shard: Shard, one: Source, harm: Callable[[Path, Path], None]
+) -> None:
+    assert _find(shard, "lamp green") == ["notes/lamp.md"]
+    harm(shard.folder / "clones/crew", shard.clones.find("crew").state)
+    others = Shard(shard.folder)
+    others.hold([one])
+    for each in (others, shard) if harm is _remove_note else (shard, others):
+        assert _find(each, "lamp green") == ["notes/lamp.md"]
+    others.close()
+
+
+def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], folder: Path) -> None:
+    shard = Shard(folder, most_open=1)
+    shard.hold(three)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(2):
+        for name in NOTES:
+            shard.serve(Shard.read, name, count_notes, {})
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 6
+    shard.hold(three[:1])
+    assert sorted(each.name for each in (folder / "clones").iterdir()) == ["crew"]
+    shard.close()
+
+
+def test_two_pools_may_have_one_folder(one: Source, folder: Path, remotes: Remotes) -> None:
+    pools = [LocalPool([one], folder) for _ in range(2)]
+    try:
+        texts = ["Eels are smoked.", "Crabs are boiled."]
+        done = [
+            pool.write("crew", partial(note, text=text), SCOUT)
+            for pool, text in zip(pools, texts, strict=True)
+        ]
+        paths = {each.result() for each in done}
+        place = remotes.folder / "crew.git"
+        assert paths < set(git(place, "ls-tree", "-r", "--name-only", "main").splitlines())
+        for pool in pools:
+            assert pool.refresh().results == {"crew": git(place, "rev-parse", "main")}
+            assert pool.run("crew", count_notes).result() == 6
+    finally:
+        for pool in pools:
+            pool.close()
+
+
+def test_sources_are_named_by_lines_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.txt"
+    file.write_text("# ours\ncrew ./crew.git  # the crew\npier https://host/pier.git notes\n\n")
+    assert read_sources(file) == [
+        Source("crew", str(tmp_path / "crew.git")),
+        Source("pier", "https://host/pier.git", "notes"),
+    ]
+    for wrong in ("crew", "../crew x.git", "a b c d", "crew x.git\nCREW y.git", "crew --upload"):
+        file.write_text(wrong)
+        with pytest.raises(RefusedError):
+            read_sources(file)
+    with pytest.raises(RefusedError):
+        check_sources([Source("a/b", "x.git")])
