@@ -153,7 +153,7 @@ watch --stop
 GROUPS = {"fleet", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
-ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand"}
+ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "fleet stop"}
 
 #: What takes months, a model or another process: tests of these commands have it.
 RARE = {

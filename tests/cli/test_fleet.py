@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import run_here
 from support import git
 
 Run = Callable[..., Any]
@@ -39,3 +41,14 @@ def test_who_names_no_remotes_is_told_how(run_cli: Run, tmp_path: Path) -> None:
     assert "--remotes FILE" in refused.err
     (tmp_path / "empty").mkdir()
     assert "NAME.git" in run_cli("fleet", "status", "--remotes", "empty", cwd=tmp_path).err
+
+
+def test_who_lacks_the_extra_is_told_how_to_get_it(
+    remotes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in [name for name in sys.modules if name.startswith("vaultmem.fleet.")]:
+        monkeypatch.delitem(sys.modules, name)
+    told = run_here("fleet", "status", "--engine", "ray", "--remotes", str(remotes))
+    assert told.code == 1
+    assert "fleet: ray is not installed; run `" in told.err

@@ -139,7 +139,9 @@ COMMANDS: dict[str, list[list[str]]] = {
     "get": [["get", "a"], ["get", "a", "--at", "HEAD~1"]],
     "list": [["list"], ["list", "--at", "side"]],
     "edit": [["edit", "a"]],
+    "fleet start": [["fleet", "start", "--remotes", "."]],
     "fleet status": [["fleet", "status", "--remotes", "."]],
+    "fleet stop": [["fleet", "stop"]],
     "forget": [["forget", "b", "--yes"], ["--ref", "side", "forget", "b", "--yes"]],
     "pin": [["pin", "a"], ["--ref", "side", "pin", "a"], ["pin"], ["pin", "--at", "HEAD"]],
     "tag": [["tag", "a", "new", "--agent", "bot"]],
@@ -249,7 +251,14 @@ CLEAN_TREE = {"switch", "merge"}
 
 #: How they may end, where it is not 0: a merge conflict, or an answer that is no or not there.
 FINE = {"merge": {0, 8}, "doctor": {0, 1}, "watch": {0, 1}, "mcp": {0, 1}}
-FINE |= {"serve": {0, 1}, "sync": {1, 4}, "demo": {5}, "fleet status": {5}}
+FINE |= {
+    "serve": {0, 1},
+    "sync": {1, 4},
+    "demo": {5},
+    "fleet start": {5},
+    "fleet status": {5},
+    "fleet stop": {5},
+}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 

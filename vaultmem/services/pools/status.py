@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from vaultmem import __version__
 from vaultmem.services.pools.pool import Pool
@@ -46,8 +46,18 @@ class PoolStatus(NamedTuple):
     lost: int = 0
 
 
-def find_local_status(pool: Pool) -> PoolStatus:
-    """Return how a pool of this process is, as one shard: what its folder has."""
+@runtime_checkable
+class TellsStatus(Protocol):
+    """An engine that knows more of its shards than their vaults' figures."""
+
+    def status(self) -> PoolStatus:
+        """Return how the pool is."""
+
+
+def find_status(pool: Pool) -> PoolStatus:
+    """Return how a pool is; one of this process as one shard, by what its folder has."""
+    if isinstance(pool.engine, TellsStatus):
+        return pool.engine.status()
     stats = pool.stats().results
     there = [each for each in stats.values() if each.commit]
     shard = ShardStatus(

@@ -1,0 +1,85 @@
+"""Start Ray on this machine or attach to a cluster, without its words on the terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from typing import Any
+
+import ray
+
+from vaultmem.errors import VaultError
+from vaultmem.fleet.plan import NAMESPACE
+
+#: Bytes of memory that machines share objects in; answers are small.
+_STORE = 100 << 20
+
+
+class Cluster:
+    """Ray in this process: of this machine alone where no `address` is given.
+
+    `close` ends what was started here, and leaves a cluster that was there.
+    """
+
+    def __init__(self, address: str = "", cpus: int = 0) -> None:
+        self.is_own = not address
+        self._folder = ""
+        given: dict[str, Any] = {"address": address}
+        if self.is_own:
+            self._folder = tempfile.mkdtemp(
+                prefix="vaultmem-ray-"
+            )  # A socket's path has to be short.
+            given = {
+                "address": "local",
+                "num_cpus": cpus or os.cpu_count() or 1,
+                "include_dashboard": False,
+                "object_store_memory": _STORE,
+                "_temp_dir": self._folder,
+            }
+        kept = _read_handlers()
+        try:
+            ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", **given)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            self._remove()
+            why = str(error).strip().splitlines()[0]
+            raise VaultError(f"{address or 'Ray'}: no cluster could be used: {why}") from None
+        finally:
+            _restore_handlers(kept)
+        _keep_silent()
+
+    def close(self) -> None:
+        """Leave the cluster; what was started here ends."""
+        ray.shutdown()
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _keep_silent() -> None:
+    """Keep what Ray tells of dead processes off standard output, where answers go.
+
+    It prints that whatever `log_to_driver` says, and has no setting against it; a later Ray that
+    names this differently prints it again.
+    """
+    from ray._private import worker
+
+    worker.print_to_stdstream = lambda *given, **named: None
+
+
+def _read_handlers() -> Any:
+    """Return what answers SIGTERM, which `ray.init` takes for itself."""
+    return (
+        signal.getsignal(signal.SIGTERM)
+        if threading.current_thread() is threading.main_thread()
+        else None
+    )
+
+
+def _restore_handlers(kept: Any) -> None:
+    if kept is not None:
+        signal.signal(signal.SIGTERM, kept)
