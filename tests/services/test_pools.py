@@ -54,10 +54,6 @@ class TestThreeShards(PoolContract):
     def make_pool(self) -> MakePool:
         return partial(_make_pool, shards=3)
 
-    @pytest.mark.xfail(strict=True, reason="no question goes to several shards yet")
-    def test_a_question_to_all_is_answered_as_by_one_process(self, *given: object) -> None:
-        raise NotImplementedError
-
 
 @pytest.fixture
 def one(remotes: Remotes) -> Source:
