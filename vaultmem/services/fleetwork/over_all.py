@@ -6,8 +6,9 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import vaultmem
@@ -27,24 +28,21 @@ _AHEAD = 2
 _BEHIND = "not asked: its shard is still busy with "
 
 _NOTHING: VaultSettings = {}
-
-
-class Task(NamedTuple):
-    """What is to be done with one vault: a function that pickles, and returns what JSON has.
-
-    `own` is what its result hangs on besides the vault, where each vault is asked something else.
-    """
-
-    run: Callable[[Vault], Any]
-    own: object = ()
+_NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
 class Work(NamedTuple):
-    """What is to be done with many vaults; `given` is what all results hang on besides these."""
+    """What is to be done with many vaults.
+
+    `make` returns for each a function that pickles, and returns what JSON has. `given` is what all
+    results hang on besides the vaults, `own` what that of each does, where they are asked for
+    different things.
+    """
 
     name: str
-    make: Callable[[str], Task]
+    make: Callable[[str], Callable[[Vault], Any]]
     given: object = ()
+    own: Callable[[str], object] = lambda _: ()
 
     @property
     def key(self) -> str:
@@ -54,7 +52,7 @@ class Work(NamedTuple):
 
 def do_same(name: str, run: Callable[[Vault], Any], *given: object) -> Work:
     """Return a work that asks all vaults for the same."""
-    return Work(name, lambda _: Task(run), given)
+    return Work(name, lambda _: run, given)
 
 
 class Terms(NamedTuple):
@@ -72,14 +70,14 @@ class Terms(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Which vaults are done, how many of them only now, and why others are not.
+    """Which vaults are done, at which commit, how many of them only now, and why others are not.
 
     `behind` says why some may be older than their remotes are.
     """
 
     key: str
     kept: KeptWork
-    done: tuple[str, ...]
+    done: dict[str, str]
     asked: int
     missing: dict[str, str]
     behind: dict[str, str]
@@ -103,12 +101,19 @@ class Ran(NamedTuple):
     value: Any = None
 
 
-def over_all(pool: Pool, names: Iterable[str], terms: Terms, work: Work) -> Gathered:
+def over_all(
+    pool: Pool,
+    names: Iterable[str],
+    terms: Terms,
+    work: Work,
+    commits: Mapping[str, str] = _NOWHERE,
+) -> Gathered:
     """Do a work with each of these vaults, or with all.
 
-    What is at the commit at which that was done before is not asked for it. A vault that takes too
-    long is named, and so are those behind it where its shard does not get to them in as long again.
-    What is done stays done, however this ends.
+    What is at the commit at which that was done before is not asked for it; where `commits` say
+    where a vault is, not even for that. A vault that takes too long is named, and so are those
+    behind it where its shard does not get to them in as long again. What is done stays done,
+    however this ends.
 
     Raises:
         NoteNotFoundError: there is no such vault.
@@ -116,7 +121,7 @@ def over_all(pool: Pool, names: Iterable[str], terms: Terms, work: Work) -> Gath
     wanted = list(dict.fromkeys(names)) or list(pool.names)
     if terms.again:
         terms.kept.forget(work.key)
-    return _Round(pool, wanted, terms, work).run()
+    return _Round(pool, wanted, terms, work, commits).run()
 
 
 class _Asked(NamedTuple):
@@ -130,20 +135,29 @@ class _Asked(NamedTuple):
 class _Round:
     """One work over all: what waits for each shard, what it has, and what came of it."""
 
-    def __init__(self, pool: Pool, names: list[str], terms: Terms, work: Work) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        names: list[str],
+        terms: Terms,
+        work: Work,
+        commits: Mapping[str, str],
+    ) -> None:
         self._pool, self._names, self._terms, self._work = pool, names, terms, work
         self._stands = terms.kept.list_stands(work.key)
-        placed = pool.engine.place(names)
+        self._done = {name: commits[name] for name in names if self._is_known(name, commits)}
+        placed = pool.engine.place([name for name in names if name not in self._done])
         self._waiting = {shard: deque(own) for shard, own in placed}
         self._asked: dict[int, deque[_Asked]] = {shard: deque() for shard, _ in placed}
         self._since: dict[int, float] = {}
-        self._done: set[str] = set()
         self._fresh = 0
         self._missing: dict[str, str] = {}
         self._behind: dict[str, str] = {}
         self._tell = terms.tell(work.name)
 
     def run(self) -> Gathered:
+        if not self._waiting:
+            self._tell(len(self._names), len(self._names))
         try:
             while any(self._waiting.values()) or any(self._asked.values()):
                 self._fill()
@@ -151,8 +165,7 @@ class _Round:
         finally:
             for each in self._list_asked():
                 each.future.cancel()
-        self._tell(len(self._names), len(self._names))
-        done = tuple(name for name in self._names if name in self._done)
+        done = {name: self._done[name] for name in self._names if name in self._done}
         lacking = {name: self._missing[name] for name in self._names if name in self._missing}
         parts = (self._fresh, lacking, self._behind)
         return Gathered(self._work.key, self._terms.kept, done, *parts)
@@ -168,13 +181,19 @@ class _Round:
                     self._since[shard] = time.monotonic()
                 asked.append(self._ask(shard, waiting.popleft()))
 
+    def _mark(self, name: str) -> str:
+        own = self._work.own(name)
+        return _digest(own) if own else ""
+
+    def _is_known(self, name: str, commits: Mapping[str, str]) -> bool:
+        return self._stands.get(name) == f"{commits.get(name)} {self._mark(name)}"
+
     def _ask(self, shard: int, name: str) -> _Asked:
-        task = self._work.make(name)
-        mark = _digest(task.own) if task.own else ""
+        mark = self._mark(name)
         commit, _, kept = self._stands.get(name, "").partition(" ")
         known = commit if kept == mark else ""
-        given = (name, task.run, known, self._terms.settings)
-        return _Asked(name, mark, self._pool.engine.submit(shard, run_unless_known, *given))
+        given = (name, self._work.make(name), known, self._terms.settings)
+        return _Asked(name, mark, self._pool.engine.submit_long(shard, run_unless_known, *given))
 
     def _wait(self) -> None:
         now = time.monotonic()
@@ -200,7 +219,7 @@ class _Round:
             return
         self._missing.pop(asked.name, None)  # Late, and here all the same.
         self._fresh += not ran.is_known
-        self._done.add(asked.name)
+        self._done[asked.name] = ran.commit
         if ran.problem:
             self._behind[asked.name] = ran.problem
 

@@ -22,14 +22,14 @@ from vaultmem.storage.index.sharing import find_sharing
 from vaultmem.vault import Vault
 
 #: Sections that are looked up, and notes of them that are read.
-_SECTIONS, _NOTES = 48, 8
+SECTIONS, NOTES = 48, 8
 
 #: Notes that are kept as they were read, by who asks for one after the other.
 _KEPT_NOTES = 512
 
 #: What a section must have of the rarest terms, as a share of the similarity that is asked for:
 #: less than all of it, because terms know no synonyms.
-_SHARE = 0.6
+SHARE = 0.6
 
 #: Notes of sessions repeat what was remembered in them.
 _LEFT_OUT = "sessions/"
@@ -101,9 +101,9 @@ def find_similar(
     least = vault.config.related_above if least is None else least
     kept = kept or Kept(partial(find_note, vault), {})
     terms = term_sequence(f"{asked.title}\n{asked.text}")
-    sharing = find_sharing(vault.index.snapshot(), terms, _SECTIONS, kept.counts)
+    sharing = find_sharing(vault.index.snapshot(), terms, SECTIONS, kept.counts)
     pairs = zip(sharing.sections, sharing.shares, strict=True)
-    sections = [section for section, share in pairs if share >= least * _SHARE]
+    sections = [section for section, share in pairs if share >= least * SHARE]
     weigh = weigh_words(sharing.weigh)
     found = [
         similar
@@ -160,7 +160,7 @@ def _choose_notes(
         and record.path != own
         and not record.path.startswith(_LEFT_OUT)
     ]
-    for record in chosen[:_NOTES]:
+    for record in chosen[:NOTES]:
         yield record, ordinals[record.document]
 
 

@@ -1,0 +1,129 @@
+"""Notes of many vaults compared: as `curate` compares them in one vault that has them all."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from remotes import Remotes, Told
+
+from vaultmem.core.similarity.titled import Titled, read_stated, state_same
+from vaultmem.services.fleetwork.alike import compare_all
+from vaultmem.services.fleetwork.compared import Compared, Differing
+from vaultmem.services.fleetwork.over_all import Terms
+from vaultmem.services.likeness.pairs import Pair, compare_vault
+from vaultmem.services.pools.local import LocalShards
+from vaultmem.services.pools.pool import Pool
+from vaultmem.services.reading.sync import sync_vault
+from vaultmem.storage.kept_work import KeptWork
+from vaultmem.vault import Vault
+
+NOW = 1_790_000_000
+
+#: By name: the vault, the day it was written, and the text.
+NOTES = {
+    "refund": ("crew", 1, "Refunds over 50 euros need the approval of two people."),
+    "refund-again": ("pier", 2, "Refunds over 50 euros need the approval of two people!"),
+    "refund-limit": ("pier", 3, "Refunds over 80 euros need the approval of two people."),
+    "maria": ("crew", 4, "Maria lives in Boston."),
+    "maria-moved": ("tide", 5, "Maria moved to Denver."),
+    "backup": ("tide", 6, "The nightly backup of the harbour database starts at half past two."),
+    "backup-told": ("crew", 7, "The nightly harbour database backup starts at half past two."),
+    "own": ("pier", 8, "Gangway seven is closed while it rains."),
+    "own-again": ("pier", 9, "Gangway seven is closed while it rains."),
+    "alone": ("tide", 10, "Kestrels nest in the old crane."),
+}
+
+
+def _write(name: str) -> tuple[str, str]:
+    vault, day, text = NOTES[name]
+    about = f"title: {text!r}\ncreated: 2026-08-{day:02}\nagent: {vault}-bot"
+    return f"notes/{name}.md", f"---\n{about}\n---\n{text}\n"
+
+
+@pytest.fixture
+def remotes(tmp_path: Path) -> Remotes:
+    """Three vaults with the notes of each."""
+    made = Remotes(tmp_path / "remotes")
+    for vault in ("crew", "pier", "tide"):
+        notes = dict(_write(name) for name, (own, _, _) in NOTES.items() if own == vault)
+        made.make(vault, Told(f"{vault}-bot", notes, NOW))
+    return made
+
+
+def _compare(remotes: Remotes, folder: Path, shards: int) -> Compared:
+    pool = Pool(LocalShards(remotes.sources, folder, shards, fresh_for=0))
+    with KeptWork(folder, NOW) as kept:
+        found = compare_all(pool, [], Terms(kept))
+    pool.close()
+    return found
+
+
+def _list_crossing(pairs: tuple[Pair, ...]) -> set[frozenset[str]]:
+    """Return the pairs of one vault of all notes whose sides are of several vaults."""
+    names = (frozenset(Path(path).stem for path in pair.names) for pair in pairs)
+    return {pair for pair in names if len({NOTES[name][0] for name in pair}) > 1}
+
+
+def _list_pairs(found: Compared, pairs: tuple[Differing, ...]) -> set[frozenset[str]]:
+    """Return the names of both sides of each pair, with all notes that state the same."""
+    copies = [{Path(each.path).stem for each in group.notes} for group in found.same]
+
+    def spread(path: str) -> set[str]:
+        return next((group for group in copies if Path(path).stem in group), {Path(path).stem})
+
+    sides = ((spread(pair.older.path), spread(pair.newer.path)) for pair in pairs)
+    return {frozenset((a, b)) for ours, theirs in sides for a in ours for b in theirs}
+
+
+def test_vaults_are_compared_as_one_would_be(
+    remotes: Remotes,
+    make_vault: Callable[..., Path],
+    opened: Callable[..., Vault],
+    tmp_path: Path,
+) -> None:
+    whole = opened(make_vault(dict(map(_write, NOTES))))
+    sync_vault(whole)
+    expected = compare_vault(whole)
+    found, in_shards = (_compare(remotes, tmp_path / f"pool{n}", n) for n in (1, 3))
+    assert found == in_shards
+    assert (found.vaults, found.notes, found.asked, found.missing) == (3, 10, 3, {})
+    assert [[(e.vault, e.agent) for e in group.notes] for group in found.same] == [
+        [("crew", "crew-bot"), ("pier", "pier-bot")]
+    ]
+    for mine, theirs in (
+        (found.near, expected.near),
+        (found.contradicting, expected.contradicting),
+    ):
+        crossing = {pair for pair in _list_pairs(found, mine) if _crosses(pair)}
+        assert crossing == _list_crossing(theirs) != set()
+    update = next(e for e in found.contradicting if e.older.path == "notes/maria.md")
+    assert (update.newer.vault, update.differences) == ("tide", (("update", "Boston", "Denver"),))
+
+
+def _crosses(pair: frozenset[str]) -> bool:
+    return len({NOTES[name][0] for name in pair}) > 1
+
+
+def test_a_second_comparison_asks_the_vaults_that_changed(remotes: Remotes, tmp_path: Path) -> None:
+    before = _compare(remotes, tmp_path / "pool", 1)
+    assert _compare(remotes, tmp_path / "pool", 1) == before._replace(asked=0)
+    text = NOTES["backup"][2].replace("half past two", "three")
+    remotes.add("tide", Told("tide-bot", {"notes/backup.md": text}, NOW + 9))
+    after = _compare(remotes, tmp_path / "pool", 1)
+    assert (after.asked, after.near) == (1, ())
+    assert len(after.contradicting) == len(before.contradicting)
+
+
+def test_digests_state_the_same_as_texts_do() -> None:
+    texts = ["Tokens live 15 minutes.", "Tokens live 50 minutes.", "The tokens live 15 min", ""]
+    titles = ["Tokens live 15 minutes", "Web login", "Mobile login", "Only tokens", ""]
+    stems = ["tokens-live-15-minutes", "web-login", ""]
+    sides = [Titled(*each) for each in ((a, b, c) for a in texts for b in titles for c in stems)]
+    stated = [read_stated(each) for each in sides]
+    same = [
+        (state_same(ours, theirs), stated[m].is_same(stated[n]))
+        for m, ours in enumerate(sides)
+        for n, theirs in enumerate(sides)
+    ]
+    assert all(text == digest for text, digest in same)
+    assert {text for text, _ in same} == {True, False}
