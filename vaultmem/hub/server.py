@@ -13,6 +13,7 @@ from vaultmem.errors import BusyError, RefusedError
 from vaultmem.hub.front import Front, Measure
 from vaultmem.hub.gate import HubSite
 from vaultmem.hub.pools import HubPool
+from vaultmem.hub.sweeping import Sweeper
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.http import Place, Port
 from vaultmem.services.hub.folder import Hub
@@ -81,6 +82,7 @@ class HubServer:
             raise RefusedError(f"{self._hub.folder}: {told}") from None
         with_git = find_pool is None
         if find_pool is None:
+            self._ends.callback(Sweeper(self._hub).stop)
             own = HubPool(self._hub, shards)
             self._ends.callback(own.close)
             find_pool = own.find
