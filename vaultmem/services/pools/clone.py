@@ -83,6 +83,7 @@ class Clone:
         self.lock = folder / "locks" / source.name
         self.state = folders.state / "vaults" / make_key(self.root)
         self.remote = Remote("origin", source.remote)
+        self._kept = folders.data
         self._file = folder / "records" / f"{source.name}.json"
         self._known: tuple[object, Record | None] = None, None
         for each in (self._file.parent, self.lock.parent, self.root.parent):
@@ -173,6 +174,12 @@ class Clone:
             self._file.unlink(missing_ok=True)
             for folder in (self.root, self.state):
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Remove all that there is of the vault here."""
+        self.drop()
+        for folder in self._kept.glob(f"*/{self.state.name}"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _follow(self, known: Record) -> Freshness:
         history = History(self.root, self.state)

@@ -48,7 +48,7 @@ class Clones:
         wanted = check_sources(sources)
         for name in self._clones.keys() - wanted.keys():
             self._fresh.pop(name, None)
-            self._clones.pop(name).drop()
+            self._clones.pop(name).forget()
         for name, source in wanted.items():
             if name not in self._clones or self._clones[name].source != source:
                 self._fresh.pop(name, None)
@@ -95,13 +95,14 @@ class Clones:
         self._learn(name, found)
         return found
 
-    def bring_all(self, names: Collection[str]) -> None:
+    def bring_all(self, names: Collection[str], anew: bool = False) -> None:
         """Clone vaults that are not there, several at once, and follow the remotes of others.
 
         What takes long with a vault that is there goes on meanwhile. What goes wrong is told by
         `bring`.
         """
-        due = [name for name in names if name not in self._held and self._is_due(name)]
+        free = [name for name in names if name not in self._held]
+        due = [name for name in free if anew or self._is_due(name)]
         awaited: list[str] = []
         others: list[str] = []
         for name in due:
@@ -109,13 +110,13 @@ class Clones:
             is_there = clone.record is not None
             if is_there and clone.remote.folder is not None:
                 with contextlib.suppress(VaultError):
-                    self.bring(name)
+                    self.bring(name, anew)
                 continue
             if (running := self._following.get(name)) is None or running.done():
                 self._following[name] = self._helpers.submit(clone.follow)
             (others if is_there else awaited).append(name)
         wait([self._following[name] for name in awaited])
-        wait([self._following[name] for name in others], _WAITS)
+        wait([self._following[name] for name in others], None if anew else _WAITS)
         for name in [each for each in due if each in self._following]:
             if self._following[name].done():
                 try:

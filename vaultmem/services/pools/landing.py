@@ -71,7 +71,7 @@ def begin_vault(clone: Clone, settings: VaultSettings) -> None:
     """Give a remote without a commit its first one: what `init` lays down.
 
     Raises:
-        RefusedError: the remote does not take it; with its words.
+        ForbiddenError: the remote does not take it; with its words.
         VaultError: it has commits, or is not reached.
     """
     clone.drop()
@@ -92,6 +92,6 @@ def begin_vault(clone: Clone, settings: VaultSettings) -> None:
             vault.close()
         fate, told = next(iter(done.refs.values()), (None, done.told))
         if fate not in {Fate.DONE, Fate.CURRENT}:
-            raise RefusedError(f"not written, the vault's remote does not take it: {told}")
+            raise ForbiddenError(f"not written, the vault's remote does not take it: {told}")
     finally:
         shutil.rmtree(clone.root, ignore_errors=True)

@@ -95,7 +95,7 @@ class Pool:
         return self.engine.submit_write(shard, Shard.write, name, work, settings, identity, branch)
 
     def refresh(self, names: Iterable[str] = (), seconds: float | None = None) -> Each[str]:
-        """Follow the remotes now; the results are the commits that vaults are at."""
+        """Follow the remotes now, and index what is new; the results are commits of vaults."""
         return self._gather(names, _bring_each, (), seconds)
 
     def each(
@@ -230,11 +230,12 @@ def _read_each(
 
 def _bring_each(shard: Shard, names: Sequence[str]) -> _Some[str]:
     def bring(name: str) -> str:
-        fresh = shard.bring(name, anew=True)
+        fresh = shard.bring(name)
         if fresh.problem:
             raise VaultError(fresh.problem)
-        return fresh.commit
+        return shard.read(name, lambda _: fresh.commit, _NOTHING)
 
+    shard.clones.bring_all(names, anew=True)
     return _try_each(names, bring)
 
 

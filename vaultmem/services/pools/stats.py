@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from vaultmem.core.finding.query import NoteFilter
 from vaultmem.errors import VaultError, name_failure
+from vaultmem.services.finding.eligible import choose_sections
 from vaultmem.services.pools.clone import Clone
 from vaultmem.vault import Vault
 
@@ -39,7 +41,7 @@ def count_vault(clone: Clone, open_vault: Callable[[], Vault]) -> VaultStats:
     try:
         vault = open_vault()
         notes, tokens = vault.view.totals()
-        sections = vault.index.snapshot().size
+        sections = choose_sections(vault, vault.index.snapshot(), NoteFilter()).size
     except (VaultError, OSError) as error:
         problem = problem or str(name_failure(error))
     return VaultStats(
