@@ -51,8 +51,10 @@ class BroughtClones(SharedClones):
             raise VaultError(self.tell_problem(name))
         return super().bring(name, anew) if anew else record.freshness
 
-    def bring_all(self, names: Collection[str]) -> None:
-        """Leave that to who does it all the while."""
+    def bring_all(self, names: Collection[str], anew: bool = False) -> None:
+        """Leave that to who does it all the while; follow remotes `anew` where that is wanted."""
+        if anew:
+            super().bring_all([name for name in names if name in self._clones], anew)
 
 
 class AskedShard(Shard):
