@@ -40,7 +40,3 @@ class TestFleet(PoolContract, WriteContract):
             return Pool(shards)
 
         return make
-
-    @pytest.mark.xfail(strict=True, reason="no question goes to several shards yet")
-    def test_a_question_to_all_is_answered_as_by_one_process(self, *given: object) -> None:
-        raise NotImplementedError

@@ -16,7 +16,7 @@ from typing import Any
 
 from vaultmem.errors import FaultError, VaultError, name_failure
 from vaultmem.fleet.bringing import Bringer, SharedShard
-from vaultmem.fleet.plan import VERSION, Health, Plan, Way, find_names
+from vaultmem.fleet.plan import VERSION, Health, Plan, Way, find_alone, find_names
 from vaultmem.fleet.reading import AskedShard, find_heat
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
@@ -76,11 +76,10 @@ class ShardActor:
         """
         self._backlog += 1
         try:
-            asked = find_names(args)
-            if len(asked) == 1 and not await self._wait_for(asked[0]):
+            if (alone := find_alone(work, args)) and not await self._wait_for(alone):
                 return None, None
             if way is not Way.WRITE:
-                await self._see_to(asked)
+                await self._see_to(find_names(work, args))
             return True, await asyncio.wrap_future(self._threads[way].submit(work, *args, **given))
         except Exception as error:  # noqa: BLE001  Whoever asked is told.
             return False, _make_portable(error)

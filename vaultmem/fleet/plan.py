@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vaultmem import __version__
-from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN
+from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
 
 #: What the actors of a fleet and its front doors have to agree on.
 VERSION = f"{__version__}+1"
@@ -94,9 +94,14 @@ class News(NamedTuple):
     table: Table | None
 
 
-def find_names(args: Sequence[object]) -> list[str]:
-    """Return the vaults that a call of a shard is about: its first argument, one or several."""
-    first = args[0] if args else None
-    if isinstance(first, str):
-        return [first]
-    return [each for each in first if isinstance(each, str)] if isinstance(first, list) else []
+def find_alone(work: object, args: Sequence[Any]) -> str:
+    """Return the one vault that a call of a shard is about, which any shard can do that has it."""
+    return str(args[0]) if work in (Shard.read, Shard.write) else ""
+
+
+def find_names(work: object, args: Sequence[Any]) -> list[str]:
+    """Return the vaults that a call of a shard is about; none where it does not name them first."""
+    if alone := find_alone(work, args):
+        return [alone]
+    listed = (each for each in args[:2] if isinstance(each, list | tuple))
+    return [each for each in next(listed, ()) if isinstance(each, str)]

@@ -24,7 +24,7 @@ from vaultmem.fleet.plan import (
     Plan,
     Table,
     Way,
-    find_names,
+    find_alone,
 )
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source, check_sources
@@ -62,8 +62,7 @@ class _Call:
     ) -> None:
         self.shard, self.way, self.work, self.args, self.given = shard, way, work, args, given
         self.future: Future[Any] = Future()
-        names = find_names(args)
-        self.alone = names[0] if len(names) == 1 else ""
+        self.alone = find_alone(work, args)
         self.tries = 0
         self.queued = time.monotonic()
 
