@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,8 @@ def _make_pool(
 
 
 class TestOneShard(PoolContract, WriteContract):
+    test_each_vault_answers_where_it_is = None  # Three shards show that.
+
     @pytest.fixture
     def make_pool(self) -> MakePool:
         return _make_pool
@@ -106,34 +108,37 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(
         with_pool.close()
 
 
-@pytest.mark.parametrize("moment", ["written", "pushed"])
 def test_a_write_that_is_killed_is_in_the_remote_or_nowhere(
-    shard: Shard, remotes: Remotes, moment: str
+    shard: Shard, one: Source, remotes: Remotes
 ) -> None:
     """The process ends before its push, or as soon as that is done."""
     shard.close()
-    if not (child := os.fork()):
-        try:
-            sync = landing.sync_remote
-
-            def end(*given: object, **named: object) -> None:
-                if moment == "pushed":
-                    sync(*given, **named)  # type: ignore[arg-type]
-                os.kill(os.getpid(), signal.SIGKILL)
-
-            landing.sync_remote = end  # type: ignore[assignment]
-            own = Shard(shard.folder)
-            own.hold([Source("crew", str(remotes.folder / "crew.git"))])
-            own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    landed = moment == "pushed"
-    assert (len(remotes.log("crew")) == 3) == landed
-    assert bool(_find(shard, "cook Ole")) == landed
-    assert not git(shard.folder / "clones/crew", "status", "--porcelain")
+    for landed in (False, True):
+        if not (child := os.fork()):
+            _write_and_die(shard.folder, one, landed)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert (len(remotes.log("crew")) == 3) == landed
+        assert bool(_find(shard, "cook Ole")) == landed
+        assert not git(shard.folder / "clones/crew", "status", "--porcelain")
     shard.write("crew", partial(note, text="Tea is at four."), SCOUT)
     assert "tea" in remotes.log("crew")[0]
+
+
+def _write_and_die(folder: Path, source: Source, lands: bool) -> None:
+    sync = landing.sync_remote
+
+    def end(*given: object, **named: object) -> None:
+        if lands:
+            sync(*given, **named)  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        landing.sync_remote = end  # type: ignore[assignment]
+        own = Shard(folder)
+        own.hold([source])
+        own.write("crew", partial(note, text="The cook is called Ole."), SCOUT)
+    finally:
+        os._exit(1)
 
 
 def _remove_clone(folder: Path, state: Path) -> None:
@@ -155,17 +160,31 @@ def _remove_objects(folder: Path, state: Path) -> None:
     _remove_note(folder, state)
 
 
-@pytest.mark.parametrize("harm", [_remove_clone, _remove_state, _remove_note, _remove_objects])
-def test_a_clone_that_is_damaged_is_made_again(
-    shard: Shard, one: Source, harm: Callable[[Path, Path], None]
-) -> None:
+def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source) -> None:
+    """Noticed by who has it open, or by the next who opens it."""
     assert _find(shard, "lamp green") == ["notes/lamp.md"]
-    harm(shard.folder / "clones/crew", shard.clones.find("crew").state)
     others = Shard(shard.folder)
     others.hold([one])
-    for each in (others, shard) if harm is _remove_note else (shard, others):
-        assert _find(each, "lamp green") == ["notes/lamp.md"]
+    for harm in (_remove_clone, _remove_state, _remove_note, _remove_objects):
+        harm(shard.folder / "clones/crew", shard.clones.find("crew").state)
+        others.close()
+        for each in (others, shard) if harm is _remove_note else (shard, others):
+            assert _find(each, "lamp green") == ["notes/lamp.md"], harm
     others.close()
+
+
+def test_what_a_remote_says_of_its_files_runs_nothing(
+    one: Source, shard: Shard, remotes: Remotes, home: Path, tmp_path: Path
+) -> None:
+    """Not a filter that the user has for files of their own, nor an end of lines."""
+    mark = tmp_path / "ran"
+    config = home / ".gitconfig"
+    config.write_text(f'{config.read_text()}[filter "own"]\n\tsmudge = touch {mark}; cat\n')
+    remotes.commit("crew", ".gitattributes", "*.md text eol=crlf filter=own\n")
+    remotes.commit("crew", "notes/fog.md", "# Fog\n\nThe fog horn sounds twice.\n")
+    assert _find(shard, "fog horn") == ["notes/fog.md"]
+    assert b"\r" not in (shard.folder / "clones/crew/notes/fog.md").read_bytes()
+    assert not mark.exists()
 
 
 def test_vaults_beyond_the_most_that_are_open_are_closed(three: list[Source], folder: Path) -> None:
