@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+import threading
 import time
 from typing import Any
 
@@ -141,3 +144,25 @@ def test_vaults_come_and_go_while_a_hub_is_served(team: Team) -> None:
         assert listed == ["harbour", "new"]
         assert client.get("/v/new/api/v1/recall?query=pier").json()["hits"]
         assert client.get("/v/payments/api/v1/recall?query=pier").status_code == 404
+
+
+def test_nobody_who_listens_keeps_a_hub_from_its_end(team: Team) -> None:
+    token = team.person("maren", own="*")
+    ended = threading.Event()
+
+    async def scene(client: Any) -> None:
+        await call(client, "recall", query="pier")
+        started = time.monotonic()
+        await asyncio.to_thread(team.close)
+        assert time.monotonic() - started < 8
+        ended.set()
+
+    with (
+        team.client(token) as listening,
+        listening.stream("GET", "/v/harbour/api/v1/events") as stream,
+    ):
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        with contextlib.suppress(BaseException):  # Its server has gone.
+            play_at(f"{team.address}/v/harbour/mcp", token, scene)
+    assert ended.is_set()

@@ -72,8 +72,8 @@ class Front:
         app = self._git if is_git and self._git is not None else self._gate
         await app(scope, receive, send)
 
-    def close(self) -> None:
-        """End the sessions of agents; called in the event loop."""
+    async def close(self) -> None:
+        """End what goes on for long, so that nobody waits for its end."""
         self._vaults.close()
         for each in self._agents.values():
             each.close()

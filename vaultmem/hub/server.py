@@ -92,6 +92,7 @@ class HubServer:
         settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}
         self._port.answer_by(front, talks, **settings)
         self._ends.callback(self._port.close, _GRACE)
+        self._ends.callback(lambda: talks.run(front.close()).result(_GRACE))
 
     def close(self) -> None:
         """Bring what is under way to its end, and answer nobody any more."""

@@ -88,7 +88,9 @@ class VaultApps:
                 agents.notice(EVERYTHING)
 
     def close(self) -> None:
-        """End the sessions of agents; called in the event loop."""
+        """End what goes on for long: sessions of agents, streams of events."""
+        for served in self._served.values():
+            served.events.end()
         for each in self._agents.values():
             each.close()
 

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from vaultmem.storage.watcher import EVERYTHING
+
 #: Seconds of quiet before what changed is told, so that one save is told once; and how long that
 #: may last, for there are folders in which somebody saves all the while.
 _QUIET, _LONGEST = 0.2, 2.0
@@ -28,6 +30,7 @@ class Events:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._heard: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+        self._has_ended = False
 
     def notice(self, path: str) -> None:
         """Tell everybody who listens that a path may have changed; called from any thread."""
@@ -44,11 +47,16 @@ class Events:
             self._heard[queue] = asyncio.get_running_loop()
         try:
             yield []
-            while True:
+            while not self._has_ended:
                 yield await _collect(queue)
         finally:
             with self._lock:
                 del self._heard[queue]
+
+    def end(self) -> None:
+        """Let those who listen go: the server ends."""
+        self._has_ended = True
+        self.notice(EVERYTHING)
 
     def has_room(self) -> bool:
         """Tell whether somebody more may listen."""

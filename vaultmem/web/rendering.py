@@ -57,6 +57,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         return make_link(place, **{**request.query_params, "part": "", **given})
 
     shown = {
+        "above": "/" if BELOW.get() else "",
         "again": again,
         "at": request.query_params.get("at", ""),
         "here": request.url.path,
@@ -71,6 +72,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 def render_template(template: str, links: Links, values: dict[str, Any]) -> str:
     """Return a template with its values, and what every page shows without being told."""
     given = {
+        "above": "",
         "at": "",
         "moments": None,
         "notices": (),
