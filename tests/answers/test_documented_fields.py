@@ -137,6 +137,14 @@ task history
 task handoff
 session family
 fleet status --remotes ..
+hub init ../hub
+hub add harbour --from . --hub ../hub
+hub grant ada --person --email ada@ferry.example --own "*" --hub ../hub
+hub grants --hub ../hub
+hub log --hub ../hub
+hub check --hub ../hub
+hub revoke ada --hub ../hub
+hub remove harbour --hub ../hub
 connect claude-code
 connect --status
 connect codex --print
@@ -150,7 +158,7 @@ watch --stop
 """
 
 #: Commands whose rows name what follows them, too.
-GROUPS = {"fleet", "session", "task"}
+GROUPS = {"fleet", "hub", "session", "task"}
 
 #: Rows of which another test compares all that a command prints.
 ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "fleet stop"}
@@ -175,6 +183,7 @@ RARE = {
 #: Objects whose names are paths, reasons, words: a vault's own.
 FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
 FREE |= {"problems", "outcomes", "searched_instead", "statuses", "agents", "workspaces"}
+FREE |= {"details", "scopes"}
 
 
 class Row(NamedTuple):

@@ -125,6 +125,8 @@ TRAPS = (
 
 ATTRIBUTES = "*.md filter=evil diff=evil merge=evil\n*.txt filter=evil-process diff=evil\n"
 
+_HUB, _IN = ["hub", "init", "../hub"], ["--hub", "../hub"]
+
 #: Each command of `vaultmem --help`, and how it is run; `{marks}` is a folder outside the vault.
 COMMANDS: dict[str, list[list[str]]] = {
     "init": [["init"]],
@@ -142,6 +144,14 @@ COMMANDS: dict[str, list[list[str]]] = {
     "fleet start": [["fleet", "start", "--remotes", "."]],
     "fleet status": [["fleet", "status", "--remotes", "."]],
     "fleet stop": [["fleet", "stop"]],
+    "hub init": [_HUB],
+    "hub add": [_HUB, ["hub", "add", "x", "--from", ".", *_IN]],
+    "hub remove": [_HUB, ["hub", "add", "x", *_IN], ["hub", "remove", "x", *_IN]],
+    "hub grant": [_HUB, ["hub", "grant", "ada", "--person", "--read", "*", *_IN]],
+    "hub grants": [_HUB, ["hub", "grants", *_IN]],
+    "hub revoke": [_HUB, ["hub", "revoke", "ada", *_IN]],
+    "hub log": [_HUB, ["hub", "log", *_IN]],
+    "hub check": [_HUB, ["hub", "add", "x", "--from", ".", *_IN], ["hub", "check", *_IN]],
     "forget": [["forget", "b", "--yes"], ["--ref", "side", "forget", "b", "--yes"]],
     "pin": [["pin", "a"], ["--ref", "side", "pin", "a"], ["pin"], ["pin", "--at", "HEAD"]],
     "tag": [["tag", "a", "new", "--agent", "bot"]],
@@ -259,6 +269,7 @@ FINE |= {
     "fleet status": {5},
     "fleet stop": {5},
 }
+FINE |= {"hub revoke": {0, 4}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 

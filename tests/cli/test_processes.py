@@ -40,6 +40,7 @@ COMMANDS = [
     ("health", ["status"]),
     ("agents", ["connect", "--status"]),
     ("importing", ["import", "mem0", "../mem0.json"]),
+    ("hub", ["hub", "init", "../hub"]),
     ("exporting", ["export", "--html", "../pages"]),
 ]
 COMMITTING = {"committing", "lifecycle", "syncing", "importing"}

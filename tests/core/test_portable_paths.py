@@ -15,21 +15,21 @@ from vaultmem.errors import RefusedError
 UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u202e\u00ad"
 
 #: Words as people call notes and folders.
-WORDS = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=12).map(slugify)
-FOLDERS = st.lists(WORDS, max_size=3)
+WORDS = st.text("abcnulcom1éßжक日 -", min_size=1, max_size=8).map(slugify)
+FOLDERS = st.lists(st.sampled_from(["notes", "a b", "Über", "2026", "日本"]), max_size=2)
 
 
 @st.composite
 def spell_git(draw: st.DrawFn) -> str:
     """Draw a name that some disk takes for git's own folder."""
-    marks = []
-    for mark in draw(st.sampled_from([".git", "\uff0egit", ".g\uff49t"])):
-        marks += [draw(st.sampled_from(["", *UNSEEN])), draw(st.sampled_from([mark, mark.upper()]))]
-    tail = draw(st.sampled_from(["", " ", ".", ". .", ":x", "::$INDEX_ALLOCATION"]))
-    return "".join(marks) + tail
+    name = draw(st.sampled_from([".git", ".GiT", "\uff0egit", ".g\uff49t"]))
+    for mark in draw(st.lists(st.sampled_from(UNSEEN), max_size=3)):
+        place = draw(st.integers(0, len(name)))
+        name = name[:place] + mark + name[place:]
+    return name + draw(st.sampled_from(["", " ", ".", ". .", ":x", "::$INDEX_ALLOCATION"]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(FOLDERS, spell_git(), FOLDERS)
 def test_git_s_folder_is_found_however_it_is_spelled(
     before: list[str], name: str, after: list[str]
@@ -37,14 +37,14 @@ def test_git_s_folder_is_found_however_it_is_spelled(
     assert find_danger("/".join([*before, name, *after]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(FOLDERS, WORDS)
 def test_what_people_call_their_notes_is_fine(folders: list[str], name: str) -> None:
     path = "/".join([*folders, f"{name}.md"])
     assert (find_danger(path), find_hindrance(path), is_owners(path)) == ("", "", False)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.text(st.sampled_from("aA.~ \\/:\u200c1gitñ\u0303nconCON|?\n")))
 @example("C:/x.md")
 @example("a//b.md")
@@ -61,7 +61,7 @@ def test_a_name_that_no_note_may_have_is_stopped_at_the_door_too(text: str) -> N
     assert not is_fine or hidden or not is_note
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.sets(st.text(st.sampled_from("aAbBß/s"), min_size=1, max_size=5), max_size=6))
 def test_twins_are_those_that_fold_to_one_name(names: set[str]) -> None:
     paths = {name for name in names if all(name.split("/"))}

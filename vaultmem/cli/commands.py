@@ -73,6 +73,7 @@ Machines and branches
   resolve       conflicts     List what both sides of a merge said, or decide it.
 
 Many vaults
+  hub           hub           Share vaults in a team: a place to push to, and who may.
   fleet         fleet         Ask and look after many vaults, by their remotes.
 
 Sessions and tasks

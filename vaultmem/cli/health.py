@@ -118,7 +118,7 @@ def doctor(
         emit_json(checks_json(checks, is_ok=not has_problems))
     else:
         for check in checks:
-            _say_check(check)
+            say_check(check)
     if has_problems:
         raise typer.Exit(1)
 
@@ -137,7 +137,8 @@ def _open_anyway(
         return open_here(vault, agent, session, ref, reads, Config()), str(error)
 
 
-def _say_check(check: Check) -> None:
+def say_check(check: Check) -> None:
+    """Print what one check found, and what helps."""
     rest = f" {check.name:<20}{check.told}".rstrip()
     say_painted(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
     for path in check.paths[:_PATHS]:

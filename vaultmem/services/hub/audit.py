@@ -85,9 +85,15 @@ def read_audit(
                 yield entry
 
 
+def count_broken(hub: Hub) -> int:
+    """Return how many lines of the record say nothing that can be read."""
+    files = (hub.folder / "audit").glob("*.jsonl")
+    return sum(_read(line) is None for file in files for line in file.read_bytes().splitlines())
+
+
 def _as_row(entry: Entry) -> dict[str, Any]:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.at))
-    return {"time": moment, **entry._asdict()}
+    return {"time": moment, **entry._asdict(), "details": dict(entry.details)}
 
 
 def _read(line: bytes) -> Entry | None:

@@ -27,7 +27,7 @@ _USE = 3600.0
 HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
 
 #: The most that git takes of the memory at once: what is sent small may unpack to anything.
-_LARGEST = "600m"
+_LARGEST = "256m"
 
 
 class Kind(StrEnum):

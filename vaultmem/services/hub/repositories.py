@@ -63,6 +63,14 @@ def make_repository(
     return folder
 
 
+def describe_repository(folder: Path, environment: Mapping[str, str]) -> tuple[str, int]:
+    """Return a repository's own branch, and how many commits that has."""
+    git = BareGit(folder, environment)
+    branch = git.run("symbolic-ref", "--short", "HEAD").decode("utf-8", "surrogateescape").strip()
+    counted = git.run("rev-list", "--count", f"refs/heads/{branch}", "--", fine=(0, 128))
+    return branch, int(counted or 0)
+
+
 def set_up(hub: Hub, folder: Path, environment: Mapping[str, str]) -> None:
     """Give a repository the settings by which git itself refuses the worst, and asks the door."""
     git = BareGit(folder, environment)

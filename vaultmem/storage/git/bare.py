@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vaultmem.errors import BusyError, FaultError, NoteNotFoundError
+from vaultmem.errors import BusyError, FaultError, NoteNotFoundError, VaultError
 
 _SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -126,7 +126,7 @@ def copy_refs(folder: Path, environment: Mapping[str, str], source: str, branch:
 
     Raises:
         NoteNotFoundError: it has no commit, or no such branch.
-        FaultError: it cannot be read.
+        VaultError: it cannot be read.
     """
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     talk = {**own, "GIT_DIR": str(folder), "GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
@@ -160,7 +160,8 @@ def _ask(environment: Mapping[str, str], *arguments: str) -> str:
     )
     if done.returncode:
         told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise FaultError(f"git {arguments[0]} failed: {next(iter(told), done.returncode)}")
+        why = next(iter(told), f"status {done.returncode}").removeprefix("fatal: ")
+        raise VaultError(f"cannot be read by git: {why}; name a vault's folder, or an address")
     return done.stdout.decode("utf-8", "replace")
 
 

@@ -1,0 +1,64 @@
+"""A hub from the command line: made, given a vault, its tokens, its record, and what mends it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from in_process import run_here
+from support import git
+
+
+def test_a_hub_is_made_shared_looked_at_and_mended(
+    make_vault: Callable[..., Path], tmp_path: Path
+) -> None:
+    vault, hub = make_vault({"notes/pier.md": "# Pier\n"}), tmp_path / "hub"
+    assert run_here("hub", "grants", cwd=tmp_path).code == 3
+    assert "hub.yaml" in run_here("hub", "init", hub).out
+    assert run_here("hub", "init", hub).code == 5
+    added = run_here("hub", "add", "payments", "--from", vault, cwd=hub)
+    assert "added   payments, 2 commits on main" in added.out
+    assert run_here("hub", "add", "Payments", cwd=hub).code == 5
+    assert run_here("hub", "add", "..", cwd=hub).code == 5
+    assert "cannot be read by git" in run_here("hub", "add", "x", "--from", "/no", cwd=hub).err
+    bare = hub / "repositories/payments.git"
+    assert git(bare, "rev-parse", "main") == git(vault, "rev-parse", "main")
+    warned = run_here("hub", "check", cwd=hub)
+    assert "vaults that nobody owns" in warned.out
+
+    made = run_here("hub", "grant", "ada", "--person", "--email", "Ada <ada@x.org>", "--own", "*",
+                    "--expires", "2099-01-31", "--json", cwd=hub).json  # fmt: skip
+    for words in (["ada", "--read", "*"], ["b", "--person", "--agent", "--read", "*"],
+                  ["b", "--person", "--write", "*"], ["b", "--agent"],
+                  ["b", "--person", "--read", "payments:notes"], ["ada", "--agent", "--read", "*"],
+                  ["b/c", "--agent", "--read", "*"],
+                  ["b", "--agent", "--own", "p:../x"]):  # fmt: skip
+        assert run_here("hub", "grant", *words, cwd=hub).code == 5, words
+    assert made["token"].startswith("vmhub_")
+    assert made["token"] not in (hub / "grants.json").read_text()
+    assert (hub / "grants.json").stat().st_mode & 0o777 == 0o600
+    shown = run_here("hub", "grants", cwd=hub).out
+    assert "never used, until 2099-01-31" in shown
+    assert made["token"] not in shown
+
+    subprocess.run(["git", "--git-dir", bare, "config", "core.hooksPath", "/none"], check=True)
+    (hub / "hooks/pre-receive").unlink()
+    hub.chmod(0o755)
+    broken = run_here("hub", "check", cwd=hub)
+    assert broken.code == 1
+    assert "the hook is missing" in broken.out
+    assert "git's settings are not the hub's: core.hooksPath" in broken.out
+    assert "others on this machine can look into it" in broken.out
+    assert run_here("hub", "check", "--fix", cwd=hub).code == 0
+    assert run_here("hub", "check", cwd=hub).out.count("ok  ") == 5
+
+    assert "revoked ada" in run_here("hub", "revoke", "ada", cwd=hub).out
+    assert run_here("hub", "revoke", "ada", cwd=hub).code == 4
+    removed = run_here("hub", "remove", "payments", "--json", cwd=hub).json
+    assert not bare.exists()
+    assert git(Path(removed["kept"]), "rev-parse", "main") == git(vault, "rev-parse", "main")
+    told = run_here("hub", "log", cwd=hub).out
+    assert [line.split()[3] for line in told.splitlines() if "terminal" in line] == [
+        *("remove", "revoke", "grant", "add")
+    ]

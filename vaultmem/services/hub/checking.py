@@ -1,0 +1,141 @@
+"""What a hub is checked for, and what of it is mended."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from vaultmem.core.check import Check, Verdict
+from vaultmem.core.counting import count_things
+from vaultmem.errors import VaultError
+from vaultmem.services.hub.audit import count_broken
+from vaultmem.services.hub.folder import MAKING, Hub, open_hub
+from vaultmem.services.hub.grants import FILE_NAME, Grant, Scope, may, read_grants
+from vaultmem.services.hub.hook import find_hook
+from vaultmem.services.hub.repositories import list_repositories, set_up, settings_of
+from vaultmem.storage.git.bare import BareGit
+
+#: Loose objects and packs from which git is slow with a repository.
+_LOOSE, _PACKS = 2_000, 50
+
+_FIX = "`vaultmem hub check --fix`"
+
+
+def examine_hub(
+    hub: Hub, environment: Mapping[str, str], now: float, fix: bool = False
+) -> list[Check]:
+    """Check a hub's folder, its grants and record, and each repository with git.
+
+    With `fix`, permissions, the hook and git's settings are put right, and objects packed.
+    """
+    checks = [_check_modes(hub, fix), _check_hook(hub, fix), _check_grants(hub, now)]
+    checks.append(_check_record(hub))
+    for name, folder in list_repositories(hub).items():
+        checks.append(_check_repository(hub, name, folder, environment, fix))
+    return checks
+
+
+def _check_modes(hub: Hub, fix: bool) -> Check:
+    if os.name != "posix":
+        return Check("folder")
+    private = (hub.folder, hub.folder / FILE_NAME)
+    open_to_others = [each for each in private if each.exists() and _mode(each) & 0o77]
+    if fix:
+        for each in open_to_others:
+            each.chmod(_mode(each) & 0o700)
+    fixed = tuple(f"{each.name} is its owner's alone" for each in open_to_others if fix)
+    if open_to_others and not fix:
+        names = tuple(map(str, open_to_others))
+        told = "others on this machine can look into it"
+        return Check("folder", Verdict.PROBLEM, told, names, _FIX)
+    return Check("folder", told=str(hub.folder), fixed=fixed)
+
+
+def _check_hook(hub: Hub, fix: bool) -> Check:
+    problem = find_hook(hub.hooks)
+    halves = [each.name for each in hub.repositories.glob(f"{MAKING}*")]
+    if fix and (problem or halves):
+        open_hub(hub.folder)
+        return Check("door", fixed=("written anew",))
+    if problem:
+        remedy = f"start `vaultmem hub serve`, or run {_FIX}"
+        return Check("door", Verdict.PROBLEM, problem, remedy=remedy)
+    if halves:
+        told = "repositories were left half made"
+        return Check("door", Verdict.WARNING, told, tuple(halves), _FIX)
+    return Check("door", told="each push is checked")
+
+
+def _check_grants(hub: Hub, now: float) -> Check:
+    try:
+        grants = read_grants(hub)
+    except VaultError as error:
+        return Check("grants", Verdict.PROBLEM, str(error))
+    alive = [each for each in grants if each.is_alive(now)]
+    names = {each.name for each in alive}
+    told = f"{count_things(len(alive), 'token')} of {count_things(len(names), 'name')}"
+    unowned = [name for name in list_repositories(hub) if not _has_owner(alive, name)]
+    if unowned:
+        remedy = "`vaultmem hub grant NAME --person --email EMAIL --own VAULT`"
+        return Check("grants", Verdict.WARNING, "vaults that nobody owns", tuple(unowned), remedy)
+    return Check("grants", told=told)
+
+
+def _has_owner(grants: list[Grant], vault: str) -> bool:
+    return any(may(each, vault, Scope.OWN, "") for each in grants)
+
+
+def _check_record(hub: Hub) -> Check:
+    if broken := count_broken(hub):
+        told = f"{count_things(broken, 'line')} cut by a kill or changed by hand"
+        return Check("record", Verdict.WARNING, told)
+    return Check("record")
+
+
+def _check_repository(
+    hub: Hub, name: str, folder: Path, environment: Mapping[str, str], fix: bool
+) -> Check:
+    """Check that a repository is whole, has our settings, and is not slow."""
+    git = BareGit(folder, environment)
+    fixed: list[str] = []
+    if wrong := [*_find_settings(hub, git, folder)]:
+        if not fix:
+            told = f"git's settings are not the hub's: {', '.join(wrong[:3])}"
+            return Check(name, Verdict.PROBLEM, told, remedy=_FIX)
+        set_up(hub, folder, environment)
+        fixed.append("git's settings")
+    try:
+        git.run("fsck", "--full", "--no-dangling", "--no-progress")
+    except VaultError as error:
+        remedy = "restore the folder from a backup, or push from a clone that is whole"
+        return Check(name, Verdict.PROBLEM, str(error), remedy=remedy, fixed=tuple(fixed))
+    facts = _count_objects(git)
+    if facts["count"] > _LOOSE or facts["packs"] > _PACKS:
+        if not fix:
+            told = f"{facts['count']:,} loose objects and {facts['packs']:,} packs make git slow"
+            return Check(name, Verdict.WARNING, told, remedy=_FIX)
+        git.run("gc", "--quiet")
+        fixed.append("objects packed")
+    kilobytes = facts["size"] + facts["size-pack"]
+    return Check(name, told=f"whole, {kilobytes:,} kB", fixed=tuple(fixed))
+
+
+def _find_settings(hub: Hub, git: BareGit, folder: Path) -> Iterator[str]:
+    out = git.run("config", "--file", str(folder / "config"), "-z", "--list")
+    pairs = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0") if row)
+    known = {key: value for key, _, value in pairs}
+    for key, value in settings_of(hub).items():
+        if known.get(key.lower()) != value:
+            yield key
+
+
+def _count_objects(git: BareGit) -> dict[str, int]:
+    lines = git.run("count-objects", "-v").decode().splitlines()
+    pairs = (line.partition(": ") for line in lines)
+    return {key: int(value) for key, _, value in pairs if value.isdigit()}
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
