@@ -31,6 +31,7 @@ NOTES = {
 
 FILES = {
     "questions.jsonl": '{"question": "when does the ferry leave", "notes": ["ferry"]}\n',
+    "fleet.txt": "pier ./remote.git side\nquay ./remote.git side\n",
     "document.md": "# Tides\n\n## Spring\n\nHigh.\n",
     "session.jsonl": '{"type": "user", "sessionId": "a", "message": {"content": "hello"}}\n',
 }
@@ -137,6 +138,15 @@ task history
 task handoff
 session family
 fleet status --remotes ..
+fleet recall sand --remotes ../fleet.txt
+fleet pack sand --remotes ../fleet.txt
+fleet stats --remotes ../fleet.txt
+fleet assert quay --says quay --remotes ../fleet.txt
+fleet bisect quay --says quay --remotes ../fleet.txt
+fleet duplicates --remotes ../fleet.txt
+fleet contradictions --remotes ../fleet.txt
+fleet curate --remotes ../fleet.txt
+fleet compact --remotes ../fleet.txt
 hub init ../hub
 hub add harbour --from . --hub ../hub
 hub grant ada --person --email ada@ferry.example --own "*" --hub ../hub
@@ -164,7 +174,10 @@ GROUPS = {"fleet", "hub", "session", "task"}
 ELSEWHERE = {"trust", "embed", "bisect", "replay", "task expand", "fleet start", "fleet stop"}
 
 #: What takes months, a model or another process: tests of these commands have it.
+_PAIR = {"older", "newer", "similarity", "differences", "kind", "older_notes", "newer_notes"}
 RARE = {
+    "fleet duplicates": _PAIR,
+    "fleet contradictions": _PAIR | {"vault", "path", "title", "agent", "written"},
     "compact": {"path", "step", "from", "idle_days", "tokens", "tokens_left"},
     "eval": {"added"},
     "export": {"folder", "left_out", "pictures", "pages", "commit", "seconds"},
@@ -183,7 +196,7 @@ RARE = {
 #: Objects whose names are paths, reasons, words: a vault's own.
 FREE = {"skipped", "kinds", "states", "passed_over", "exempt", "properties", "kept"}
 FREE |= {"problems", "outcomes", "searched_instead", "statuses", "agents", "workspaces"}
-FREE |= {"details", "scopes"}
+FREE |= {"details", "scopes", "missing", "behind"}
 
 
 class Row(NamedTuple):

@@ -143,6 +143,15 @@ COMMANDS: dict[str, list[list[str]]] = {
     "edit": [["edit", "a"]],
     "fleet start": [["fleet", "start", "--remotes", "."]],
     "fleet status": [["fleet", "status", "--remotes", "."]],
+    "fleet recall": [["fleet", "recall", "tokens", "--remotes", "."]],
+    "fleet pack": [["fleet", "pack", "tokens", "--remotes", "."]],
+    "fleet stats": [["fleet", "stats", "--remotes", "."]],
+    "fleet assert": [["fleet", "assert", "tokens", "--says", "x", "--remotes", "."]],
+    "fleet bisect": [["fleet", "bisect", "tokens", "--says", "x", "--remotes", "."]],
+    "fleet duplicates": [["fleet", "duplicates", "--remotes", "."]],
+    "fleet contradictions": [["fleet", "contradictions", "--remotes", "."]],
+    "fleet curate": [["fleet", "curate", "--remotes", "."]],
+    "fleet compact": [["fleet", "compact", "--remotes", "."]],
     "fleet stop": [["fleet", "stop"]],
     "hub init": [_HUB],
     "hub add": [_HUB, ["hub", "add", "x", "--from", ".", *_IN]],
@@ -265,11 +274,9 @@ FINE |= {
     "serve": {0, 1},
     "sync": {1, 4},
     "demo": {5},
-    "fleet start": {5},
-    "fleet status": {5},
-    "fleet stop": {5},
 }
 FINE |= {"hub revoke": {0, 4}}
+FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 

@@ -77,7 +77,7 @@ class Fleet(NamedTuple):
             from vaultmem.storage.missing import tell_missing
 
             raise VaultError(f"fleet: {tell_missing(error.name, 'fleet')}") from None
-        plan = Plan(str(self._find_folder()), resource=self.resource, most=self.shards)
+        plan = Plan(str(self.find_folder()), resource=self.resource, most=self.shards)
         sources = self._read_sources() if self.remotes else None
         pool = RayPool(plan, sources, self.address, stays)
         if not self.address:
@@ -87,7 +87,7 @@ class Fleet(NamedTuple):
     def _open_local(self) -> Pool:
         from vaultmem.services.pools.pool import LocalPool
 
-        return LocalPool(self._read_sources(), self._find_folder(), max(1, self.shards))
+        return LocalPool(self._read_sources(), self.find_folder(), max(1, self.shards))
 
     def require_remotes(self) -> None:
         """Raise RefusedError where no vaults are named."""
@@ -99,7 +99,8 @@ class Fleet(NamedTuple):
 
         return read_sources(Path(self.remotes).expanduser())
 
-    def _find_folder(self) -> Path:
+    def find_folder(self) -> Path:
+        """Return where clones are kept, and what is made of them."""
         from vaultmem.environment import current_environment
         from vaultmem.vault import find_user_folders
 
@@ -188,7 +189,7 @@ def _describe() -> None:
 
 @takes_fleet
 def status(fleet: Fleet) -> None:
-    """Show how a fleet is: its shards, and the vaults that are not there.
+    """Show how a fleet is, and which vaults are not there.
 
     Examples:
       vaultmem fleet status --remotes fleet.txt
@@ -206,7 +207,7 @@ def status(fleet: Fleet) -> None:
 
 @give_options(Fleet, {name: _OPTIONS[name] for name in _OPTIONS if name != "engine"})
 def start(fleet: Fleet) -> None:
-    """Start a fleet in a cluster of Ray's, or change which vaults it has.
+    """Start a fleet in a cluster of Ray's, or change its vaults.
 
     It stays when the command has ended. Its machines need the same vaultmem, and reach the remotes;
     the folder is one on each of them.
@@ -230,7 +231,7 @@ def start(fleet: Fleet) -> None:
 
 @give_options(Fleet, {name: _OPTIONS[name] for name in ("address", "as_json")})
 def stop(fleet: Fleet) -> None:
-    """End the fleet of a cluster; its folders stay, and can be deleted.
+    """End the fleet of a cluster; its folders stay.
 
     Examples:
       vaultmem fleet stop --address auto
