@@ -154,6 +154,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "fleet compact": [["fleet", "compact", "--remotes", "."]],
     "fleet stop": [["fleet", "stop"]],
     "hub init": [_HUB],
+    "hub serve": [["hub", "serve", "."]],
     "hub add": [_HUB, ["hub", "add", "x", "--from", ".", *_IN]],
     "hub remove": [_HUB, ["hub", "add", "x", *_IN], ["hub", "remove", "x", *_IN]],
     "hub grant": [_HUB, ["hub", "grant", "ada", "--person", "--read", "*", *_IN]],
@@ -275,8 +276,8 @@ FINE |= {
     "sync": {1, 4},
     "demo": {5},
 }
-FINE |= {"hub revoke": {0, 4}}
 FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")}
+FINE |= {"hub revoke": {0, 4}, "hub serve": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 
 

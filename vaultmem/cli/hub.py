@@ -1,4 +1,4 @@
-"""Commands for a team's hub: hub init, add, remove, grant, grants, revoke, log, check."""
+"""Commands for a team's hub: hub init, add, remove, grant and others; serve is hub_serving."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from vaultmem.answers.hub import (
 )
 from vaultmem.cli.health import say_check
 from vaultmem.cli.hub_options import HubOption, find_hub
+from vaultmem.cli.hub_serving import serve
 from vaultmem.cli.options import JsonOption
 from vaultmem.cli.output import emit_json, say, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
@@ -44,7 +45,7 @@ def register(parent: typer.Typer) -> None:
     """Add the group to the application."""
     app = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_hub)
-    add_commands(app, init, add, remove, grant, grants, revoke, log, check)
+    add_commands(app, serve, init, add, remove, grant, grants, revoke, log, check)
     parent.add_typer(app, name="hub")
 
 
@@ -55,7 +56,7 @@ def _hub() -> None:
     brings, which folders they change, credentials, names, sizes; nothing is ever forced.
 
     Examples:
-      vaultmem hub init /srv/hub
+      vaultmem hub serve ~/hub
     """
 
 
