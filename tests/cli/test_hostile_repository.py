@@ -141,6 +141,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "get": [["get", "a"], ["get", "a", "--at", "HEAD~1"]],
     "list": [["list"], ["list", "--at", "side"]],
     "edit": [["edit", "a"]],
+    "fleet serve": [["fleet", "serve", "--hub", "."]],
     "fleet start": [["fleet", "start", "--remotes", "."]],
     "fleet status": [["fleet", "status", "--remotes", "."]],
     "fleet recall": [["fleet", "recall", "tokens", "--remotes", "."]],
@@ -276,7 +277,7 @@ FINE |= {
     "sync": {1, 4},
     "demo": {5},
 }
-FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")}
+FINE |= {name: {5} for name in COMMANDS if name.startswith("fleet ")} | {"fleet serve": {1, 3}}
 FINE |= {"hub revoke": {0, 4}, "hub serve": {5}}
 FINE |= {"embed": {0, 1}, "task expand": {4}, "import": {0, 1, 5}}
 

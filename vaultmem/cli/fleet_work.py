@@ -10,6 +10,7 @@ import typer
 
 from vaultmem.answers import fleet as answers
 from vaultmem.cli import fleet as group
+from vaultmem.cli.fleet_options import OPTIONS, Fleet
 from vaultmem.cli.fleet_text import (
     say_alike,
     say_believers,
@@ -48,7 +49,7 @@ class OverAll:
     """Which vaults of which fleet a command works on, and what it takes of earlier work."""
 
     _field_defaults: Mapping[str, Any] = {
-        **group.Fleet._field_defaults,
+        **Fleet._field_defaults,
         "vault": [],
         "seconds": _SECONDS,
         "again": False,
@@ -57,7 +58,7 @@ class OverAll:
     def __init__(
         self, vault: list[str], seconds: float = _SECONDS, again: bool = False, **fleet: Any
     ) -> None:
-        self.fleet = group.Fleet(**fleet)
+        self.fleet = Fleet(**fleet)
         self.as_json = self.fleet.as_json
         self.vaults = vault
         self.seconds, self._again = seconds, again
@@ -100,7 +101,7 @@ _PATIENCE = Annotated[
     ),
 ]
 _AGAIN = Annotated[bool, typer.Option("--again", help="Begin anew, not with what was done before.")]
-_WORK = {**group._OPTIONS, "vault": _VAULT, "seconds": _PATIENCE, "again": _AGAIN}
+_WORK = {**OPTIONS, "vault": _VAULT, "seconds": _PATIENCE, "again": _AGAIN}
 _takes_work = give_options(OverAll, _WORK)
 _takes_pool = give_options(OverAll, {n: o for n, o in _WORK.items() if n != "again"})
 

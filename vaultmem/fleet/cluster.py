@@ -14,6 +14,9 @@ import ray
 from vaultmem.errors import VaultError
 from vaultmem.fleet.plan import NAMESPACE
 
+#: Where Ray's own files go: with them, paths of sockets have to stay below 108 bytes.
+_SHORT = "/tmp" if os.path.isdir("/tmp") else None  # noqa: S108  The folder in it is private.
+
 #: Bytes of memory that machines share objects in; answers are small.
 _STORE = 100 << 20
 
@@ -42,10 +45,13 @@ class Cluster:
         kept = _read_handlers()
         try:
             ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", **given)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            self._remove()
+        except (OSError, RuntimeError, ValueError) as error:
+            self.close()
             why = str(error).strip().splitlines()[0]
             raise VaultError(f"{address or 'Ray'}: no cluster could be used: {why}") from None
+        except BaseException:
+            self.close()
+            raise
         finally:
             _restore_handlers(kept)
         _keep_silent()
