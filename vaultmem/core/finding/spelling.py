@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,7 @@ def _count_bits(sets: NDArray[np.uint32]) -> NDArray[np.integer[Any]]:
     return counts
 
 
+@lru_cache(maxsize=16_384)  # Vaults that are asked as one have most of their words in common.
 def measure_distance(one: str, other: str, most: int) -> int:
     """Return how many letters are wrong, missing, too many or exchanged with the next.
 

@@ -86,9 +86,8 @@ def _find(
         from vaultmem.services.finding.plain_words import find_plain
 
         wanted = query.limit + beyond
-        plain = reach.each(partial(find_plain, query=query, limit=wanted, by_note=by_note))
-        found = [hit for place, own in enumerate(plain) for hit in reach.number(own, place)]
-        return query, sorted(found, key=lambda hit: -hit.score)[:wanted]
+        plain = partial(find_plain, query=query, limit=wanted, by_note=by_note)
+        return query, reach.best(plain, wanted)
     asked, given = _find_past(reach, query), query.filter
     query = query._replace(filter=given._replace(past=asked is not None))
     corrects = 0 < len(query.terms) <= MAX_TERMS

@@ -67,6 +67,17 @@ class Reach(ABC):
         """Return what a work returns of every vault."""
         return [*self.run(work, dict.fromkeys(range(len(self.names)), ())).values()]
 
+    def best(self, work: Callable[[Vault], Sequence[Hit]], limit: int) -> list[Hit]:
+        """Return the best of what a work finds in every vault, those of the first where equal."""
+        best = choose_best(self._find_each(work, limit), limit)
+        return [hit for place, each in best for hit in self.number([each], place)]
+
+    def _find_each(
+        self, work: Callable[[Vault], Sequence[Hit]], limit: int
+    ) -> Mapping[int, Sequence[Hit]]:
+        """Return what a work finds by place, at least the best so many of all."""
+        return self.run(work, dict.fromkeys(range(len(self.names)), ()))
+
     def change(
         self, hits: Sequence[Hit], work: Callable[[Vault, list[Hit]], Sequence[Hit]]
     ) -> list[Hit]:
@@ -106,6 +117,12 @@ class Reach(ABC):
             return [*hits]
         name = self.names[place]
         return [_place(hit, place)._replace(vault=name) for hit in hits]
+
+
+def choose_best(found: Mapping[int, Sequence[Hit]], limit: int) -> list[tuple[int, Hit]]:
+    """Return the best hits with their vaults' places, those of the first vault where equal."""
+    placed = [(place, hit) for place in sorted(found) for hit in found[place]]
+    return sorted(placed, key=lambda each: -each[1].score)[:limit]
 
 
 def _place(hit: Hit, place: int) -> Hit:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import Config
+from vaultmem.core.finding.hit import Hit
 from vaultmem.core.finding.query import NoteFilter
 from vaultmem.errors import DamagedError, VaultError
 from vaultmem.services.finding.ask import look
 from vaultmem.services.finding.group import Group
+from vaultmem.services.finding.reach import choose_best
 from vaultmem.services.pools.shard import Shard
 from vaultmem.vault import Vault, VaultSettings
 
@@ -107,6 +109,22 @@ def do_each(
     """
     vaults = _find(shard, question, places).vaults
     return {place: work(vaults[place], *args) for place, args in given.items()}
+
+
+def find_best(
+    shard: Shard,
+    question: str,
+    places: Sequence[int],
+    work: Callable[[Vault], Sequence[Hit]],
+    limit: int,
+) -> list[tuple[int, Hit]]:
+    """Return the best of what a work finds in the vaults of a shard, with their places.
+
+    Raises:
+        DamagedError: the question is not known here any more.
+    """
+    vaults = _find(shard, question, places).vaults
+    return choose_best({place: work(vault) for place, vault in vaults.items()}, limit)
 
 
 def _find(shard: Shard, question: str, places: Sequence[int]) -> Group:

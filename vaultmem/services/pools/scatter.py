@@ -219,6 +219,16 @@ class Scattered(Reach):
         found = {place: each for own in told.values() for place, each in own.items()}
         return {place: found[place] for place in sorted(found)}
 
+    def _find_each(
+        self, work: Callable[[Vault], Sequence[Hit]], limit: int
+    ) -> Mapping[int, Sequence[Hit]]:
+        given = {number: (places, work, limit) for number, places in self._places.items()}
+        found: dict[int, list[Hit]] = {}
+        for told in self._calls.make(question.find_best, given).values():
+            for place, hit in told:
+                found.setdefault(place, []).append(hit)
+        return found
+
     def find(
         self,
         query: RecallQuery,
