@@ -160,7 +160,7 @@ def _remove_objects(folder: Path, state: Path) -> None:
     _remove_note(folder, state)
 
 
-def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source) -> None:
+def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source, remotes: Remotes) -> None:
     """Noticed by who has it open, or by the next who opens it."""
     assert _find(shard, "lamp green") == ["notes/lamp.md"]
     others = Shard(shard.folder)
@@ -170,6 +170,12 @@ def test_a_clone_that_is_damaged_is_made_again(shard: Shard, one: Source) -> Non
         others.close()
         for each in (others, shard) if harm is _remove_note else (shard, others):
             assert _find(each, "lamp green") == ["notes/lamp.md"], harm
+    others.close()
+    _remove_note(shard.folder / "clones/crew", Path())
+    others.write("crew", partial(note, text="Tea is at four."), SCOUT)
+    listed = git(remotes.folder / "crew.git", "ls-tree", "-r", "--name-only", "main")
+    assert "lamp.md" in listed
+    assert "planted" not in listed
     others.close()
 
 

@@ -11,7 +11,8 @@ from vaultmem.errors import VaultError
 from vaultmem.fleet.bringing import Bringer, SharedClones
 from vaultmem.fleet.plan import NOT_YET, Plan
 from vaultmem.services.pools.clone import Clone, Freshness
-from vaultmem.services.pools.shard import Shard, choose_most_open
+from vaultmem.services.pools.opened import choose_most_open
+from vaultmem.services.pools.shard import Shard
 from vaultmem.vault import UserFolders, Vault, VaultSettings
 
 #: Seconds in which what was asked counts half.

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard, choose_most_open
+from vaultmem.services.pools.opened import choose_most_open
+from vaultmem.services.pools.shard import FRESH_FOR, MOST_OPEN, Shard
 from vaultmem.services.pools.source import Source, check_sources
 
 T = TypeVar("T")

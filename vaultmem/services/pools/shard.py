@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from vaultmem.config import CONFIG_NAME, read_config
 from vaultmem.errors import (
     BusyError,
     DamagedError,
@@ -18,16 +17,20 @@ from vaultmem.errors import (
     VaultError,
     name_failure,
 )
-from vaultmem.services.pools.clone import Freshness
+from vaultmem.services.pools.clone import Clone, Freshness
 from vaultmem.services.pools.clones import Clones
 from vaultmem.services.pools.landing import begin_vault, forget_waiting, land, sign
+from vaultmem.services.pools.opened import (
+    ChangedFilesError,
+    OpenVaults,
+    choose_most_open,
+    expect_changes,
+)
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import VaultStats, count_vault
 from vaultmem.services.reading.look import look_at
-from vaultmem.services.reading.sync import sync_vault
-from vaultmem.storage.file_limit import raise_file_limit
 from vaultmem.storage.lock import hold_lock
-from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
+from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -39,32 +42,9 @@ Work = Callable[[Vault], T]
 MOST_OPEN = 1_000
 FRESH_FOR = 5.0
 
-#: Files that an open vault takes: its database with two beside it, segments of its index, a lock;
-#: and how many a process has for all else.
-_FILES_EACH, _OTHER_FILES = 6, 256
-
-#: Where an index keeps for which commit of the clone it was made.
-_AT = "pool_commit"
+_TOO_MANY = "this process may not have the files of so many vaults open; raise `ulimit -n`"
 
 _NOTHING: VaultSettings = {}
-
-
-class _Opened(NamedTuple):
-    """A vault that is open, and of which clone (`made`) at which commit it was in sync."""
-
-    vault: Vault
-    made: str
-    commit: str
-
-
-class _ChangedError(Exception):
-    """Somebody changed the files of a clone."""
-
-
-def choose_most_open(wanted: int = MOST_OPEN) -> int:
-    """Return how many vaults may be open in this process; its limit of files is raised for it."""
-    files = raise_file_limit(wanted * _FILES_EACH + _OTHER_FILES)
-    return max(1, min(wanted, (files - _OTHER_FILES) // _FILES_EACH))
 
 
 class Shard:
@@ -84,9 +64,9 @@ class Shard:
         self.folder = folder.absolute()
         own = find_user_folders({}).config
         self._folders = UserFolders(self.folder / "state", own, self.folder / "data")
-        self._most_open = choose_most_open() if most_open is None else most_open
+        self._most_open = choose_most_open(MOST_OPEN) if most_open is None else most_open
         self.clones = Clones(self.folder, self._folders, fresh_for, now)
-        self._open: dict[str, _Opened] = {}
+        self._open = OpenVaults(self._folders)
         #: What questions over several shards have open here, each by its own name.
         self.questions: dict[str, Any] = {}
 
@@ -97,8 +77,7 @@ class Shard:
 
     def hold(self, sources: Sequence[Source]) -> None:
         """Have these vaults from now on; clones of others that it had are removed."""
-        for name in self._open.keys() - {each.name for each in sources}:
-            self._close(name)
+        self._open.close(set(self.names) - {each.name for each in sources})
         self.clones.hold(sources)
 
     def bring(self, name: str, anew: bool = False) -> Freshness:
@@ -118,8 +97,7 @@ class Shard:
             return work(self, *args, **given)
         finally:
             self.clones.let_go()
-            while len(self._open) > self._most_open:
-                self._close(next(iter(self._open)))
+            self._open.close_all_but(self._most_open)
 
     def open(self, name: str, settings: VaultSettings) -> Vault:
         """Return a vault, in sync, where `settings` look; it counts until `serve` ends.
@@ -132,7 +110,7 @@ class Shard:
         self.bring(name)
         try:
             return self._open_here(name, settings)
-        except _ChangedError:
+        except ChangedFilesError:
             self._mend(name)
             return self._open_here(name, settings)
 
@@ -147,10 +125,13 @@ class Shard:
             VaultError: none of them can be had.
         """
         told = {} if missing is None else missing
-        opened = []
+        opened: list[Vault] = []
         self.clones.bring_all(names)
+        room = choose_most_open(len(names))
         for name in names:
             try:
+                if len(opened) == room:
+                    raise VaultError(_TOO_MANY)
                 opened.append(self.open(name, settings))
             except (VaultError, OSError) as error:
                 told[name] = str(name_failure(error))
@@ -195,8 +176,7 @@ class Shard:
         with hold_lock(clone.lock):
             self._make_ready(name, settings)
             clone.unsettle()
-            vault = self._lend(name, sign(settings, identity, branch))
-            vault.state.put(_AT, "")
+            vault = self._open_to_write(clone, sign(settings, identity, branch))
             landed: dict[str, str] = {}
             try:
                 done, commit = land(vault, work)
@@ -207,8 +187,8 @@ class Shard:
                 raise
             finally:
                 clone.restore(landed)
-                self._close(name)
-                self._lend(name, _NOTHING)  # For those who read it, too.
+                self._open.close([name])
+                self._open.lend(clone, _NOTHING)  # For those who read it, too.
             return done
 
     def stats(self, names: Collection[str] = ()) -> dict[str, VaultStats]:
@@ -224,51 +204,32 @@ class Shard:
 
     def close(self) -> None:
         """Close what is open, and wait for remotes that are being read."""
-        for name in list(self._open):
-            self._close(name)
+        self._open.close()
         self.clones.close()
 
     def _open_here(self, name: str, settings: VaultSettings = _NOTHING) -> Vault:
         """Return a vault as it is here; at its commit, where its files are being changed."""
+        clone = self.clones.find(name)
         if self.clones.keep(name):
-            vault = self._lend(name, settings)
+            vault = self._open.lend(clone, settings)
             return look_at(vault) if vault.ref else vault
-        record = self.clones.find(name).record
+        record = clone.record
         if record is None:
             raise BusyError("its clone is being made; ask again")
-        vault = self._lend(name, settings, syncs=False)
+        vault = self._open.lend(clone, settings, syncs=False)
         return look_at(vault, "" if vault.ref else record.commit)
 
-    def _lend(self, name: str, settings: VaultSettings, syncs: bool = True) -> Vault:
-        """Return a Vault that uses what is open of its clone, in sync.
-
-        Raises:
-            _ChangedError: the files are not those that the clone was left with.
-        """
-        clone = self.clones.find(name)
-        record = clone.record
-        if record is None or not (clone.root / CONFIG_NAME).is_file():
-            raise NoVaultError(f"no vault: its remote has no {CONFIG_NAME}")
-        known = self._open.pop(name, None)
-        if known is not None and known.made != record.made:
-            _end(known)
-            known = None
-        if known is None:
-            known = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
-        if syncs and known.commit != record.commit:
-            known.vault.config = read_config(clone.root)
-            _sync(known.vault, record.commit)
-            known = known._replace(commit=record.commit)
-        self._open[name] = known
-        given = settings.copy()
-        given["folders"], given["config"] = self._folders, known.vault.config
-        vault = open_vault(clone.root, **given)
-        vault.share_storage(known.vault)
-        vault.name = name
+    def _open_to_write(self, clone: Clone, settings: VaultSettings) -> Vault:
+        try:
+            vault = self._open.lend(clone, settings)
+        except ChangedFilesError:
+            clone.restore()
+            vault = self._open.lend(clone, settings)
+        expect_changes(vault)
         return vault
 
     def _mend(self, name: str) -> None:
-        self._close(name)
+        self._open.close([name])
         self.clones.mend(name)
 
     def _make_ready(self, name: str, settings: VaultSettings) -> None:
@@ -282,26 +243,3 @@ class Shard:
             found = self.bring(name, anew=True)
         if found.problem:
             raise VaultError(f"not written: {found.problem}")
-
-    def _close(self, name: str) -> None:
-        if known := self._open.pop(name, None):
-            _end(known)
-
-
-def _sync(vault: Vault, commit: str) -> None:
-    """Bring the index up to a clone's files, which are those of a commit.
-
-    Raises:
-        _ChangedError: they were indexed as they are at that commit, and are others now.
-    """
-    expected = vault.state.get(_AT) == commit
-    done = sync_vault(vault)
-    if expected and (done.added or done.changed or done.removed):
-        vault.state.put(_AT, "")
-        raise _ChangedError
-    vault.state.put(_AT, commit)
-
-
-def _end(opened: _Opened) -> None:
-    with contextlib.suppress(VaultError, OSError):
-        opened.vault.close()
