@@ -1,43 +1,24 @@
-"""Commands for a team's hub: hub init, add, remove, grant and others; serve is hub_serving."""
+"""Commands that make and look after a team's hub: init, add, remove, check."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from vaultmem.answers.health import checks_json
-from vaultmem.answers.hub import (
-    granted_json,
-    grants_json,
-    hub_json,
-    log_json,
-    removed_json,
-    repository_json,
-)
+from vaultmem.answers.hub import hub_json, removed_json, repository_json
 from vaultmem.cli.health import say_check
-from vaultmem.cli.hub_options import HubOption, find_hub
+from vaultmem.cli.hub_options import HubOption, find_hub, record_here
+from vaultmem.cli.hub_people import grant, grants, log, revoke
 from vaultmem.cli.hub_serving import serve
 from vaultmem.cli.options import JsonOption
-from vaultmem.cli.output import emit_json, say, say_painted
+from vaultmem.cli.output import emit_json, say_painted
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.core.counting import count_things
-from vaultmem.core.safe_text import one_line
-from vaultmem.errors import RefusedError
 
-if TYPE_CHECKING:
-    from vaultmem.services.hub.audit import Entry
-    from vaultmem.services.hub.folder import Hub
-    from vaultmem.services.hub.grants import Grant
-
-#: Where what is done by these commands comes from, in the record.
-_HERE = "terminal"
-
-_Vaults = list[str]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The vault's name in the hub.")]
 
 
@@ -106,7 +87,7 @@ def add(
     given = str(near.absolute()) if source and near.exists() else source
     opened = find_hub(hub)
     folder = make_repository(opened, name, environment, given, branch)
-    _record(opened, "add", [name], {"from": given})
+    record_here(opened, "add", [name], {"from": given})
     on, commits = describe_repository(folder, environment)
     if as_json:
         emit_json(repository_json(name, folder, on, commits))
@@ -126,155 +107,12 @@ def remove(name: _Name, hub: HubOption = "", as_json: JsonOption = False) -> Non
 
     opened = find_hub(hub)
     kept = remove_repository(opened, name, time.time())
-    _record(opened, "remove", [name], {"kept": kept.name})
+    record_here(opened, "remove", [name], {"kept": kept.name})
     if as_json:
         emit_json(removed_json(name, kept))
         return
     say_painted("removed ", "green", f"{name}; nobody can push to it or read it here")
     say_painted("kept    ", "dim", str(kept))
-
-
-def grant(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets the token.")],
-    person: Annotated[bool, typer.Option("--person", help="It is a person.")] = False,
-    agent: Annotated[bool, typer.Option("--agent", help="It is an agent of this name.")] = False,
-    email: Annotated[
-        _Vaults,
-        typer.Option("--email", metavar="EMAIL", help='In their commits: a@b or "Name <a@b>".'),
-    ] = [],  # noqa: B006
-    writes_as: Annotated[
-        _Vaults,
-        typer.Option("--as", metavar="AGENT", help="An agent whose commits they may push, too."),
-    ] = [],  # noqa: B006
-    read: Annotated[
-        _Vaults, typer.Option("--read", metavar="VAULT", help="May clone and ask (all of it).")
-    ] = [],  # noqa: B006
-    propose: Annotated[
-        _Vaults,
-        typer.Option("--propose", metavar="VAULT", help="May read, and propose on a branch."),
-    ] = [],  # noqa: B006
-    write: Annotated[
-        _Vaults,
-        typer.Option("--write", metavar="VAULT", help="May propose, and write to the vault."),
-    ] = [],  # noqa: B006
-    own: Annotated[
-        _Vaults,
-        typer.Option("--own", metavar="VAULT", help="May write, and change settings and branches."),
-    ] = [],  # noqa: B006
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="DAY", help="The last day on which it counts.")
-    ] = "",
-    hub: HubOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Give a person or an agent a token, and say what it is good for.
-
-    VAULT is a vault's name or a pattern (`*`, `team-*`), with a folder of it behind a colon where
-    only that is meant (`payments:notes/refunds`). The token is printed once: the hub keeps a
-    digest.
-
-    Examples:
-      vaultmem hub grant ada --person --email "Ada Harbour <ada@example.org>" --own "*"
-      vaultmem hub grant scout --agent --write payments:notes/refunds
-    """
-    from vaultmem.core.timestamps import parse_timestamp
-    from vaultmem.services.hub.grants import Kind, Scope, make_grant
-
-    if person == agent:
-        raise RefusedError(f"is {name} a person or an agent? add --person or --agent")
-    scopes = {Scope.READ: read, Scope.PROPOSE: propose, Scope.WRITE: write, Scope.OWN: own}
-    until = parse_timestamp(expires, end_of_day=True) if expires else 0.0
-    kind, now = (Kind.PERSON if person else Kind.AGENT), time.time()
-    opened = find_hub(hub)
-    made, token = make_grant(opened, name, kind, scopes, now, email, writes_as, until)
-    _record(opened, "grant", [], {"name": name, "id": made.id, "scopes": dict(made.scopes)})
-    if as_json:
-        emit_json(granted_json(made, token))
-        return
-    say_painted("granted ", "green", f"{made.name}, {made.kind.value}, by the id {made.id}")
-    _say_scopes(made)
-    say(f"token   {token}")
-    say_painted("", "dim", "        it is shown this once; give it over a safe way")
-
-
-def grants(hub: HubOption = "", as_json: JsonOption = False) -> None:
-    """List who may do what, and when their tokens were used last.
-
-    Examples:
-      vaultmem hub grants
-    """
-    from vaultmem.services.hub.grants import read_grants
-
-    found, now = read_grants(find_hub(hub)), time.time()
-    if as_json:
-        emit_json(grants_json(found, now))
-        return
-    width = max((len(each.name) for each in found), default=0)
-    for each in found:
-        style = "bold" if each.is_alive(now) else "dim"
-        told = f"{each.kind.value:<6}  {each.id}  {_tell_use(each, now)}"
-        say_painted(f"{each.name:<{width}}", style, f"  {told}")
-        _say_scopes(each, width + 2)
-    if not found:
-        say("Nobody has a token yet; `vaultmem hub grant NAME` gives one.")
-
-
-def revoke(
-    named: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose tokens, or the id of one of them.")
-    ],
-    hub: HubOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Let somebody's tokens count no more, from the next request on.
-
-    Examples:
-      vaultmem hub revoke scout
-    """
-    from vaultmem.services.hub.grants import revoke as end_grants
-
-    opened, now = find_hub(hub), time.time()
-    ended = end_grants(opened, named, now)
-    _record(opened, "revoke", [], {"name": ended[0].name, "ids": [each.id for each in ended]})
-    if as_json:
-        emit_json(grants_json(ended, now))
-        return
-    for each in ended:
-        say_painted("revoked ", "green", f"{each.name}, {each.id}")
-
-
-def log(
-    who: Annotated[str, typer.Option("--who", metavar="NAME", help="What this name did.")] = "",
-    vault: Annotated[str, typer.Option("--of", metavar="VAULT", help="In this vault.")] = "",
-    what: Annotated[
-        str, typer.Option("--what", metavar="KIND", help="Of this kind: push, ask, ...")
-    ] = "",
-    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
-    since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="From a day or a moment on.")
-    ] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
-    hub: HubOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Show who asked, who pushed and what was refused, newest first.
-
-    Examples:
-      vaultmem hub log --refused --since 2026-11-20
-    """
-    from vaultmem.core.timestamps import parse_timestamp
-    from vaultmem.services.hub.audit import read_audit
-
-    start = parse_timestamp(since) if since else 0.0
-    outcome = "refused" if refused else ""
-    found = list(islice(read_audit(find_hub(hub), who, vault, what, outcome, start), max(limit, 0)))
-    if as_json:
-        emit_json(log_json(found))
-        return
-    for each in found:
-        _say_entry(each)
-    if not found:
-        say("Nothing is on record.")
 
 
 def check(
@@ -305,55 +143,3 @@ def check(
             say_check(each)
     if has_problems:
         raise typer.Exit(1)
-
-
-def _record(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
-    """Put on record what was done at the hub's own machine."""
-    from vaultmem.services.hub.audit import Entry, record
-
-    entry = Entry(time.time(), "", "", _HERE, what, tuple(vaults), "done", details)
-    record(hub, entry)
-
-
-def _say_scopes(made: Grant, indent: int = 0) -> None:
-    rows: list[tuple[str, Iterable[str]]] = [(s.value, each) for s, each in made.scopes.items()]
-    rows += [("as", (*made.emails, *(f"agent {each}" for each in made.agents)))]
-    for name, values in rows:
-        if told := ", ".join(values):
-            say_painted(f"{'':<{indent}}{name:<8}", "dim", told)
-
-
-def _tell_use(made: Grant, now: float) -> str:
-    if made.revoked:
-        return f"revoked {_day(made.revoked)}"
-    if made.expires and made.expires <= now:
-        return f"expired {_day(made.expires)}"
-    used = f"used {_day(made.used)}" if made.used else "never used"
-    return f"{used}, until {_day(made.expires)}" if made.expires else used
-
-
-def _say_entry(entry: Entry) -> None:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
-    vaults = ", ".join(entry.vaults[:3]) + (" ..." if len(entry.vaults) > 3 else "")
-    who = entry.who or entry.origin or "nobody"
-    told = f"  {who:<12}  {entry.what:<6}  {vaults}  {entry.outcome}"
-    say_painted(moment, "red" if entry.outcome != "done" else "dim", one_line(told))
-    for line in _tell_details(entry):
-        say(f"    {one_line(line)}")
-
-
-def _tell_details(entry: Entry) -> list[str]:
-    details: Any = entry.details
-    lines = [
-        f"{each['ref'].removeprefix('refs/heads/')}  {each['old'][:7]}..{each['new'][:7]}"
-        for each in details.get("refs", ())
-    ]
-    if "name" in details:
-        scopes = details.get("scopes", {}).items()
-        told = "; ".join(f"{scope} {', '.join(vaults)}" for scope, vaults in scopes)
-        lines.append(f"{details['name']}  {told}")
-    return [*lines[:5], *details.get("refused", ())[:5]]
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(at))

@@ -1,9 +1,11 @@
-"""Which hub a command works on."""
+"""Which hub a command works on, and the record of what it did there."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +13,9 @@ from vaultmem.errors import NoVaultError
 
 if TYPE_CHECKING:
     from vaultmem.services.hub.folder import Hub
+
+#: Where what is done by these commands comes from, in the record.
+HERE = "terminal"
 
 HubOption = Annotated[
     str,
@@ -41,3 +46,11 @@ def find_hub(named: str, changes: bool = True) -> Hub:
         folder = str(found)
     path = Path(folder).expanduser()
     return open_hub(path) if changes else read_hub(path)
+
+
+def record_here(hub: Hub, what: str, vaults: Iterable[str], details: dict[str, Any]) -> None:
+    """Put on record what was done at the hub's own machine."""
+    from vaultmem.services.hub.audit import Entry, record
+
+    entry = Entry(time.time(), "", "", HERE, what, tuple(vaults), "done", details)
+    record(hub, entry)
