@@ -424,6 +424,7 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
     "ada": ([
         of({"notes/…and then.md": "# And\n", "pic.png": b"\x89PNG\0"}, who=ADA),
         of({".gitleaksignore": "notes/l.md:aws-access-token:1\n", "notes/l.md": KEY}, who=ADA),
+        of({"vaultmem.yaml": "agent: \nallow_secrets: notes/m.md\n", "notes/m.md": KEY}, who=ADA),
     ], "heads/winter2", of({"vaultmem.yaml": "agent: \nbudget: 900\n"}, who=ADA)),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from vaultmem.core.check import Check, Verdict
 from vaultmem.core.counting import count_things
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.audit import count_broken
+from vaultmem.services.hub.claims import read_claims
 from vaultmem.services.hub.folder import MAKING, Hub, open_hub
 from vaultmem.services.hub.grants import FILE_NAME, Grant, Scope, may, read_grants
 from vaultmem.services.hub.hook import find_hook
@@ -71,6 +72,7 @@ def _check_hook(hub: Hub, fix: bool) -> Check:
 def _check_grants(hub: Hub, now: float) -> Check:
     try:
         grants = read_grants(hub)
+        read_claims(hub, "")
     except VaultError as error:
         return Check("grants", Verdict.PROBLEM, str(error))
     alive = [each for each in grants if each.is_alive(now)]

@@ -23,10 +23,8 @@ from vaultmem.storage.secret_rules import IGNORE_NAME, find_in_texts
 #: How many characters are looked through at once.
 _BATCH = 4_000_000
 
-_TAKE_OUT = (
-    "take it out of its commit (`git reset --soft`, and commit again), and renew it: "
-    "it has been on a disk"
-)
+_TAKE_OUT = "take it out of its commit (`git reset --soft`, and commit again), and renew it"
+_ALLOW = "; if it is none, put `gitleaks:allow` on its line"
 
 
 class Piece(NamedTuple):
@@ -58,15 +56,12 @@ def check_sizes(visit: Visit, commits: Sequence[NewCommit], most: int = 0) -> It
         yield Refusal("the push", why, "push less at once, an earlier commit first")
 
 
-def check_contents(visit: Visit, commits: Sequence[NewCommit], rules: str) -> Iterator[Refusal]:
-    """Yield where something looks like a credential that was not there before.
-
-    `rules` is the commit that has the vault's own word on it.
-    """
+def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refusal]:
+    """Yield where something looks like a credential that was not there before."""
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
         if (shown := mask_secrets(change.path)) != change.path:
             yield Refusal(shown, "has a name that looks like a credential", _TAKE_OUT)
-    with _lay_rules(visit, rules) as folder:
+    with _lay_rules(visit, visit.rules) as folder:
         for batch in _read_texts(visit, commits):
             try:
                 yield from _check_batch(visit, folder, batch)
@@ -99,7 +94,8 @@ def _check_batch(visit: Visit, rules: Path, batch: Sequence[Piece]) -> Iterator[
             if new := _drop_known(visit, piece, found):
                 lines = ", ".join(f"line {each.line} ({each.rule})" for each in new[:5])
                 what = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
-                yield Refusal(what, f"{lines} looks like a credential", _TAKE_OUT)
+                how = _TAKE_OUT + (_ALLOW if piece.mark else "")
+                yield Refusal(what, f"{lines} looks like a credential", how)
 
 
 def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[SecretFinding]:

@@ -26,7 +26,7 @@ _KNOWN = ("--not", f"--exclude={MACHINES}*", "--all")
 _BRANCHES = {Place.VAULT, Place.BRANCH}
 
 
-def check_push(visit: Visit, updates: Sequence[Update], claims: Mapping[str, str]) -> list[Refusal]:
+def check_push(visit: Visit, claims: Mapping[str, str]) -> list[Refusal]:
     """Return what of a push is refused, each with the remedy; all of it is, if anything is.
 
     `claims` says whose the refs of machines are.
@@ -37,9 +37,9 @@ def check_push(visit: Visit, updates: Sequence[Update], claims: Mapping[str, str
     """
     if not visit.may(Scope.PROPOSE):
         return [Refusal(visit.vault, "you may not write here", "ask its owner for a grant")]
-    if found := list(check_refs(visit, updates, claims)):
+    if found := list(check_refs(visit, claims)):
         return found
-    moved = [(find_place(visit, each.ref), each) for each in updates if not each.is_removal]
+    moved = [(find_place(visit, each.ref), each) for each in visit.updates if not each.is_removal]
     shared = [each for place, each in moved if place is not Place.MACHINE]
     own = [each for place, each in moved if place is Place.MACHINE]
     try:
@@ -61,8 +61,7 @@ def _check_commits(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]
     too_large = list(check_sizes(visit, commits))
     yield from too_large
     if not too_large:
-        rules = news[0] if visit.owns else visit.tip
-        yield from check_contents(visit, commits, rules)
+        yield from check_contents(visit, commits)
 
 
 def _check_machines(visit: Visit, updates: Sequence[Update]) -> Iterator[Refusal]:

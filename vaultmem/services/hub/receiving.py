@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from vaultmem.errors import BusyError, RefusedError, VaultError
@@ -16,8 +16,8 @@ from vaultmem.services.hub.refusal import Refusal, Update
 from vaultmem.services.hub.visit import Visit
 from vaultmem.storage.git.bare import BareGit
 
-#: How many refusals whoever pushes is told of.
-_TOLD = 20
+#: How many refusals whoever pushes is told of, and how many (and refs) are on record.
+_TOLD, _KEPT = 20, 200
 
 _STRANGER = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
 _LESS = "push less at once: fewer commits, or fewer files"
@@ -47,31 +47,33 @@ def receive(
         raise RefusedError(f"{repository.name}: not of the hub that {HUB} names")
     updates = [_parse(line) for line in lines.splitlines()]
     git = BareGit(repository, environment, hub.limits.seconds)
-    visit = Visit(hub, vault, grant, git) if grant else None
-    refusals = _ask_door(visit, updates, limit_time) if visit else [_STRANGER]
+    visit = Visit(hub, vault, grant, git, updates) if grant else None
+    refusals = _ask_door(visit, limit_time) if visit else [_STRANGER]
     details = {
-        "refs": [each._asdict() for each in updates],
-        "refused": [str(each) for each in refusals],
+        "refs": [each._asdict() for each in updates[:_KEPT]],
+        "refused": _cut(list(map(str, refusals)), _KEPT),
     }
     outcome = "refused" if refusals else "done"
-    if visit and not refusals and _are_late(visit, updates):
+    if visit and not refusals and _are_late(visit):
         outcome = "late"  # Others were quicker, and git says so by itself.
     who = (grant.name, grant.id) if grant else ("", environment.get(GRANT, ""))
     origin = environment.get(ORIGIN, "")
     record(hub, Entry(now, *who, origin, "push", (vault,), outcome, details))
-    more = [f"and {len(refusals) - _TOLD} more"] if len(refusals) > _TOLD else []
-    return [*map(str, refusals[:_TOLD]), *more]
+    return _cut(list(map(str, refusals)), _TOLD)
 
 
-def _ask_door(
-    visit: Visit, updates: Sequence[Update], limit_time: Callable[[int], object]
-) -> list[Refusal]:
+def _cut(lines: list[str], most: int) -> list[str]:
+    more = [f"and {len(lines) - most:,} more"] if len(lines) > most else []
+    return [*lines[:most], *more]
+
+
+def _ask_door(visit: Visit, limit_time: Callable[[int], object]) -> list[Refusal]:
     hub, vault, seconds = visit.hub, visit.vault, visit.limits.seconds
     limit_time(seconds)
     try:
-        found = check_push(visit, updates, read_claims(hub, vault))
+        found = check_push(visit, read_claims(hub, vault))
         if not found:
-            named = [(claim_of(each.ref), each) for each in updates]
+            named = [(claim_of(each.ref), each) for each in visit.updates]
             made = {name: visit.grant.name for name, each in named if name and not each.is_removal}
             gone = [name for name, each in named if each.is_removal and name == each.ref]
             if made or gone:
@@ -89,9 +91,9 @@ def _ask_door(
         visit.objects.close()
 
 
-def _are_late(visit: Visit, updates: Sequence[Update]) -> bool:
+def _are_late(visit: Visit) -> bool:
     """Tell whether a ref was somewhere else, as the check began, than whoever pushes believes."""
-    return any(visit.refs.get(each.ref, "0" * 40) != each.old for each in updates)
+    return any(visit.refs.get(each.ref, "0" * 40) != each.old for each in visit.updates)
 
 
 def _parse(line: bytes) -> Update:

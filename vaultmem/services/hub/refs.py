@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 from vaultmem.core.safe_text import one_line
@@ -56,10 +56,9 @@ def claim_of(ref: str) -> str:
     return match[1] if match else ref if _RESCUE.fullmatch(ref) else ""
 
 
-def check_refs(
-    visit: Visit, updates: Sequence[Update], claims: Mapping[str, str]
-) -> Iterator[Refusal]:
+def check_refs(visit: Visit, claims: Mapping[str, str]) -> Iterator[Refusal]:
     """Yield the refs that whoever pushes may not move so; objects are looked at only for that."""
+    updates = visit.updates
     if len(updates) > visit.limits.push_refs:
         most = visit.limits.push_refs
         yield Refusal("the push", f"moves more than {most} refs", "push fewer at once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from vaultmem.config import CONFIG_NAME, Config, parse_config
@@ -9,15 +10,19 @@ from vaultmem.core.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import Grant, Scope, may
+from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.pushed import Bounds, Objects
 
 
 class Visit:
-    """Who pushes to which vault of a hub; `git` sees the objects that are not taken in yet."""
+    """Who pushes what to which vault of a hub; `git` sees the objects that are not taken in yet."""
 
-    def __init__(self, hub: Hub, vault: str, grant: Grant, git: BareGit) -> None:
+    def __init__(
+        self, hub: Hub, vault: str, grant: Grant, git: BareGit, updates: Sequence[Update]
+    ) -> None:
         self.hub, self.vault, self.grant, self.git = hub, vault, grant, git
+        self.updates = updates
         self.limits = hub.limits
         self.bounds = Bounds(hub.limits.push_commits, hub.limits.push_files)
         self.objects = Objects(git)
@@ -50,9 +55,15 @@ class Visit:
         return self.refs.get(self.head, "")
 
     @cached_property
+    def rules(self) -> str:
+        """The commit that has the owners' word on credentials: of an owner, what is pushed."""
+        pushed = {each.ref: each.new for each in self.updates if not each.is_removal}
+        return pushed.get(self.head, self.tip) if self.owns else self.tip
+
+    @cached_property
     def config(self) -> Config:
         """The vault's settings as its owners have them; the usual ones where they say nothing."""
-        data = dict(self.objects.read([f"{self.tip}:{CONFIG_NAME}"])) if self.tip else {}
+        data = dict(self.objects.read([f"{self.rules}:{CONFIG_NAME}"])) if self.rules else {}
         text = next(iter(data.values()), b"").decode("utf-8", "replace")
         if "author" not in text and "allow_secrets" not in text:
             return Config()
