@@ -34,8 +34,8 @@ class Team:
         self.server: HubServer | None = None
         self.address = ""
 
-    def serve(self, port: int = 0, **served: Any) -> None:
-        self.server = HubServer(self.hub, Served(Place(port), **served))
+    def serve(self, port: int = 0, names: tuple[str, ...] = (), **served: Any) -> None:
+        self.server = HubServer(self.hub, Served(Place(port, names=names), **served))
         self.server.start()
         self.address = self.server.address
 

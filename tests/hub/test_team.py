@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 import threading
 import time
@@ -131,6 +132,52 @@ def test_pages_of_two_vaults(team: Team) -> None:
         assert browser.post("/v/payments/undo", data={"commit": commit}).status_code == 403
         assert browser.post("/sign-out").status_code == 303
         assert browser.get("/").status_code == 401
+
+
+@pytest.mark.parametrize("protocol", ["0", "2"])
+def test_packs_that_are_large_and_questions_that_are_long(team: Team, protocol: str) -> None:
+    token = team.person("maren", own="*")
+    clone = team.clone("harbour", "maren", token)
+    git(clone, "config", "protocol.version", protocol)
+    (clone / "chart.bin").write_bytes(random.Random(7).randbytes(5_000_000))  # Sent in chunks.
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "Add a chart")
+    for number in range(60):  # What is known is told in a body that git compresses.
+        git(clone, "commit", "-q", "--allow-empty", "-m", f"Nothing {number}")
+    assert push(clone, "origin", "HEAD").returncode == 0
+    again = team.clone("harbour", "again", token)
+    assert git(again, "rev-parse", "HEAD") == team.tip("harbour")
+    for number in range(60):
+        git(again, "commit", "-q", "--allow-empty", "-m", f"Ours {number}")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "Theirs")
+    assert push(clone).returncode == 0
+    git(again, "-c", f"protocol.version={protocol}", "fetch", "-q")
+    assert git(again, "rev-parse", "origin/main") == team.tip("harbour")
+
+
+def test_behind_a_proxy(team: Team) -> None:
+    team.close()
+    team.serve(names=("hub.example.org",), by_proxy=True)
+    assert team.server is not None
+    assert team.server.address == "https://hub.example.org"
+    team.address = f"http://127.0.0.1:{team.server.port}"
+    token = team.person("maren", own="*")
+    proxied = {"Host": "hub.example.org", "X-Forwarded-For": "203.0.113.9, 198.51.100.7"}
+    ours = {**proxied, "Origin": "https://hub.example.org", "Accept": "text/html"}
+    with team.client(**ours) as browser:
+        entered = browser.post("/sign-in", data={"token": token})
+        assert "Secure" in entered.headers["set-cookie"]
+        cookie = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
+        assert browser.get("/v/harbour/", headers=cookie).status_code == 200
+        plain = {**cookie, "Origin": "http://hub.example.org"}
+        assert browser.post("/sign-out", headers=plain).status_code == 403
+    clone = team.clone("harbour", "maren", token)
+    for name, value in proxied.items():
+        git(clone, "config", "--add", "http.extraHeader", f"{name}: {value}")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "Nothing")
+    assert push(clone).returncode == 0
+    (entry,) = read_audit(team.hub, what="push")
+    assert entry.origin == "198.51.100.7"  # What the proxy itself saw.
 
 
 def test_vaults_come_and_go_while_a_hub_is_served(team: Team) -> None:

@@ -25,7 +25,7 @@ from vaultmem.web.site import Site, choose_shared
 _GRACE = 20
 
 #: Threads that each read some of a hub's vaults, and as many that write.
-SHARDS = 1
+SHARDS = 2
 
 #: Seconds for which a connection stays open between two requests: git thinks between them.
 _KEEP_ALIVE = 75
@@ -59,6 +59,7 @@ class HubServer:
         shared = choose_shared(served.environment)
         site = Site(hub.folder, names, "", hub.folder, environment=shared, scheme=scheme)
         self._site = HubSite(site, served.by_proxy)
+        self.port = self._port.port
         named = served.place.names[:1]
         self.address = f"{scheme}://{named[0]}" if named and served.by_proxy else self._port.address
 
