@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import MakeVault
 
+from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.expectation import Expectation
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.finding.ask import Ask, ask
@@ -182,9 +183,11 @@ class PoolContract:
             assert shown == [(hit.address, hit.score, hit.text) for hit in expected.hits]
             assert len(shown) == 3
             assert "no commit yet" in found.missing["none"]
-            pack = pool.pack((), AskPack("which lamp is green", counts=False, receipt=False))
-            alike = ask_pack(lead, AskPack("which lamp is green", counts=False, receipt=False))
+            wanted = AskPack("which lamp is green", counts=False, receipt=False)
+            pack = pool.pack((), wanted)
+            alike = ask_pack(lead, wanted._replace(told=tell_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
+            assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:
             pool.close()
 

@@ -15,7 +15,7 @@ from vaultmem.core.finding.query import NoteFilter, parse_query
 from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.notes.record import find_place
-from vaultmem.core.packs.division import name_some, share_room
+from vaultmem.core.packs.division import name_vaults, share_room
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
@@ -171,7 +171,7 @@ def test_a_recall_is_counted_where_something_is_shown_and_in_the_first(
     ("many", "named"), [(2, "v0, v1"), (12, "v10, v11"), (1012, "v10, v11 and 1,000 more")]
 )
 def test_of_many_vaults_a_pack_names_the_first(many: int, named: str) -> None:
-    assert name_some([f"v{number}" for number in range(many)]).endswith(named)
+    assert name_vaults([f"v{number}" for number in range(many)]).endswith(named)
 
 
 def test_figures_of_vaults_add_up() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vaultmem.answers.schemas import text
 from vaultmem.core.json_values import as_plain
-from vaultmem.core.safe_text import escape_bytes
+from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import ForbiddenError, RefusedError
 from vaultmem.hub.overall import Overall
 from vaultmem.hub.pool_workers import PoolWorkers
@@ -91,7 +91,7 @@ async def _pack(
     from vaultmem.mcp_server.finding import read_pack, tell_pack
 
     found = await overall.pack(grant, read_pack(given), given.get("vaults", ()), "mcp")
-    return _tell(tell_pack(found.answer, tell_missing(found.missing)), given)
+    return _tell(tell_pack(found.answer, ()), given)
 
 
 def _tell(answer: Answer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -99,8 +99,3 @@ def _tell(answer: Answer, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 _QUESTIONS = {"recall": _recall, "context_pack": _pack}
-
-
-def tell_missing(missing: dict[str, str]) -> list[str]:
-    """Return a sentence about each vault that has no part in an answer."""
-    return [escape_bytes(f"{name}: not asked ({why})") for name, why in missing.items()]

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from vaultmem.core.finding.hit import Hit
 from vaultmem.core.notes.record import find_place, place_number
 from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
+from vaultmem.core.safe_text import name_some
 
 #: Vaults that a pack names of many.
 _NAMED = 12
 
 
-def name_some(names: Sequence[str]) -> str:
-    """Return names as a list in a sentence, of many the first and how many more there are."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(map(plain_label, names[:_NAMED])) + more
+def name_vaults(names: Sequence[str]) -> str:
+    """Return the names of vaults as a pack has them, of many the first."""
+    return name_some([plain_label(name) for name in names], _NAMED)
+
+
+def tell_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the lines that say which vaults have no part in a pack, those of each reason in one.
+
+    `missing` has the reason by a vault's name.
+    """
+    names: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        names.setdefault(why, []).append(name)
+    return tuple(
+        f"Not asked: {name_vaults(some)} ({plain_label(why)})." for why, some in names.items()
+    )
 
 
 def group_by_vault(hits: Iterable[Hit]) -> list[list[Hit]]:

@@ -163,7 +163,7 @@ def count_shown(
             place: (asked.question, hits, [texts[hit.address] for hit in hits])
             for place, hits in own.items()
         }
-        reach.run(count_recall, given)
+        reach.keep(count_recall, given)
     return answer._replace(shown=shown or ())
 
 

@@ -25,7 +25,8 @@ class AskPack(NamedTuple):
 
     Without a question: what is pinned and most recent. `budget` is in tokens. `receipt` says
     whether one is kept, None for those of agents. `has_sessions` is as in `make_pack`; `price` is
-    what a pack costs as it is shown, which the budget then holds for. The others are as in `Ask`.
+    what a pack costs as it is shown, which the budget then holds for. `told` are lines that it says
+    of what was asked. The others are as in `Ask`.
     """
 
     question: str = ""
@@ -41,6 +42,7 @@ class AskPack(NamedTuple):
     counts: bool = True
     has_sessions: bool = True
     price: Callable[[Pack], int] | None = None
+    told: tuple[str, ...] = ()
 
 
 class PackAnswer(NamedTuple):
@@ -93,6 +95,7 @@ def find_material(reach: Reach, asked: AskPack, models: Models) -> PackMaterial:
         models.reranker,
         looks_elsewhere=asked.waits,
         has_sessions=asked.has_sessions,
+        told=asked.told,
     )
     return gather(reach, plan)
 
@@ -106,7 +109,9 @@ def finish_pack(reach: Reach, asked: AskPack, models: Models, found: PackMateria
     if receipt or asked.counts:
         record = partial(_record, question=asked.question, counts=asked.counts, receipt=receipt)
         parts = divide_pack(made, found).items()
-        reach.run(record, {place: (part,) for place, part in parts})
+        kept = reach.keep(record, {place: (part,) for place, part in parts})
+        if receipt and 0 not in kept:
+            receipt, lack = "", "its vault does not answer any more"
     told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
     warning = "; ".join(filter(None, told))
     return PackAnswer(asked.question, made, receipt, meaning, words_alone, reranked, warning)

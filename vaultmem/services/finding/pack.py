@@ -14,7 +14,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord, divide_numbers, find_place, place_number
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import Remarks
-from vaultmem.core.packs.division import name_some
+from vaultmem.core.packs.division import name_vaults
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import (
@@ -44,7 +44,7 @@ _NEAREST = 5
 
 
 class PackPlan(NamedTuple):
-    """What a pack is for, and how it is made: as `make_pack` has it."""
+    """What a pack is for, and how it is made: as `make_pack` has it; `told` as in `AskPack`."""
 
     text: str = ""
     style: PackStyle = PackStyle.MARKDOWN
@@ -54,6 +54,7 @@ class PackPlan(NamedTuple):
     reranker: Reranker | None = None
     looks_elsewhere: bool = False
     has_sessions: bool = True
+    told: tuple[str, ...] = ()
 
 
 class PackMaterial(NamedTuple):
@@ -150,7 +151,7 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
 
         relevant = reach.change(relevant, partial(expand_hits, query=query))
     sureness = judge_hits(relevant) if is_asked else None
-    told = _tell_beside(reach)
+    told = (*_tell_beside(reach), *plan.told)
     if sureness is not None:
         told += tell_doubts(reach, query, relevant, sureness, plan.looks_elsewhere)
     if sureness is Sureness.NONE:
@@ -236,7 +237,7 @@ def _say_of_own(
 
 def _tell_beside(reach: Reach) -> tuple[str, ...]:
     """Return the line that names the other vaults of a pack, if there are any."""
-    names = name_some(reach.names[1:])
+    names = name_vaults(reach.names[1:])
     return (f"Also of {names}: what is theirs has its vault's name before it.",) if names else ()
 
 

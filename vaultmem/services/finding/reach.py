@@ -51,6 +51,15 @@ class Reach(ABC):
         What it returns of each is in the order of the places.
         """
 
+    def keep(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[int, Sequence[Any]]
+    ) -> dict[int, _T]:
+        """Have some of the vaults keep what was answered, as `run` does a work.
+
+        Where one cannot be asked any more, the answer stands, and nothing is returned of that one.
+        """
+        return self.run(work, given)
+
     @abstractmethod
     def find(
         self,

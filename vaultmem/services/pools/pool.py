@@ -21,11 +21,12 @@ from vaultmem.services.pools.scatter import (
     ask_scattered,
     pack_scattered,
     recall_scattered,
+    tell_left_out,
 )
 from vaultmem.services.pools.shard import Shard, Work
 from vaultmem.services.pools.source import Source
 from vaultmem.services.pools.stats import VaultStats
-from vaultmem.vault import VaultSettings
+from vaultmem.vault import Vault, VaultSettings
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ class Pool:
         """
         over = partial(recall_scattered, asked=asked, settings=settings)
         return PoolAnswer(
-            *self._ask(names, partial(ask, asked=asked), over, asked, settings, seconds)
+            *self._ask(names, partial(_recall, asked=asked), over, asked, settings, seconds)
         )
 
     def pack(
@@ -139,7 +140,7 @@ class Pool:
         """
         over = partial(pack_scattered, asked=asked, settings=settings)
         return PoolPack(
-            *self._ask(names, partial(ask_pack, asked=asked), over, asked, settings, seconds)
+            *self._ask(names, partial(_pack, asked=asked), over, asked, settings, seconds)
         )
 
     def stats(self, names: Iterable[str] = (), seconds: float | None = None) -> Each[VaultStats]:
@@ -163,7 +164,7 @@ class Pool:
     def _ask(
         self,
         names: Iterable[str],
-        alone: Work[T],
+        alone: Callable[[Vault, Mapping[str, str]], T],
         over: Callable[[Scattered], T],
         asked: Ask | AskPack,
         settings: VaultSettings,
@@ -244,10 +245,22 @@ def _count_each(shard: Shard, names: Sequence[str]) -> _Some[VaultStats]:
 
 
 def _read_group(
-    shard: Shard, names: Sequence[str], work: Work[T], settings: VaultSettings
+    shard: Shard,
+    names: Sequence[str],
+    work: Callable[[Vault, Mapping[str, str]], T],
+    settings: VaultSettings,
 ) -> tuple[T, dict[str, str]]:
     missing: dict[str, str] = {}
-    return work(shard.group(names, settings, missing)), missing
+    vault = shard.group(names, settings, missing)
+    return work(vault, missing), missing
+
+
+def _recall(vault: Vault, _: Mapping[str, str], asked: Ask) -> Answer:
+    return ask(vault, asked)
+
+
+def _pack(vault: Vault, missing: Mapping[str, str], asked: AskPack) -> PackAnswer:
+    return ask_pack(vault, tell_left_out(asked, missing))
 
 
 def _try_each(names: Sequence[str], work: Callable[[str], T]) -> _Some[T]:

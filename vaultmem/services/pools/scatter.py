@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeVar
 
 from vaultmem.config import Config
 from vaultmem.core.finding.query import NoteFilter, RecallQuery
+from vaultmem.core.packs.division import tell_missing
 from vaultmem.errors import DamagedError, NoteNotFoundError, RefusedError, VaultError, name_failure
 from vaultmem.services.finding.ask import Answer, Ask, Models, count_shown, find_answer
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, find_material, finish_pack
@@ -71,7 +72,9 @@ def ask_scattered(
     while wanted := [name for name in names if name not in missing]:
         try:
             with _open_all(engine, wanted, settings, seconds, at, refs) as reach:
-                return answer(reach), {**missing, **reach.missing}
+                told = {**missing, **reach.missing}
+                reach.missing = {name: told[name] for name in names if name in told}
+                return answer(reach), reach.missing
         except LostError as lost:
             missing |= lost.missing
             attempts -= not lost.missing
@@ -122,6 +125,17 @@ class _Calls:
             LostError: some were late, or could not answer.
             VaultError: what is asked cannot be answered.
         """
+        found, lost = self.try_to(work, given)
+        if lost is not None:
+            raise lost
+        return found
+
+    def try_to(
+        self,
+        work: Callable[Concatenate[Shard, str, ...], _T],
+        given: Mapping[int, Sequence[Any]],
+    ) -> tuple[dict[int, _T], LostError | None]:
+        """Return what `make` returns of those that answer, and what it raises of others."""
         running = {
             number: self._engine.submit(self._placed[number][0], work, self._id, *args)
             for number, args in given.items()
@@ -144,9 +158,7 @@ class _Calls:
                 forgot = True
             except (VaultError, OSError) as error:
                 lost |= dict.fromkeys(names, str(name_failure(error)))
-        if lost or forgot:
-            raise LostError(lost)
-        return found
+        return found, LostError(lost) if lost or forgot else None
 
     def end(self) -> None:
         """Let the shards forget the question; nobody waits for that."""
@@ -158,8 +170,8 @@ class _Calls:
 class Scattered(Reach):
     """Vaults in several shards, opened for one question; each shard's are a group.
 
-    `missing` are those that could not be opened, and why; `moment` is what counts as now in what is
-    looked at (seconds since the epoch).
+    `missing` are those that have no part in the answer, and why; `moment` is what counts as now in
+    what is looked at (seconds since the epoch).
     """
 
     def __init__(
@@ -211,13 +223,23 @@ class Scattered(Reach):
         self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[int, Sequence[Any]]
     ) -> dict[int, _T]:
         """Do a work with some of them, in their shards."""
-        divided: dict[int, tuple[Any, ...]] = {}
-        for number, places in self._places.items():
-            if own := {place: given[place] for place in places if place in given}:
-                divided[number] = places, work, own
-        told = self._calls.make(question.do_each, divided)
-        found = {place: each for own in told.values() for place, each in own.items()}
-        return {place: found[place] for place in sorted(found)}
+        return _join(self._calls.make(question.do_each, self._divide(work, given)))
+
+    def keep(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[int, Sequence[Any]]
+    ) -> dict[int, _T]:
+        """Have some of them keep what was answered; a shard that is lost then asks nobody again."""
+        return _join(self._calls.try_to(question.do_each, self._divide(work, given))[0])
+
+    def _divide(
+        self, work: Callable[Concatenate[Vault, ...], _T], given: Mapping[int, Sequence[Any]]
+    ) -> dict[int, tuple[Any, ...]]:
+        """Return what each shard is given to do a work with its own."""
+        own = {
+            number: {place: given[place] for place in places if place in given}
+            for number, places in self._places.items()
+        }
+        return {number: (self._places[number], work, each) for number, each in own.items() if each}
 
     def _find_each(
         self, work: Callable[[Vault], Sequence[Hit]], limit: int
@@ -254,6 +276,12 @@ class Scattered(Reach):
         return self._calls.make(question.tell, asked)
 
 
+def _join(told: Mapping[int, Mapping[int, _T]]) -> dict[int, _T]:
+    """Return what shards tell of their vaults, in the order of the places."""
+    found = {place: each for own in told.values() for place, each in own.items()}
+    return {place: found[place] for place in sorted(found)}
+
+
 def recall_scattered(reach: Scattered, asked: Ask, settings: VaultSettings) -> Answer:
     """Return what answers a question, and count it as shown, as `ask` does."""
     models = reach.open_models(asked.semantic, asked.waits, settings)
@@ -266,4 +294,10 @@ def pack_scattered(reach: Scattered, asked: AskPack, settings: VaultSettings) ->
     models = Models()
     if asked.question.strip():
         models = reach.open_models(asked.semantic, asked.waits, settings)
+    asked = tell_left_out(asked, reach.missing)
     return finish_pack(reach, asked, models, find_material(reach, asked, models))
+
+
+def tell_left_out(asked: AskPack, missing: Mapping[str, str]) -> AskPack:
+    """Return what is asked, and that its pack is to name the vaults that have no part in it."""
+    return asked._replace(told=(*asked.told, *tell_missing(missing)))
