@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remotes import Remotes, Told
+from remote_vaults import Remotes, Told
 
 Run = Callable[..., Any]
 

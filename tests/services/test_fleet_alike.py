@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from remotes import Remotes, Told
+from remote_vaults import Remotes, Told
 
 from vaultmem.core.similarity.titled import Titled, read_stated, state_same
 from vaultmem.services.fleetwork.alike import compare_all

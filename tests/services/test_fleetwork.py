@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from remotes import Remotes, Told
+from remote_vaults import Remotes, Told
 
 from vaultmem.core.packs.expectation import expect
 from vaultmem.errors import RefusedError

@@ -20,6 +20,9 @@ from vaultmem.services.pools.shard import Shard
 from vaultmem.storage.kept_work import KeptWork
 from vaultmem.vault import Vault, VaultSettings
 
+#: Changes whenever a work returns something else, as this package's version does.
+_FORMAT = 1
+
 #: Vaults that a shard is asked for at once, the one at work among them: it is never idle, and what
 #: waits is never much.
 _AHEAD = 2
@@ -47,7 +50,7 @@ class Work(NamedTuple):
     @property
     def key(self) -> str:
         """What names it with all that its results hang on, this version's rules among it."""
-        return f"{self.name} {_digest([vaultmem.__version__, self.given])}"
+        return f"{self.name} {_digest([vaultmem.__version__, _FORMAT, self.given])}"
 
 
 def do_same(name: str, run: Callable[[Vault], Any], *given: object) -> Work:
