@@ -26,6 +26,7 @@ SECRETS = [
     ("github-pat", "ghp_" + _LETTERS + "x" * 16),
     ("github-fine-grained-pat", "github_pat_" + _LETTERS * 4),
     ("gitlab-pat", "glpat-" + _LETTERS),
+    ("vaultmem-hub-token", "vmhub_" + _LETTERS * 2 + "_-x"),
     ("slack-token", "xoxb-" + "1234567890-" + _LETTERS),
     ("stripe-access-token", "sk_live_" + _LETTERS),
     ("gcp-api-key", "AIza" + _LETTERS + "x" * 15),

@@ -136,6 +136,8 @@ ANYWHERE: list[tuple[str, Make, str]] = [
      message="x\n\nAgent-Id: claude-code"), "line 1"),
     ("one's own rules", of({".gitleaks.toml": '[extend]\ndisabledRules = ["aws-access-token"]\n',
      "notes/refunds/own.md": f"{KEY}\n"}), "line 1"),
+    ("a message like git's output", of({"notes/refunds/d.md": f"x\n{KEY}\n"},
+     message="x\n\nAgent-Id: claude-a\nAgent-Id: claude-\x02\n\x01" + "a" * 40), "line 2"),
     ("another author", of({}, who=ADA, committer=BOB), "its author is Ada Harbour"),
     ("another committer", of({}, committer=ADA), "its committer is Ada Harbour"),
     ("another's name", of({}, who=("Ada Harbour", BOB[1])), "the name of somebody else"),
@@ -396,7 +398,8 @@ def test_git_itself_refuses_what_is_no_object_or_too_much(world: World) -> None:
     config = world.repository / "config"
     kept = config.read_text()
     before = world.see()
-    for commit in (doubled, unsorted, unsigned, orphan):
+    hiding = clone.commit({}, [tip], who=ADA, message="seen\0unseen")
+    for commit in (doubled, unsorted, unsigned, orphan, hiding):
         code, told = world.push("ada", f"{commit}:refs/heads/odd")
         assert code, told
     subprocess.run(["git", "config", "--file", config, "receive.maxInputSize", "9000"], check=True)

@@ -97,6 +97,7 @@ def settings_of(hub: Hub) -> dict[str, str]:
         "receive.shallowUpdate": "false",
         "receive.unpackLimit": "100",
         **{f"receive.fsck.{kind}": "warn" for kind in _DOOR_SAYS},
+        "receive.fsck.nulInCommit": "error",  # Nobody sees what stands behind it.
     }
 
 
