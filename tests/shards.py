@@ -66,7 +66,7 @@ def shorten(root: Path) -> None:
 class Shards:
     """An engine whose shards are folders of this process; all that goes there and back pickles.
 
-    `fails` says by shard at which of its calls what happens to it.
+    `fails` says by shard at which of its calls what happens to it; one that `forgets` does always.
     """
 
     def __init__(self, open_one: World, division: Sequence[int]) -> None:
@@ -75,6 +75,7 @@ class Shards:
         self.shards = len(set(division))
         self.sent: list[int] = []
         self.fails: dict[int, tuple[int, str]] = {}
+        self.forgets = False
         self._made = [Folders(open_one) for _ in range(self.shards)]
 
     def place(self, names: Sequence[str]) -> list[tuple[int, list[str]]]:
@@ -92,7 +93,7 @@ class Shards:
         if left < 1 and how == DIED:
             done.set_exception(FaultError(how))
             return done
-        if left == 0 and how == FORGOT:
+        if how == FORGOT and (left == 0 or self.forgets):
             self._made[shard].questions.clear()
         there, *given = pickle.loads(pickle.dumps((work, *args)))
         try:

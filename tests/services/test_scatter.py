@@ -91,3 +91,7 @@ def test_a_shard_that_was_begun_anew_is_asked_again_from_the_beginning(world: Wo
     shards.fails[1] = 2, FORGOT
     asked = Ask("gangway ferry", counts=False)
     assert ask_over(shards, asked) == (ask_one(world, NAMES, asked), {})
+    shards.forgets = True
+    answer, missing = ask_over(shards, asked)
+    assert {*missing} == {"birch", "dune"}
+    assert answer == ask_one(world, ["amber", "cedar"], asked)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: How often one is asked that a shard has forgotten, or that found an index damaged.
+#: How often a question is asked that shards have forgotten, or that found an index damaged.
 _ATTEMPTS = 3
 
 _NO_VECTORS = "vaults in several shards are asked by words alone"
@@ -42,12 +42,13 @@ _NO_VECTORS = "vaults in several shards are asked by words alone"
 class LostError(VaultError):
     """Shards were late or died while a question was asked; `missing` are their vaults, and why.
 
-    Where none are, a shard has forgotten the question, and it can be asked again of all.
+    Those of shards that are there and have forgotten the question, or found an index damaged, are
+    `again`: they can be asked from the beginning.
     """
 
-    def __init__(self, missing: Mapping[str, str]) -> None:
+    def __init__(self, missing: Mapping[str, str], again: Mapping[str, str] = {}) -> None:
         super().__init__("; ".join(f"{name}: {why}" for name, why in missing.items()))
-        self.missing = missing
+        self.missing, self.again = missing, again
 
 
 def ask_scattered(
@@ -76,10 +77,8 @@ def ask_scattered(
                 reach.missing = {name: told[name] for name in names if name in told}
                 return answer(reach), reach.missing
         except LostError as lost:
-            missing |= lost.missing
-            attempts -= not lost.missing
-            if not attempts:
-                raise VaultError("a shard cannot be asked; ask again") from lost
+            attempts -= bool(lost.again)
+            missing |= lost.missing if attempts else {**lost.missing, **lost.again}
     raise LostError(missing)
 
 
@@ -143,7 +142,7 @@ class _Calls:
         wait(running.values(), self._seconds)
         found: dict[int, _T] = {}
         lost: dict[str, str] = {}
-        forgot = False
+        again: dict[str, str] = {}
         for number, done in running.items():
             names = self._placed[number][1]
             if not done.done():
@@ -154,11 +153,11 @@ class _Calls:
                 found[number] = done.result()
             except (NoteNotFoundError, RefusedError):
                 raise
-            except DamagedError:
-                forgot = True
+            except DamagedError as error:
+                again |= dict.fromkeys(names, str(error))
             except (VaultError, OSError) as error:
                 lost |= dict.fromkeys(names, str(name_failure(error)))
-        return found, LostError(lost) if lost or forgot else None
+        return found, LostError(lost, again) if lost or again else None
 
     def end(self) -> None:
         """Let the shards forget the question; nobody waits for that."""
