@@ -94,7 +94,8 @@ def _sync(vault: Vault, commit: str) -> None:
     """Bring the index up to a clone's files, which are those of a commit."""
     expected = vault.state.get(_AT) == commit
     done = sync_vault(vault)
-    if expected and (done.added or done.changed or done.removed):
+    if not expected:
+        vault.state.put(_AT, commit)
+    elif done.added or done.changed or done.removed:
         expect_changes(vault)
         raise ChangedFilesError("its clone was changed by somebody, and is made as it was")
-    vault.state.put(_AT, commit)
