@@ -15,6 +15,8 @@ from hub_serving import Team, play_at, push
 from serving import call, refused
 from support import git
 
+from vaultmem.client import Client
+from vaultmem.errors import ForbiddenError
 from vaultmem.services.hub.audit import read_audit
 
 pytestmark = pytest.mark.campaign
@@ -69,6 +71,10 @@ def test_a_team_works_together(team: Team) -> None:
     with team.client(jonas) as client:
         hits = client.get("/v/harbour/api/v1/recall?query=lamp").json()["hits"]
         assert [hit["agent"] for hit in hits[:1]] == ["scribe"]
+
+    with pytest.raises(ForbiddenError, match="you may only read this vault"):
+        Client(f"{team.address}/v/harbour", scout).remember("Nothing")
+    assert Client(f"{team.address}/v/payments/", scout).recall("pier")["hits"]
 
     asked = {(each.who, each.details["operation"]) for each in read_audit(team.hub, what="ask")}
     assert {("porter", "recall"), ("scout", "recall"), ("jonas", "recall")} <= asked

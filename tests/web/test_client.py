@@ -113,7 +113,7 @@ def test_failures_are_the_classes_that_the_server_names(client: Client) -> None:
     with pytest.raises(RefusedError, match="link"):
         Client(client.url, "a-wrong-token-of-programs").notes()
     with pytest.raises(RefusedError, match=r"127\.0\.0\.1:PORT"):
-        Client("https://example.org", TOKEN)
+        Client("ftp://example.org", TOKEN)
 
 
 def test_a_server_that_is_not_there_or_silent_is_told(make_vault: Any) -> None:

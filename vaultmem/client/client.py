@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -16,6 +16,11 @@ from vaultmem.client.values import Answer, Note, NoteRecord, Pack, Remembered, V
 from vaultmem.errors import FaultError, MergeConflictError, RefusedError, VaultError
 
 _BASE = "/api/v1"
+
+_KINDS: dict[str, tuple[type[HTTPConnection], int]] = {
+    "http": (HTTPConnection, 80),
+    "https": (HTTPSConnection, 443),
+}
 
 #: Seconds between two signs of life of a stream of events, at most.
 _BEAT = 40.0
@@ -30,12 +35,18 @@ class Client:
     def __init__(
         self, url: str, token: str, *, agent: str = "api", session: str = "", timeout: float = 60.0
     ) -> None:
-        """Ask at `url` (http://127.0.0.1:8421) in an agent's name; nobody is asked anything yet."""
+        """Ask at `url` in an agent's name; nobody is asked anything yet.
+
+        It is a server's (http://127.0.0.1:8421), or a vault's of a hub
+        (https://hub.example/v/team), where the token says in whose name.
+        """
         parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
+        if parts.scheme not in _KINDS or not parts.hostname:
             raise RefusedError(f"{url}: not where a vault is served; name http://127.0.0.1:PORT")
-        self.url = f"http://{parts.netloc}"
-        self._place = parts.hostname, parts.port or 80
+        self._kind, port = _KINDS[parts.scheme]
+        self._base = parts.path.rstrip("/") + _BASE
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._place = parts.hostname, parts.port or port
         self._timeout = timeout
         named = {"Vaultmem-Agent": agent, **({"Vaultmem-Session": session} if session else {})}
         self._headers = {"Authorization": f"Bearer {token}", **named}
@@ -201,7 +212,7 @@ class Client:
         return self.request(method, _at(what, note["path"]), asked, body, headers)
 
     def _connect(self, timeout: float) -> HTTPConnection:
-        return HTTPConnection(*self._place, timeout=timeout)
+        return self._kind(*self._place, timeout=timeout)
 
     def _send(
         self,
@@ -214,7 +225,9 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         with self._naming_faults():
-            connection.request(method, _BASE + address, data, {**self._headers, **kind, **headers})
+            connection.request(
+                method, self._base + address, data, {**self._headers, **kind, **headers}
+            )
             answer = connection.getresponse()
         if answer.status >= 400:
             raise _as_error(answer.status, self._read(answer))

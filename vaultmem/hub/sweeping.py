@@ -12,8 +12,8 @@ from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.locks import PATIENCE, Place, find_locks, is_git_at_work
 
-#: Seconds between two looks.
-_PAUSE = 10.0
+#: Seconds between two looks, or as many times as long as one takes, if that is more.
+_PAUSE, _REST = 10.0, 100
 
 #: What a push brings, while it is checked.
 _INCOMING = "objects/*incoming-*"
@@ -35,9 +35,10 @@ class Sweeper:
 
     def _run(self) -> None:
         while True:
+            begun = time.monotonic()
             for repository in list_repositories(self._hub).values():
                 sweep(repository, time.time())
-            if self._ended.wait(_PAUSE):
+            if self._ended.wait(max(_PAUSE, _REST * (time.monotonic() - begun))):
                 return
 
 
