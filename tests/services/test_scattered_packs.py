@@ -10,6 +10,7 @@ from shards import DIED, NAMES, Folders, Make, Open, Shards, World, make_world
 from vaultmem.core.packs.division import tell_missing
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.receipt import Receipt, parse_receipt
+from vaultmem.services.finding import pack
 from vaultmem.services.finding.ask import Ask
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.trust import trust_vault
@@ -72,7 +73,9 @@ _ASKED = [
 ]
 
 
-def test_a_pack_over_several_shards_is_that_of_one(world: World) -> None:
+def test_a_pack_over_several_shards_is_that_of_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packs = [pack_one(world, NAMES, asked) for asked in _ASKED]
     for number, (asked, expected) in enumerate(zip(_ASKED, packs, strict=True)):
         shards = Shards(world, [[0, 1, 0, 1], [2, 0, 1, 0]][number % 2])
@@ -86,6 +89,13 @@ def test_a_pack_over_several_shards_is_that_of_one(world: World) -> None:
     assert {item.part for item in items} >= {"preferences"}
     assert any(item.hit.linked_from for item in items)
     assert any(item.hit.record.path.startswith("sessions/") for item in packs[6].pack.items)
+
+    monkeypatch.setattr(pack, "MANY", 2)
+    few = pack_one(world, NAMES, _UNSEEN)
+    assert pack_over(Shards(world, [2, 0, 1, 0]), _UNSEEN) == (few, {})
+    pinned = [item.hit.vault for item in few.pack.items if item.pinned]
+    assert len({*pinned}) == 2
+    assert pinned[0] == "amber"
 
 
 def test_who_is_not_asked_is_named_in_the_pack(world: World) -> None:

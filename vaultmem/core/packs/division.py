@@ -10,13 +10,13 @@ from vaultmem.core.packs.pack_item import PackItem, PackSource, plain_label
 from vaultmem.core.packs.pack_text import Pack, PackAccount, choose_form, settle_pack
 from vaultmem.core.safe_text import name_some
 
-#: Vaults that a pack names of many.
-_NAMED = 12
+#: Of many vaults, how many others a pack names, and of how many it has what is pinned.
+MANY = 12
 
 
 def name_vaults(names: Sequence[str]) -> str:
     """Return the names of vaults as a pack has them, of many the first."""
-    return name_some([plain_label(name) for name in names], _NAMED)
+    return name_some([plain_label(name) for name in names], MANY)
 
 
 def tell_missing(missing: Mapping[str, str]) -> tuple[str, ...]:
@@ -50,11 +50,19 @@ def share_room(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def take_part(pack: Pack, place: int, many: int, source: PackSource, flat: int) -> Pack:
-    """Return what a pack over `many` vaults shows of the one at a place, as a pack of that alone.
+def divide_pack(pack: Pack, many: int) -> dict[int, Pack]:
+    """Return by place what a pack over `many` vaults shows of each, of the first in any case.
 
-    `source` is where that vault is, `flat` the tokens of all its notes.
+    A part has no text before `settle_part`.
     """
+    if many == 1:
+        return {0: pack}
+    shown = {find_place(item.hit.record.document) for item in pack.items}
+    shown |= {find_place(hit.record.document) for hit in pack.unshown}
+    return {place: _take_part(pack, place) for place in sorted({0, *shown})}
+
+
+def _take_part(pack: Pack, place: int) -> Pack:
     items = tuple(
         item._replace(hit=_own(item.hit, place))
         for item in pack.items
@@ -63,20 +71,21 @@ def take_part(pack: Pack, place: int, many: int, source: PackSource, flat: int) 
     unshown = tuple(
         _own(hit, place) for hit in pack.unshown if find_place(hit.record.document) == place
     )
+    return pack._replace(text="", items=items, unshown=unshown, unnamed=0, left_out=())
+
+
+def settle_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
+    """Return what a pack over `many` vaults shows of one, as a pack of that alone.
+
+    `source` is where that vault is, `flat` the tokens of all its notes.
+    """
+    if many == 1:
+        return part
     told = (f"This is what a pack over {many} vaults showed of this one.",)
-    form = choose_form(source, pack.style, pack.labels)
-    account = _account(items, pack.account.budget, flat)
-    text, account = settle_pack(items, unshown, 0, source, account, form, told)
-    return pack._replace(
-        text=text,
-        items=items,
-        unshown=unshown,
-        unnamed=0,
-        account=account,
-        source=source,
-        told=told,
-        left_out=(),
-    )
+    form = choose_form(source, part.style, part.labels)
+    account = _account(part.items, part.account.budget, flat)
+    text, account = settle_pack(part.items, part.unshown, 0, source, account, form, told)
+    return part._replace(text=text, account=account, source=source, told=told)
 
 
 def _own(hit: Hit, place: int) -> Hit:

@@ -7,15 +7,17 @@ from functools import partial
 from typing import NamedTuple
 
 from vaultmem.core.finding.reranking import Reranked
+from vaultmem.core.packs.division import divide_pack, settle_part
 from vaultmem.core.packs.pack import MIN_BUDGET
 from vaultmem.core.packs.pack_item import PackLabels, PackStyle
 from vaultmem.core.packs.pack_text import Pack, tell_budget, warn_of_pinned
 from vaultmem.core.token_count import fit_budget
 from vaultmem.services.finding.ask import ByMeaning, Models, TellProgress, look, open_models
 from vaultmem.services.finding.count import count_pack
+from vaultmem.services.finding.own_part import pack_source
 from vaultmem.services.finding.pack import PackMaterial, PackPlan, gather
 from vaultmem.services.finding.reach import Reach, Together
-from vaultmem.services.finding.receipts import divide_pack, keep_receipt, name_receipt
+from vaultmem.services.finding.receipts import keep_receipt, name_receipt
 from vaultmem.services.reading.heal import heals
 from vaultmem.vault import Vault
 
@@ -107,9 +109,12 @@ def finish_pack(reach: Reach, asked: AskPack, models: Models, found: PackMateria
     wanted, lack = reach.run(_may_keep, {0: (asked.receipt,)})[0]
     receipt = name_receipt(reach.now()) if wanted and not lack else ""
     if receipt or asked.counts:
-        record = partial(_record, question=asked.question, counts=asked.counts, receipt=receipt)
-        parts = divide_pack(made, found).items()
-        kept = reach.keep(record, {place: (part,) for place, part in parts})
+        many = len(reach.names)
+        given = partial(
+            _record, many=many, question=asked.question, counts=asked.counts, receipt=receipt
+        )
+        parts = divide_pack(made, many).items()
+        kept = reach.keep(given, {place: (part,) for place, part in parts})
         if receipt and 0 not in kept:
             receipt, lack = "", "its vault does not answer any more"
     told = (warn_of_pinned(made.pinned_tokens, found.config.budget), lack and f"no receipt: {lack}")
@@ -130,8 +135,9 @@ def _may_keep(vault: Vault, wanted: bool | None) -> tuple[bool, str]:
     return wanted, vault.state_place.lack if wanted else ""
 
 
-def _record(vault: Vault, part: Pack, question: str, counts: bool, receipt: str) -> None:
+def _record(vault: Vault, part: Pack, many: int, question: str, counts: bool, receipt: str) -> None:
     """Count what a pack has of a vault, and keep its receipt: that may go where its vault goes."""
+    part = settle_part(part, many, pack_source(vault), vault.view.totals()[1])
     if counts:
         count_pack(vault, question, part)
     if receipt:

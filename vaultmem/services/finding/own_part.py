@@ -23,29 +23,30 @@ CANDIDATES = 50
 
 
 class VaultPart(NamedTuple):
-    """What a pack has of a vault whatever is found; what is `recent` without a question alone.
+    """What a pack has of a vault before anything is found: the tokens of all its notes.
 
-    `tokens` are those of all its notes.
+    The `source` is that of the first alone; `recent` is of packs without a question.
     """
 
-    trusted: frozenset[int]
-    pinned: list[Hit]
-    recent: list[NoteRecord]
-    source: PackSource
     tokens: int
+    source: PackSource
+    recent: list[NoteRecord]
 
 
-def look_over(vault: Vault, is_asked: bool, has_sessions: bool) -> VaultPart:
+def look_over(vault: Vault, is_first: bool, is_asked: bool, has_sessions: bool) -> VaultPart:
     """Return what a pack has of a vault before anything is found in it."""
     sync_once(vault)
-    trusted = trusted_documents(vault)
     return VaultPart(
-        trusted,
-        pinned_sections(vault, trusted),
-        [] if is_asked else _list_recent(vault, has_sessions),
-        pack_source(vault),
         vault.view.totals()[1],
+        pack_source(vault) if is_first else PackSource("", "", 0),
+        [] if is_asked else _list_recent(vault, has_sessions),
     )
+
+
+def list_own(vault: Vault, pins: bool) -> tuple[frozenset[int], list[Hit]]:
+    """Return the documents whose promotion is on record, and if it `pins`, what is pinned."""
+    trusted = trusted_documents(vault)
+    return trusted, pinned_sections(vault, trusted) if pins else []
 
 
 def pack_source(vault: Vault) -> PackSource:

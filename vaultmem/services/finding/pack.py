@@ -14,7 +14,7 @@ from vaultmem.core.finding.sureness import Sureness, judge_hits
 from vaultmem.core.notes.record import NoteRecord, divide_numbers, find_place, place_number
 from vaultmem.core.packs.caution import written_at
 from vaultmem.core.packs.conflicts import Remarks
-from vaultmem.core.packs.division import name_vaults
+from vaultmem.core.packs.division import MANY, name_vaults
 from vaultmem.core.packs.order import order_by_worth
 from vaultmem.core.packs.pack import build_pack
 from vaultmem.core.packs.pack_item import (
@@ -30,7 +30,7 @@ from vaultmem.services.finding.beside import add_next
 from vaultmem.services.finding.caution import add_cautions
 from vaultmem.services.finding.elsewhere import tell_doubts
 from vaultmem.services.finding.hits import list_sections
-from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, look_over
+from vaultmem.services.finding.own_part import CANDIDATES, VaultPart, list_own, look_over
 from vaultmem.services.finding.parts import Scorer
 from vaultmem.services.finding.preferences import find_wishes
 from vaultmem.services.finding.reach import Reach, Together
@@ -58,10 +58,7 @@ class PackPlan(NamedTuple):
 
 
 class PackMaterial(NamedTuple):
-    """What a pack is made of, whatever its budget; `sources` and `totals` are those of each vault.
-
-    The totals are the tokens of all its notes.
-    """
+    """What a pack is made of, whatever its budget; `flat_tokens` are those of all notes."""
 
     plan: PackPlan
     config: Config
@@ -73,8 +70,7 @@ class PackMaterial(NamedTuple):
     wishes: Wishes
     replaced: tuple[tuple[str, str], ...]
     sureness: Sureness | None
-    sources: Sequence[PackSource]
-    totals: Sequence[int]
+    flat_tokens: int
 
     def fit(self, budget: int) -> Pack:
         """Return the pack of so many tokens.
@@ -89,7 +85,7 @@ class PackMaterial(NamedTuple):
             self.source,
             budget,
             self.config.pinned_share,
-            sum(self.totals),
+            self.flat_tokens,
             self.remarks,
             self.plan.style,
             self.wishes,
@@ -137,11 +133,8 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
     """
     query = parse_query(plan.text, limit=CANDIDATES)
     is_asked = bool(plan.text.strip())
-    own = reach.each(partial(look_over, is_asked=is_asked, has_sessions=plan.has_sessions))
-    trusted = frozenset(
-        place_number(number, place) for place, each in enumerate(own) for number in each.trusted
-    )
-    pinned = [hit for place, each in enumerate(own) for hit in reach.number(each.pinned, place)]
+    look = partial(look_over, is_asked=is_asked, has_sessions=plan.has_sessions)
+    own = reach.run(look, {place: (place == 0,) for place in range(len(reach.names))})
     if is_asked:
         query, relevant = find_any(reach, query, plan.dense, reranker=plan.reranker)
     else:
@@ -157,6 +150,7 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
     if sureness is Sureness.NONE:
         relevant = relevant[:_NEAREST]
     relevant = order_by_worth(reach.change(relevant, partial(add_next, note_filter=query.filter)))
+    pinned, trusted = _list_pinned(reach, relevant)
     source = _date(own[0].source, [*pinned, *relevant])
     relevant, remarks = add_remarks(reach, pinned, relevant, trusted)
     moment = source.at or max((hit.record.changed for hit in [*pinned, *relevant]), default=0)
@@ -172,9 +166,27 @@ def gather(reach: Reach, plan: PackPlan) -> PackMaterial:
         Wishes(said.wishes, reach.config.preference_share) if said.wishes else Wishes(),
         query.replaced,
         sureness,
-        [each.source for each in own],
-        [each.tokens for each in own],
+        sum(each.tokens for each in own.values()),
     )
+
+
+def _list_pinned(reach: Reach, relevant: Sequence[Hit]) -> tuple[list[Hit], frozenset[int]]:
+    """Return what is pinned, and the documents on record that count for a pack.
+
+    Of many vaults it is what the first has pinned, and those that answer best: in all they would
+    leave no room for an answer.
+    """
+    found = dict.fromkeys([0, *(find_place(hit.record.document) for hit in relevant)])
+    if len(reach.names) > MANY:
+        given = {place: (nth < MANY,) for nth, place in enumerate(found)}
+    else:
+        given = dict.fromkeys(range(len(reach.names)), (True,))
+    pinned: list[Hit] = []
+    trusted: set[int] = set()
+    for place, (on_record, hits) in reach.run(list_own, given).items():
+        pinned += reach.number(hits, place)
+        trusted |= {place_number(document, place) for document in on_record}
+    return pinned, frozenset(trusted)
 
 
 class _Said(NamedTuple):
@@ -248,9 +260,9 @@ def _date(source: PackSource, hits: Sequence[Hit]) -> PackSource:
     return source._replace(at=int(max(map(written_at, hits), default=0)))
 
 
-def _choose_recent(reach: Reach, own: Sequence[VaultPart]) -> list[Hit]:
+def _choose_recent(reach: Reach, own: Mapping[int, VaultPart]) -> list[Hit]:
     """Return the most recent sections of all vaults; each note has one at least."""
-    notes = [(place, record) for place, each in enumerate(own) for record in each.recent]
+    notes = [(place, record) for place, each in own.items() for record in each.recent]
     if len(own) > 1:
         notes.sort(key=lambda each: (_written(each[1]), each[1].changed), reverse=True)
     given: dict[int, list[NoteRecord]] = {}

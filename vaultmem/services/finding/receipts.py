@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import vaultmem
 from vaultmem.core.blob import blob_id
-from vaultmem.core.notes.record import find_place
-from vaultmem.core.packs.division import take_part
 from vaultmem.core.packs.receipt import (
     Receipt,
     ShownSection,
@@ -34,20 +32,6 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.packs.pack_item import PackItem
     from vaultmem.core.packs.pack_text import Pack
-    from vaultmem.services.finding.pack import PackMaterial
-
-
-def divide_pack(pack: Pack, found: PackMaterial) -> dict[int, Pack]:
-    """Return by place what a pack has of each vault, of the first in any case."""
-    many = len(found.sources)
-    if many == 1:
-        return {0: pack}
-    shown = {find_place(item.hit.record.document) for item in pack.items}
-    shown |= {find_place(hit.record.document) for hit in pack.unshown}
-    return {
-        place: take_part(pack, place, many, found.sources[place], found.totals[place])
-        for place in sorted({0, *shown})
-    }
 
 
 def name_receipt(now: float) -> str:
