@@ -82,8 +82,10 @@ def _find(shard: Shard, text: str) -> list[str]:
 
 
 def test_what_is_being_written_shows_to_nobody_before_it_landed(
-    one: Source, folder: Path, remotes: Remotes
+    one: Source, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And what takes long to read keeps nobody from writing."""
+    monkeypatch.setattr("vaultmem.services.pools.clone._READ_WITHIN", 0.1)
     with_pool = LocalPool([one], folder)
     wrote, go_on = threading.Event(), threading.Event()
 
@@ -103,6 +105,11 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(
         go_on.set()
         path = done.result()
         assert with_pool.run("crew", asked).result() == [path]
+        go_on.clear()
+        long = with_pool.run("crew", lambda _: go_on.wait(20), takes_long=True)
+        with_pool.write("crew", partial(note, text="Tea is at four."), SCOUT).result()
+        assert with_pool.run("crew", partial(find_paths, text="tea at four")).result()
+        assert not long.done()
     finally:
         go_on.set()
         with_pool.close()

@@ -25,11 +25,14 @@ from vaultmem.storage.git.clones import (
 from vaultmem.storage.git.remote import LONGEST, Listed, list_branches
 from vaultmem.storage.git.remotes import Remote
 from vaultmem.storage.git.vault_history import History
-from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.storage.lock import hold_lock
 from vaultmem.vault import UserFolders, make_key
 
 #: Seconds that a remote is given to say where its branches are: somebody waits for an answer.
 _TELLS_WITHIN = 10.0
+
+#: Seconds for which it is waited that what reads a clone is done.
+_READ_WITHIN = 2.0
 
 #: Seconds after which it is written down again that a remote was heard of.
 _EXACT = 1.0
@@ -69,8 +72,10 @@ class Record(NamedTuple):
 
 
 class Clone:
-    """One vault's folder in a pool's; `lock` keeps apart who reads it and who changes it.
+    """One vault's folder in a pool's.
 
+    One at a time changes it, who holds the lock `change`; readers share another one. Who comes to
+    read meanwhile finds that it is not settled, so only those who were there before are waited for.
     `now` is the clock, in seconds since the epoch.
     """
 
@@ -80,14 +85,16 @@ class Clone:
         self.source = source
         self.now = now
         self.root = folder / "clones" / source.name
-        self.lock = folder / "locks" / source.name
+        self.change = folder / "locks" / source.name / "change"
         self.state = folders.state / "vaults" / make_key(self.root)
         self.remote = Remote("origin", source.remote)
         self._kept = folders.data
+        self._readers = self.change.with_name("read")
         self._file = folder / "records" / f"{source.name}.json"
         self._known: tuple[object, Record | None] = None, None
-        for each in (self._file.parent, self.lock.parent, self.root.parent):
+        for each in (self._file.parent, self.change.parent.parent, self.root.parent):
             make_private_folder(each)
+        self.change.parent.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def record(self) -> Record | None:
@@ -107,14 +114,14 @@ class Clone:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep off whoever would change it, for a `with`.
+        """Have whoever is going to change it wait for a while, for a `with`.
 
         Raises:
-            BusyError: somebody is changing it, or waits to.
+            BusyError: somebody is changing it.
         """
-        if is_held(self.lock.with_name(f"{self.lock.name}.next")):
-            raise BusyError("somebody waits to change it")
-        with hold_lock(self.lock, 0.0, shared=True):
+        with hold_lock(self._readers, 0.0, shared=True):
+            if (known := self.record) is None or not known.settled:
+                raise BusyError("its clone is being changed")
             yield
 
     def follow(self, patience: float = LONGEST) -> Freshness:
@@ -124,7 +131,7 @@ class Clone:
             VaultError: there is no clone yet, and none could be made.
             BusyError: somebody else is at it for longer than `patience` (s).
         """
-        with hold_lock(self.lock, patience):
+        with hold_lock(self.change, patience):
             known = self.record
             if known is not None:
                 try:
@@ -149,13 +156,18 @@ class Clone:
         return found or list_branches(history, self.remote, _TELLS_WITHIN)
 
     def unsettle(self) -> None:
-        """Note that it is about to be changed, for `lock`'s holder."""
+        """Note that it is about to be changed, for who holds `change`, and wait for who reads it.
+
+        What takes long to read is not waited for: it may find some files newer than others.
+        """
         if (known := self.record) and known.settled:
             self._keep(known._replace(settled=False))
+            with contextlib.suppress(BusyError), hold_lock(self._readers, _READ_WITHIN):
+                pass
 
     def restore(self, branches: Mapping[str, str] = MappingProxyType({})) -> None:
         """Take back all that is in no branch of the remote's, which has `branches` now as well."""
-        with hold_lock(self.lock):
+        with hold_lock(self.change):
             if known := self.record:
                 moved = {**known.branches, **branches}
                 found = known._replace(branches=moved, commit=moved[known.branch])
@@ -170,7 +182,7 @@ class Clone:
 
     def drop(self) -> None:
         """Remove the clone and all that was made of it."""
-        with hold_lock(self.lock):
+        with hold_lock(self.change):
             self._file.unlink(missing_ok=True)
             for folder in (self.root, self.state):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -198,7 +210,6 @@ class Clone:
             told := fetch_branches(history, self.remote, LONGEST)
         ):
             return self._stay(history, known, f"its remote was not read: {told}")
-        self._keep(known._replace(settled=False))
         return self._settle(history, found, known.branches if known.settled else None)
 
     def _stay(self, history: History, known: Record, problem: str) -> Freshness:
@@ -216,6 +227,7 @@ class Clone:
     def _settle(
         self, history: History, found: Record, known: Mapping[str, str] | None
     ) -> Freshness:
+        self.unsettle()
         settle_clone(history, found.branches, found.branch, known)
         found = found._replace(settled=True)
         self._keep(found)

@@ -126,14 +126,11 @@ class Clones:
 
     def keep(self, name: str) -> bool:
         """Keep off whoever would change a clone, until `let_go`; False if somebody is at it."""
-        clone = self.find(name)
         if name not in self._held:
             with contextlib.ExitStack() as stack:
                 try:
-                    stack.enter_context(clone.reading())
+                    stack.enter_context(self.find(name).reading())
                 except BusyError:
-                    return False
-                if (record := clone.record) is None or not record.settled:
                     return False
                 self._held[name] = stack.pop_all()
         return True
@@ -143,7 +140,7 @@ class Clones:
         clone = self.find(name)
         if name in self._held:
             self._held.pop(name).close()
-        with hold_lock(clone.lock):
+        with hold_lock(clone.change):
             if clone.is_whole():
                 clone.unsettle()
             else:

@@ -173,7 +173,7 @@ class Shard:
             VaultError: `work` failed, or the remote cannot be reached.
         """
         clone = self.clones.find(name)
-        with hold_lock(clone.lock):
+        with hold_lock(clone.change):
             self._make_ready(name, settings)
             clone.unsettle()
             vault = self._open_to_write(clone, sign(settings, identity, branch))
