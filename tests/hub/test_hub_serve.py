@@ -87,3 +87,12 @@ def test_a_port_that_is_taken_makes_no_owner(run_cli: Run, tmp_path: Path, home:
     with _serving(tmp_path / "two") as (_, told):
         assert "vmhub_" in told
     assert os.listdir(tmp_path / "two")
+
+
+def test_who_has_no_address_is_asked_for_one(run_cli: Run, tmp_path: Path, home: Path) -> None:
+    (home / ".gitconfig").unlink()
+    refused = run_cli("hub", "serve", tmp_path / "hub", "--port", "0")
+    assert refused.code == 1
+    assert "name it with --email ADDRESS" in refused.err
+    with _serving(tmp_path / "hub", "--email", "ada@example.org") as (_, told):
+        assert "vmhub_" in told

@@ -62,6 +62,7 @@ def test_tokens_that_do_not_count(unchanged: Team) -> None:
                 assert client.get(place, headers={"Authorization": shown}).status_code in {401, 429}
         assert client.get(_REFS, headers={"Authorization": "Bearer y"}).status_code == 429
         assert client.get(_REFS, headers={"Authorization": _basic(good)}).status_code == 200
+    assert len(list(read_audit(team.hub, what="sign-in", outcome="refused"))) == 20
 
 
 def test_other_vaults_look_like_none(unchanged: Team) -> None:

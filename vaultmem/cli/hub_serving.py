@@ -84,19 +84,27 @@ def serve(
     names = tuple(each.lower() for each in name)
     served = Served(Place(port, host, names), proxy, current_environment())
     server = HubServer(hub, served)
+    server.heed_signals()  # Before it says that it may be ended.
     server.start()
-    if not read_grants(hub):
-        token = _make_owner(hub, owner, email)
-        say(f"Made a hub in {hub.folder}, and you its owner. Your token, shown only now:")
-        say(f"\n  {token}\n")
+    try:
+        if not read_grants(hub):
+            token = _make_owner(hub, owner, email)
+            say(f"Made a hub in {hub.folder}, and you its owner. Your token, shown only now:")
+            say(f"\n  {token}\n")
+        _tell_places(hub, server.address)
+        _tell_next(hub, server.address, next(iter(list_repositories(hub)), ""))
+        sys.stdout.flush()  # It goes on for long; a pipe or a file has it now.
+        server.wait()
+    finally:
+        server.close()
+
+
+def _tell_places(hub: Hub, address: str) -> None:
     say(f"Serving {hub.folder} as process {os.getpid()}; press Ctrl-C to stop.")
-    say(f"page  {server.address}/")
-    say(f"git   {server.address}/git/NAME.git, with a token as the password")
-    say(f"API   {server.address}/v/NAME/api/v1, and over all vaults /api/v1")
-    say(f"MCP   {server.address}/v/NAME/mcp, and over all vaults /mcp")
-    _tell_next(hub, server.address, next(iter(list_repositories(hub)), ""))
-    sys.stdout.flush()  # It goes on for long; a pipe or a file has it now.
-    server.wait()
+    say(f"page  {address}/")
+    say(f"git   {address}/git/NAME.git, with a token as the password")
+    say(f"API   {address}/v/NAME/api/v1, and over all vaults /api/v1")
+    say(f"MCP   {address}/v/NAME/mcp, and over all vaults /mcp")
 
 
 def _make_owner(hub: Hub, owner: str, email: str) -> str:

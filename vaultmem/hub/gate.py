@@ -102,11 +102,10 @@ class HubGate(Gate):
         try:
             if grant := self._guests.find(token):
                 return grant, (0, "")
+            is_patient = self._guests.turn_away(self._hub_site.find_address(request))
         except VaultError as error:
             return None, (500, str(error))
-        if not self._guests.is_patient(self._hub_site.find_address(request), was_wrong=True):
-            return None, (429, _PATIENCE)
-        return None, (401, _UNKNOWN)
+        return None, (401, _UNKNOWN) if is_patient else (429, _PATIENCE)
 
     def _read_cookie(self, request: Request) -> str:
         return read_cookie(request.headers, self._site.cookie)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
+from vaultmem.services.hub.audit import Entry, record
 from vaultmem.services.hub.folder import Hub
 from vaultmem.services.hub.grants import (
     FILE_NAME,
@@ -77,19 +78,22 @@ class Guests:
         )
         return grant if is_ours else None
 
-    def is_patient(self, address: str, was_wrong: bool = False) -> bool:
-        """Tell whether an address may try further tokens; one that `was_wrong` is counted."""
+    def turn_away(self, address: str) -> bool:
+        """Count a wrong token that an address has shown, and put that on record.
+
+        Return False if there were too many; then nothing more is put there.
+        """
         now = time.monotonic()
         tries = self._wrong.pop(address, deque(maxlen=_WRONG))
         while tries and tries[0] < now - _MINUTE:
             tries.popleft()
         is_over = len(tries) == _WRONG
-        if was_wrong:
-            tries.append(now)
-        if tries:
-            self._wrong[address] = tries
+        tries.append(now)
+        self._wrong[address] = tries
         if len(self._wrong) > _MANY:
             self._wrong.popitem(last=False)
+        if not is_over:
+            record(self.hub, Entry(self._now(), "", "", address, "sign-in", (), "refused"))
         return not is_over
 
     def _find(self, key: str, look: Callable[[], Grant | None]) -> Grant | None:

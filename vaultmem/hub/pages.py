@@ -103,7 +103,7 @@ async def sign_in(request: Request) -> Response:
     token = (await read_form(request)).get("token", "").strip()
     grant = await to_thread.run_sync(guests.find, token)
     if grant is None:
-        patient = guests.is_patient(request.state.address, was_wrong=True)
+        patient = await to_thread.run_sync(guests.turn_away, request.state.address)
         told = "That token does not count (any more)." if patient else "Too many; wait a minute."
         return _ask_for_token(request, 403 if patient else 429, told)
     answer = RedirectResponse("/", 303)

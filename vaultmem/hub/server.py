@@ -53,6 +53,7 @@ class HubServer:
         """
         self._hub = hub
         self._ends = contextlib.ExitStack()
+        self._asked = threading.Event()
         self._port = Port(served.place)
         names = frozenset({*self._port.hosts, *served.place.names})
         scheme = "https" if served.by_proxy else "http"
@@ -99,14 +100,17 @@ class HubServer:
         """Bring what is under way to its end, and answer nobody any more."""
         self._ends.close()
 
+    def heed_signals(self) -> None:
+        """Let SIGINT and SIGTERM end the wait, from now on; called in the main thread."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._asked.set())
+
     def wait(self) -> None:
         """Serve until a signal, and close."""
         for name in [name for name in os.environ if name.startswith("GIT_")]:
             del os.environ[name]  # No thread may find another's git settings.
-        asked = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: asked.set())
+        self.heed_signals()
         try:
-            asked.wait()
+            self._asked.wait()
         finally:
             self.close()
