@@ -81,6 +81,7 @@ def test_other_vaults_look_like_none(unchanged: Team) -> None:
         assert [each["name"] for each in client.get("/api/v1/vaults").json()["vaults"]] == [
             "harbour"
         ]
+        assert client.get("/metrics").status_code == 404
         found = client.get("/api/v1/recall?query=pier").json()["hits"]
         assert {hit["vault"] for hit in found} == {"harbour"}
 

@@ -195,6 +195,7 @@ def test_vaults_come_and_go_while_a_hub_is_served(team: Team) -> None:
         time.sleep(1.1)
         listed = [each["name"] for each in client.get("/api/v1/vaults").json()["vaults"]]
         assert listed == ["harbour", "new"]
+        assert "vaultmem_" in client.get("/metrics").text
         assert client.get("/v/new/api/v1/recall?query=pier").json()["hits"]
         assert client.get("/v/payments/api/v1/recall?query=pier").status_code == 404
 

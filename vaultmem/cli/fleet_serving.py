@@ -80,6 +80,7 @@ def serve(
     opened = open_hub(Path(hub).expanduser())
     with fleet.open() as pool:
         server = HubServer(opened, Served(place, proxy, current_environment()))
+        server.heed_signals()  # Before it says that it may be ended.
         server.start(lambda: pool, lambda: write_metrics(find_status(pool)))
         vaults = count_things(len(pool.names), "vault")
         say(f"Serving {vaults} as process {os.getpid()}; press Ctrl-C to stop.")

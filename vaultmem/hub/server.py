@@ -17,7 +17,9 @@ from vaultmem.hub.sweeping import Sweeper
 from vaultmem.serve.async_thread import AsyncThread
 from vaultmem.serve.http import Place, Port
 from vaultmem.services.hub.folder import Hub
+from vaultmem.services.pools.metrics import write_metrics
 from vaultmem.services.pools.pool import Pool
+from vaultmem.services.pools.status import find_status
 from vaultmem.storage.lock import hold_lock
 from vaultmem.web.site import Site, choose_shared
 
@@ -88,6 +90,7 @@ class HubServer:
             own = HubPool(self._hub, shards)
             self._ends.callback(own.close)
             find_pool = own.find
+            measure = measure or (lambda: write_metrics(find_status(own.find())))
         front = Front(self._hub, self._site, find_pool, with_git, measure)
         talks = AsyncThread()
         self._ends.callback(talks.close)
