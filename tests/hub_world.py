@@ -154,6 +154,7 @@ def make_world(folder: Path, files: Files, settings: str = "") -> World:
     clone.root.mkdir()
     clone.git("init", "-q", "-b", "main")
     clone.git("update-ref", "refs/heads/main", clone.commit(files, who=ADA))
+    clone.git("update-ref", "refs/vaultmem/machines/eeeeeeeeeeeeeeee.1", clone.commit({}))
     make_hub(folder / "hub")
     with open(folder / "hub" / CONFIG_NAME, "a") as file:
         file.write(settings)

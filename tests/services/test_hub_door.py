@@ -212,7 +212,7 @@ def test_a_branch_ends_without_names_that_some_system_cannot_hold(world: World) 
 
 def test_what_was_there_already_may_stay_and_change(world: World) -> None:
     clone, tip = world.clone, world.tip()
-    odd = of({"old:name.md": "# As it is\n", "run.sh": ("100755", "{echo}")}, who=ADA)
+    odd = of({"old:name.md": "# As it is\n", "run.sh": ("100755", "{echo 2}")}, who=ADA)
     marked = of({"notes/refunds/m.md": "<<<<<<< a\n=======\n>>>>>>> b\n"}, who=ADA)
     mended = of({"notes/refunds/m.md": "# Mended\n"}, who=ADA)
     fenced = of({"notes/f.md": "```\n<<<<<<< a\n=======\n>>>>>>> b\n```\n"}, who=ADA)
@@ -240,9 +240,12 @@ def test_a_scope_ends_at_its_folder(world: World) -> None:
         assert "notes/refunds/new.md" not in found
     passed = twice(of({"MEMORY.md": "x"}), of({"MEMORY.md": None, **inside}))(clone, tip)
     assert "MEMORY.md: is not yours" in refuse(world, "bob", f"{passed}:refs/heads/main")
-    found = refuse(world, "scout", f"{of({'.gitignore': ''}, who=SCOUT, message=BY)(clone, tip)}"
-                   ":refs/heads/main")  # fmt: skip
-    assert ".gitignore: is changed by the vault's owners alone" in found
+    rules = '[extend]\ndisabledRules = ["aws-access-token"]\n'
+    allowing = of({".gitleaks.toml": rules, "notes/k.md": KEY}, who=SCOUT, message=BY)(clone, tip)
+    assert "notes/k.md in" in refuse(world, "scout", f"{allowing}:refs/heads/main")
+    forged = of({"notes/refunds/f.md": "# F\n"}, who=ADA)(clone, tip)
+    world.take("bob", f"{forged}:refs/vaultmem/machines/bbbbbbbbbbbbbbbb.1")
+    assert "its author is Ada" in refuse(world, "bob", f"{forged}:refs/heads/main")
 
 
 BY = "checkpoint\n\nAgent-Id: scout\nVault-Event: checkpoint"
@@ -299,6 +302,7 @@ def test_refs_are_moved_by_those_whose_they_are(world: World) -> None:
             (f"{tip}:{machine[:-1]}2", "another machine"),
             (f":{machine}", "another machine"),
             (f"{own}:{other}", "another machine"),
+            (f"+{own}:refs/vaultmem/machines/eeeeeeeeeeeeeeee.1", "another machine"),
             (f":{other}", "another machine"),
             (":refs/heads/main", "the vault's own branch"),
             (":refs/heads/winter", "only an owner moves"),
@@ -420,7 +424,10 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
         of({"notes/refunds/k.md": f"{KEY} gitleaks:allow\n"}),
         of({"notes/refunds/odd.md": b"---\nstate: [\n---\n\xff\0"}),
     ], "heads/proposals/bob/topic", of({"notes/ledger/t.md": "# T\n"})),
-    "scout": ([of({"notes/ledger/s.md": "# S\n"}, who=SCOUT, message=BY)],
+    "scout": ([
+        of({"notes/ledger/s.md": "# S\n"}, who=SCOUT, message=BY),
+        of({"notes/refunds/k.md": f"{KEY} gitleaks:allow\nMore.\n"}, who=SCOUT, message=BY),
+    ],
         "vaultmem/machines/5c00000000000000.1",
         lambda clone, _: clone.commit({"use.json": "{}"}, who=("host", "vaultmem@localhost"))),
     "cleo": ([], "heads/proposals/cleo/topic", of({"notes/ledger/t.md": "# T\n"}, who=CLEO)),

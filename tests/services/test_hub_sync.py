@@ -66,7 +66,7 @@ def test_people_and_their_agents_come_together_at_a_hub(world: World) -> None:
     assert (ada("sync")["outcome"], ada("sync")["pushed"]) == ("synced", 0)
     assert (hers / "notes/ledger/open.md").exists()
     refs = world.see()[0]
-    assert refs.count("refs/vaultmem/machines/") == 2
+    assert refs.count("refs/vaultmem/machines/") == 3  # One came with the vault.
     assert {each.outcome for each in read_audit(world.hub)} == {"done"}
 
 
