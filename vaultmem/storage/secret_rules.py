@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vaultmem.core.secrets.rules import (
+    IGNORE_NAME,
     SETTINGS_NAME,
     Rules,
     Settings,
@@ -24,8 +25,6 @@ from vaultmem.core.secrets.rules import (
 from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_candidates, find_secrets
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.storage.files import UnsafeFileError, read_file
-
-IGNORE_NAME = ".gitleaksignore"
 
 #: Seconds that a vault's rules may take, and those for each million characters more.
 _SECONDS = 10

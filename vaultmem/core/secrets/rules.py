@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SETTINGS_NAME = ".gitleaks.toml"
+SETTINGS_NAME, IGNORE_NAME = ".gitleaks.toml", ".gitleaksignore"
 
 #: A key and its value in a line, which is how `rules.toml` is written.
 _LINE = re.compile(r"^(\w+) = (.+)$", re.MULTILINE)

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.paths import is_note_name
-from vaultmem.core.secrets.rules import SETTINGS_NAME
-from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, mask_secrets
+from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME, Settings, extend_rules
+from vaultmem.core.secrets.scan import ALLOW_MARK, SecretFinding, find_secrets, mask_secrets
 from vaultmem.errors import RefusedError
 from vaultmem.services.hub.files import show_path
 from vaultmem.services.hub.grants import Kind
 from vaultmem.services.hub.refusal import Refusal
 from vaultmem.services.hub.visit import Visit
-from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.pushed import Change, NewCommit
-from vaultmem.storage.secret_rules import IGNORE_NAME, find_in_texts
 
 #: How many characters are looked through at once.
 _BATCH = 4_000_000
@@ -71,12 +69,12 @@ def check_contents(visit: Visit, commits: Sequence[NewCommit]) -> Iterator[Refus
 
 
 @contextlib.contextmanager
-def _lay_rules(visit: Visit, commit: str) -> Iterator[Path]:
-    """Write what a vault says of credentials into a folder for a `with`; most say nothing."""
+def _lay_rules(visit: Visit, commit: str) -> Iterator[Path | None]:
+    """Write what a vault says of credentials into a folder for a `with`; None for nothing."""
     own = [f"{commit}:{name}" for name in (SETTINGS_NAME, IGNORE_NAME)] if commit else []
     files = dict(visit.objects.read(own))
     if not files:
-        yield visit.git.repository / "no rules"
+        yield None
         return
     import tempfile
 
@@ -86,16 +84,27 @@ def _lay_rules(visit: Visit, commit: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _check_batch(visit: Visit, rules: Path, batch: Sequence[Piece]) -> Iterator[Refusal]:
+def _check_batch(visit: Visit, rules: Path | None, batch: Sequence[Piece]) -> Iterator[Refusal]:
     for mark in dict.fromkeys(piece.mark for piece in batch):
         pieces = [piece for piece in batch if piece.mark == mark]
         asked = [(piece.change.path, piece.text) for piece in pieces]
-        for piece, found in zip(pieces, find_in_texts(rules, asked, mark), strict=True):
+        for piece, found in zip(pieces, _find_in_texts(rules, asked, mark), strict=True):
             if new := _drop_known(visit, piece, found):
                 lines = ", ".join(f"line {each.line} ({each.rule})" for each in new[:5])
                 what = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
                 how = _TAKE_OUT + (_ALLOW if piece.mark else "")
                 yield Refusal(what, f"{lines} looks like a credential", how)
+
+
+def _find_in_texts(
+    rules: Path | None, texts: Sequence[tuple[str, str]], mark: str
+) -> list[list[SecretFinding]]:
+    if rules is None:
+        ours = extend_rules(Settings(), (), mark)
+        return [find_secrets(text, path, ours) for path, text in texts]
+    from vaultmem.storage.secret_rules import find_in_texts
+
+    return find_in_texts(rules, texts, mark)
 
 
 def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[SecretFinding]:
@@ -105,7 +114,7 @@ def _drop_known(visit: Visit, piece: Piece, found: list[SecretFinding]) -> list[
     gone = [change for change in piece.commit.changes if not change.blob]
     blobs = [blob for change in (piece.change, *gone) for blob in change.old_blobs]
     sizes = visit.objects.find(blobs)
-    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= MAX_FILE_BYTES]
+    small = [blob for blob in blobs if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
     known = "\n".join(decode_text(data).text for _, data in visit.objects.read(small))
     return [each for each in found if piece.text[each.start : each.end] not in known]
 
@@ -145,10 +154,10 @@ def _read_texts(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[list[Pie
     """Yield what is new in files that may have credentials, in batches."""
     asked: dict[str, list[tuple[NewCommit, Change]]] = {}
     for (blob, path), brought in _list_brought(commits).items():
-        if not visit.config.allows_secrets(path):
+        if not visit.allows_secrets(path):
             asked.setdefault(blob, []).append(brought)
     sizes = visit.objects.find(asked)
-    small = [blob for blob in asked if sizes.get(blob, ("", 0))[1] <= MAX_FILE_BYTES]
+    small = [blob for blob in asked if sizes.get(blob, ("", 0))[1] <= visit.limits.note_bytes]
     batch: list[Piece] = []
     length = 0
     for blob, data in visit.objects.read(small):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from vaultmem.config import CONFIG_NAME, Config, parse_config
 from vaultmem.core.paths import fold
 from vaultmem.errors import VaultError
 from vaultmem.services.hub.folder import Hub
@@ -13,6 +13,9 @@ from vaultmem.services.hub.grants import Grant, Scope, may
 from vaultmem.services.hub.refusal import Update
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.pushed import Bounds, Objects
+
+if TYPE_CHECKING:
+    from vaultmem.config import Config
 
 
 class Visit:
@@ -63,14 +66,21 @@ class Visit:
     @cached_property
     def config(self) -> Config:
         """The vault's settings as its owners have them; the usual ones where they say nothing."""
-        data = dict(self.objects.read([f"{self.rules}:{CONFIG_NAME}"])) if self.rules else {}
-        text = next(iter(data.values()), b"").decode("utf-8", "replace")
-        if "author" not in text and "allow_secrets" not in text:
-            return Config()
+        from vaultmem.config import Config, parse_config  # Most pushes have no need of it.
+
         try:
-            return parse_config(text)
+            return parse_config(self._settings)
         except VaultError:  # Then nothing is allowed by it.
             return Config()
+
+    def allows_secrets(self, path: str) -> bool:
+        """Tell whether the vault's owners allow what looks like a credential in a file."""
+        return "allow_secrets" in self._settings and self.config.allows_secrets(path)
+
+    @cached_property
+    def _settings(self) -> str:
+        found = self.objects.read([f"{self.rules}:vaultmem.yaml"] if self.rules else [])
+        return next((data.decode("utf-8", "replace") for _, data in found), "")
 
     def find_ref_twin(self, ref: str) -> str:
         """Return a ref of which some disk has only one together with this one, "" for none."""

@@ -20,7 +20,6 @@ class _Rules(NamedTuple):
 
     emails: tuple[tuple[str, str], ...]
     agents: tuple[str, ...]
-    template: str
     others: frozenset[str]
 
 
@@ -32,7 +31,7 @@ def check_writers(visit: Visit, commits: Iterable[NewCommit]) -> Iterator[Refusa
     rules = _make_rules(visit)
     for commit in commits:
         what = f"commit {commit.commit[:9]}"
-        if why := _find_forgery(rules, commit):
+        if why := _find_forgery(visit, rules, commit):
             yield Refusal(what, why, _how(visit.grant))
         if found := find_secrets(commit.message):
             line = f"line {found[0].line} of its message looks like a credential"
@@ -47,17 +46,17 @@ def _make_rules(visit: Visit) -> _Rules:
     emails = tuple((mail.casefold(), name) for name, mail in map(_split, grant.emails))
     known = {grant.name, *(name for _, name in emails)}
     taken = frozenset(name.casefold() for name in names - known)
-    return _Rules(emails, grant.agents, visit.config.author, taken)
+    return _Rules(emails, grant.agents, taken)
 
 
-def _find_forgery(rules: _Rules, commit: NewCommit) -> str:
+def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
         if not any(fnmatchcase(agent, each) for each in rules.agents):
             return f'names the agent "{_show(agent)}"'
     for role, (name, mail) in (("author", commit.author), ("committer", commit.committer)):
-        if any((name, mail.casefold()) == _identify(rules, agent) for agent in agents):
+        if any((name, mail.casefold()) == _identify(visit, agent) for agent in agents):
             continue
         wanted = [own for known, own in rules.emails if fnmatchcase(mail.casefold(), known)]
         if not wanted:
@@ -69,9 +68,9 @@ def _find_forgery(rules: _Rules, commit: NewCommit) -> str:
     return ""
 
 
-def _identify(rules: _Rules, agent: str) -> tuple[str, str]:
+def _identify(visit: Visit, agent: str) -> tuple[str, str]:
     """Return whose name and e-mail an agent's commits bear, as vaultmem.yaml has it."""
-    name, _, mail = rules.template.partition("<")
+    name, _, mail = visit.config.author.partition("<")
     address = mail.replace("{agent}", slugify(agent)).rstrip("> ").strip()
     return name.replace("{agent}", agent).strip(), address.casefold()
 

@@ -15,7 +15,7 @@ from vaultmem.core.notes.frontmatter import read_frontmatter
 from vaultmem.core.notes.sections import find_fences
 from vaultmem.core.paths import is_note_name
 from vaultmem.core.safe_text import name_some
-from vaultmem.core.secrets.rules import SETTINGS_NAME
+from vaultmem.core.secrets.rules import IGNORE_NAME, SETTINGS_NAME
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.reading.behind import sync_to_read
 from vaultmem.services.reading.sync import sync_vault
@@ -30,7 +30,6 @@ from vaultmem.storage.git.commit_draft import File, TreeEntry
 from vaultmem.storage.git.head_tree import HeadTree
 from vaultmem.storage.git.tree_builder import is_refused_name
 from vaultmem.storage.journal import REMOVED, Author, Draft, choose_draft
-from vaultmem.storage.secret_rules import IGNORE_NAME
 from vaultmem.vault import Vault
 
 #: Files besides the scan's that belong to a vault, hidden by their names.

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.storage.git.commit_draft import REGULAR, Identity, TreeEntry, format_commit
-from vaultmem.storage.git.objects import ObjectPack
-from vaultmem.storage.git.tree_builder import TreeBuilder
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import History
@@ -92,6 +90,9 @@ def write_files(
     Raises:
         VaultError: somebody else moved it first, or git cannot write.
     """
+    from vaultmem.storage.git.objects import ObjectPack  # Who only looks has no need of these.
+    from vaultmem.storage.git.tree_builder import TreeBuilder
+
     pack = ObjectPack()
     trees = TreeBuilder(history.objects, pack)
     entries = {
