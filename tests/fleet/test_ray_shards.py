@@ -216,6 +216,19 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
     assert not pool.each([], list_notes).missing
 
 
+def test_a_killed_keeper_finds_its_fleet_again(pool: Any, sources: list[Source]) -> None:
+    import ray
+
+    before = pool.each([], tell_process).results
+    homes = {name: find_shard(pool, name) for name in NAMES}
+    ray.kill(pool.shards._keeper, no_restart=False)
+    asked = pool.each([], tell_process, seconds=5)  # Nobody needs it for an answer.
+    assert asked.results == before
+    settle(pool)
+    assert {name: find_shard(pool, name) for name in NAMES} == homes
+    assert pool.each([], tell_process).results == before
+
+
 def test_a_vault_that_cannot_be_had_is_named_with_why(
     pool: Any, place: Path, sources: list[Source]
 ) -> None:

@@ -21,10 +21,9 @@ from vaultmem.fleet.reading import AskedShard, find_heat
 from vaultmem.services.pools.shard import Shard
 from vaultmem.services.pools.source import Source
 
-#: For how many seconds a vault that is not there yet is waited for: one that is asked alone, and in
-#: one question to several of them all; and for how long its remote is, where there is a clone.
-ALONE = 60.0
-BESIDE = 1.0
+#: For how many seconds a vault that is asked alone is waited for where it is not there yet, and its
+#: remote where it is.
+_BRINGING = 60.0
 _FOLLOWING = 5.0
 
 #: Seconds within which a shard learns that it has a vault, and between two looks at what is waited
@@ -94,17 +93,17 @@ class ShardActor:
         return self._bringer.holds(name)
 
     async def _see_to(self, asked: Sequence[str]) -> None:
-        """Have vaults brought that are asked, and wait for it as long as is worth it."""
+        """Have vaults brought first that are asked, and one that is asked alone waited for."""
         bringer, now = self._bringer, time.monotonic()
-        alone = len(asked) == 1
-        late = now - self._fresh_for if alone else 0.0
-        awaited = [each for each in asked if bringer.tried.get(each, 0.0) <= late]
-        is_there = bringer.ready.issuperset(asked)
-        end = now + (BESIDE if not alone else _FOLLOWING if is_there else ALONE)
-        bringer.urge(awaited)
-        while awaited and time.monotonic() < end:
+        if len(asked) != 1:
+            bringer.urge([each for each in asked if each not in bringer.tried])
+            return
+        name, late = asked[0], now - self._fresh_for
+        end = now + (_FOLLOWING if name in bringer.ready else _BRINGING)
+        if bringer.tried.get(name, 0.0) <= late:
+            bringer.urge(asked)
+        while bringer.tried.get(name, 0.0) <= late and time.monotonic() < end:
             await asyncio.sleep(_TICK)
-            awaited = [each for each in awaited if bringer.tried.get(each, 0.0) <= late]
 
     async def look(self, ready_mark: int = -1) -> Health:
         """Return how the shard is, with what is ready unless that is as it was at a mark."""

@@ -37,6 +37,9 @@ PERIOD = 0.5
 GRACE = 4.0
 PATIENCE = 30.0
 
+#: For how many seconds a fleet that begins waits for its shards, before the first gets vaults.
+GATHERING = 20.0
+
 #: For how many seconds a shard keeps a vault that another one answers for now.
 LINGER = 5.0
 
@@ -108,6 +111,7 @@ class Keeper:
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._copied: tuple[str, ...] = ()
         self._lost = 0
+        self._began = time.monotonic()
         self._table = Table(0, tuple(self._sources), {}, {})
         self._known: tuple[object, ...] = ()
         self._served: list[tuple[float, Mapping[str, tuple[str, ...]]]] = []
@@ -124,16 +128,21 @@ class Keeper:
         """Have these vaults from now on."""
         wanted = {each.name: each for each in sources}
         if wanted != self._sources:
+            known = {name for name, each in wanted.items() if self._sources.get(name) == each}
+            for kept in self._shards.values():
+                kept.ready &= known  # Another remote's is none of this one.
             self._sources = wanted
             self._keep()
-            self._arrange()
+            if not self._is_gathering():
+                self._arrange()
 
     async def tell(self, epoch: int) -> News:
         """Return what is new since a table, and how busy shards are."""
         known = self._shards.values()
         load = {each.name: float(each.health.backlog) for each in known if each.health}
         failing = frozenset(each.name for each in known if each.is_failing)
-        return News(load, failing, self._table if self._table.epoch != epoch else None)
+        is_new = self._table.epoch not in {0, epoch}
+        return News(load, failing, self._table if is_new else None)
 
     async def status(self) -> PoolStatus:
         """Return how the fleet is."""
@@ -166,8 +175,11 @@ class Keeper:
         health = kept.health
         if health is None:
             return ShardStatus(kept.name, kept.node, "starting", problem=kept.problem)
-        filling = len(kept.ready) < health.vaults
-        state = "failing" if kept.is_failing else "filling" if filling else "ready"
+        state = "filling" if len(kept.ready) < health.vaults else "ready"
+        if health.held != self._lists.get(kept.name, ("",))[0]:
+            state = "starting"  # It does not know yet what it is to have.
+        if kept.is_failing:
+            state = "failing"
         return ShardStatus(
             kept.name,
             kept.node,
@@ -188,8 +200,16 @@ class Keeper:
             with contextlib.suppress(RayError, OSError):
                 self._start_missing()
                 await self._look()
-                self._arrange()
+                if not self._is_gathering():
+                    self._arrange()
             await asyncio.sleep(PERIOD)
+
+    def _is_gathering(self) -> bool:
+        """Tell whether shards are on their way at the start, which others would give vaults to."""
+        if self._table.epoch or time.monotonic() - self._began > GATHERING:
+            return False
+        waiting = (not each.health and not each.failed for each in self._shards.values())
+        return not self._shards or any(waiting)
 
     def _adopt(self) -> None:
         """Find the shards of a keeper before this one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -90,7 +91,7 @@ class RayShards:
         self._actors: dict[str, Any] = {}
         self._running: dict[str, int] = {}
         self._written: dict[str, float] = {}
-        self._again: list[_Call] = []
+        self._again: deque[_Call] = deque()
         self._lock = threading.Lock()
         self._table = Table(-1, (), {}, {})
         self._news = News({}, frozenset(), None)
@@ -189,7 +190,7 @@ class RayShards:
 
     def stop(self) -> None:
         """End the fleet: its shards and its keeper; their folders stay."""
-        with contextlib.suppress(RayError):
+        with contextlib.suppress(VaultError):
             _ask(self._keeper.stop.remote())
         ray.kill(self._keeper)
 
@@ -205,21 +206,28 @@ class RayShards:
             if shard not in self._running:
                 self._order.append(shard)
                 self._running[shard] = 0
-                self._actors[shard] = ray.get_actor(name_actor(shard), NAMESPACE)
             return self._order.index(shard)
 
     def _send(self, call: _Call) -> Future[Any]:
         name = "" if call.shard == _NOBODY else self._order[call.shard]
-        if not name or name in self._news.failing:
+        actor = self._find_actor(name) if name and name not in self._news.failing else None
+        if actor is None:
             self._again.append(call)
             return call.future
         call.tries += 1
         with self._lock:
             self._running[name] += 1
-        reference = self._actors[name].run.remote(call.way, call.work, call.args, call.given)
+        reference = actor.run.remote(call.way, call.work, call.args, call.given)
         call.future.add_done_callback(lambda done: done.cancelled() and ray.cancel(reference))
         reference.future().add_done_callback(lambda done: self._finish(call, name, done))
         return call.future
+
+    def _find_actor(self, name: str) -> Any:
+        """Return the actor that is a shard, None where there is none now."""
+        if name not in self._actors:
+            with contextlib.suppress(ValueError):
+                self._actors[name] = ray.get_actor(name_actor(name), NAMESPACE)
+        return self._actors.get(name)
 
     def _finish(self, call: _Call, name: str, done: Future[Any]) -> None:
         with self._lock:
@@ -231,6 +239,7 @@ class RayShards:
         except RayTaskError as error:  # What was made could not be brought here.
             call.end(error=FaultError(str(error.cause or error).partition("\n")[0]))
         except RayError:
+            self._actors.pop(name, None)  # Another one may have its name by now.
             call.queued = time.monotonic()
             if call.way is Way.WRITE:
                 call.end(error=FaultError(UNKNOWN))
@@ -244,11 +253,14 @@ class RayShards:
 
     def _listen(self) -> None:
         while not self._closing.wait(_PERIOD):
-            with contextlib.suppress(RayError, TimeoutError):  # It may be back in a moment.
+            with contextlib.suppress(VaultError):  # It may be back in a moment.
                 self._hear()
-            again, self._again = self._again, []
-            for call in again:
-                self._repeat(call)
+            for _ in range(len(self._again)):
+                call = self._again.popleft()
+                try:
+                    self._repeat(call)
+                except Exception as error:  # noqa: BLE001  Whoever asked is told.
+                    call.end(error=error)
 
     def _hear(self) -> None:
         news: News = _ask(self._keeper.tell.remote(self._table.epoch))
@@ -296,6 +308,7 @@ def find_keeper(sources: Sequence[Source] | None, plan: Plan | None) -> Any:
             lifetime="detached",
             get_if_exists=True,
             max_restarts=-1,
+            max_task_retries=5,  # Whatever it is asked can be asked again.
             max_concurrency=10_000,
             num_cpus=0,
             resources={"node:__internal_head__": 0.001},  # It goes where all of Ray would go.
@@ -314,4 +327,14 @@ def _is_settled(status: PoolStatus) -> bool:
 
 
 def _ask(reference: Any) -> Any:
-    return ray.get(reference, timeout=_LONGEST)
+    """Return what the keeper answers.
+
+    Raises:
+        VaultError: it does not.
+    """
+    try:
+        return ray.get(reference, timeout=_LONGEST)
+    except RayTaskError as error:
+        raise VaultError(f"the fleet's keeper failed: {error.cause or error}") from None
+    except RayError as error:
+        raise VaultError(f"the fleet's keeper does not answer ({type(error).__name__})") from None

@@ -10,7 +10,7 @@ from vaultmem.services.pools.pool import Pool
 
 
 class ShardStatus(NamedTuple):
-    """How a shard is: ready, filling (not all of its vaults answer yet), failing or refused.
+    """How a shard is: starting, filling (not all its vaults answer yet), ready, failing or refused.
 
     `backlog` are calls that wait or run; `stale` is for how many seconds that remote was not heard
     of which was not for longest. `restarts` counts its process's. `memory` is that process's,
