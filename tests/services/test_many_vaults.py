@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vaultmem.core.finding.statistics import Statistics, add_statistics
 from vaultmem.core.finding.weights import WEIGHTS
 from vaultmem.core.notes.record import find_place
 from vaultmem.core.packs.division import name_vaults, share_room
+from vaultmem.services.finding import plain_words
 from vaultmem.services.finding.any_question import recall_any
 from vaultmem.services.finding.ask import Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, ask_pack
@@ -123,6 +125,24 @@ def test_what_is_apart_has_the_neighbours_that_each_vault_has_by_itself(
         rows = found.eligible.neighbours[:, part.first : part.first + part.snapshot.size]
         assert own is not None
         assert (np.where(rows < 0, rows, rows - part.first) == own).all()
+
+
+def test_a_question_of_common_words_reads_no_more_of_several_vaults(
+    split: tuple[Vault, Vault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, many = split
+    monkeypatch.setattr(plain_words, "_SECTIONS", 40)
+    read = []
+    whole = plain_words.read_section
+    monkeypatch.setattr(
+        plain_words, "read_section", lambda *given: read.append(given[0].root) or whole(*given)
+    )
+    recall_any(one, parse_query("who is it"))
+    assert len(read) == 40
+    recall(many, parse_query("gangway"))  # All are in sync then.
+    read.clear()
+    recall_any(many, parse_query("who is it"))
+    assert Counter(read) == {each.root: 10 for each in many.together}
 
 
 def test_each_hit_names_its_vault_and_is_read_there(split: tuple[Vault, Vault]) -> None:

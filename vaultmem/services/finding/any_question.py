@@ -86,7 +86,8 @@ def _find(
         from vaultmem.services.finding.plain_words import find_plain
 
         wanted = query.limit + beyond
-        plain = partial(find_plain, query=query, limit=wanted, by_note=by_note)
+        among = len(reach.names)
+        plain = partial(find_plain, query=query, limit=wanted, by_note=by_note, among=among)
         return query, reach.best(plain, wanted)
     asked, given = _find_past(reach, query), query.filter
     query = query._replace(filter=given._replace(past=asked is not None))

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord, SectionRecord
     from vaultmem.storage.index.snapshot import Snapshot
 
-#: Sections that are read, the newest first, and notes whose titles have the words.
+#: Sections that are read, the newest first, and notes whose titles have the words: of all vaults
+#: that are asked together, for reading takes a while.
 _SECTIONS = 2_000
 _TITLES = 200
 _WORDS = 12
@@ -45,11 +46,13 @@ class _Read(NamedTuple):
     body: frozenset[tuple[str, ...]]
 
 
-def find_plain(vault: Vault, query: RecallQuery, limit: int, by_note: bool) -> list[Hit]:
+def find_plain(
+    vault: Vault, query: RecallQuery, limit: int, by_note: bool, among: int = 1
+) -> list[Hit]:
     """Return the sections that have the words of a question, those of rare pairs first.
 
     `by_note` counts notes, and returns the best section of each. Looked at are the notes whose
-    title has one of them, and the newest sections besides.
+    title has one of them, and the newest sections besides; fewer, where so many vaults are asked.
     """
     snapshot = vault.index.snapshot()
     words = [word for word in split_words(query.text) if len(word) <= MAX_TERM_LENGTH][:_WORDS]
@@ -57,7 +60,7 @@ def find_plain(vault: Vault, query: RecallQuery, limit: int, by_note: bool) -> l
         return []
     eligible = choose_sections(vault, snapshot, query.filter)
     wanted = {*((word,) for word in words), *pairwise(words)}
-    rows = _choose_rows(vault, snapshot, eligible, words)
+    rows = _choose_rows(vault, snapshot, eligible, words, among)
     read = list(_read_rows(vault, snapshot, eligible, rows, wanted))
     seen = Counter(each for one in read for each in one.title | one.body)
     worth = {each: _weigh(len(each), len(read), many) for each, many in seen.items()}
@@ -71,20 +74,21 @@ def find_plain(vault: Vault, query: RecallQuery, limit: int, by_note: bool) -> l
 
 
 def _choose_rows(
-    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, words: Sequence[str]
+    vault: Vault, snapshot: Snapshot, eligible: EligibleRows, words: Sequence[str], among: int
 ) -> NDArray[np.int64]:
     """Return the rows to look at: by title, then the newest."""
     import numpy as np
 
     rows = np.flatnonzero(eligible.mask)
     rows = rows[np.lexsort((rows, -eligible.times[eligible.place[rows]]))]
-    titled = np.isin(snapshot.column("document")[rows], _find_titles(vault, words))
+    with_words = _find_titles(vault, words)[: -(-_TITLES // among)]
+    titled = np.isin(snapshot.column("document")[rows], with_words)
     by_title = rows[titled & (snapshot.column("ordinal")[rows] == 0)]
-    return np.concatenate([by_title, rows[~np.isin(rows, by_title)][:_SECTIONS]])
+    return np.concatenate([by_title, rows[~np.isin(rows, by_title)][: -(-_SECTIONS // among)]])
 
 
 def _find_titles(vault: Vault, words: Sequence[str]) -> list[int]:
-    """Return the documents whose titles have the rarest of the words, at most some hundred."""
+    """Return the documents whose titles have the words, those of the rarest first."""
     found: dict[int, float] = {}
     for word in dict.fromkeys(words):
         # A word of ASCII letters has no sign that LIKE reads.
@@ -93,7 +97,7 @@ def _find_titles(vault: Vault, words: Sequence[str]) -> list[int]:
             documents = vault.view.paths(clause, [f"% {word} %"])
             for document in documents:
                 found[document] = found.get(document, 0.0) + 1 / len(documents)
-    return sorted(found, key=lambda document: (-found[document], document))[:_TITLES]
+    return sorted(found, key=lambda document: (-found[document], document))
 
 
 def _read_rows(
