@@ -102,9 +102,7 @@ def parse_scope(scope: Scope, text: str) -> str:
     """
     name, divided, folder = text.partition(":")
     folder = folder.strip("/")
-    is_name = name and not set(name) - set("*?[]") and len(name) < 3
-    if not (is_name or check_name(name.replace("*", "x").replace("?", "x"))):
-        raise RefusedError(f'"{text}" names no vaults')
+    check_name(name.replace("*", "x").replace("?", "x"))
     if divided and (not folder or {"", ".", ".."} & set(folder.split("/")) or "\\" in folder):
         raise RefusedError(f'"{text}": behind the colon stands a folder, as `{name}:notes/team`')
     if divided and scope is Scope.READ:
