@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from vaultmem.cli.output import say_painted
 
 Run = Callable[..., Any]
 Make = Callable[..., Path]
@@ -31,6 +34,15 @@ def test_vaults_are_listed_by_name(run_cli: Run, two: tuple[Path, Path]) -> None
     assert "tide turns" in run_cli("recall", "tide", "--vault", "work").out
     assert run_cli("vaults", "remove", "work").code == 0
     assert run_cli("recall", "tide", "--vault", "work").code == 3
+
+
+def test_a_terminal_is_shown_what_has_no_colour(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say_painted("2 notes", "", ", trusted")
+    assert capsys.readouterr().out == "2 notes, trusted\n"
 
 
 def test_what_cannot_be_listed_says_what_to_do(run_cli: Run, two: tuple[Path, Path]) -> None:

@@ -117,8 +117,8 @@ def emit_json(value: Any) -> None:
 
 
 def paint(text: str, style: str) -> str:
-    """Return text in a style, if standard output is a terminal that wants colours."""
-    if not sys.stdout.isatty():
+    """Return text in a style, if standard output is a terminal that wants colours; "" is none."""
+    if not (style and sys.stdout.isatty()):
         return text
     from vaultmem.environment import current_environment  # It brings much that help does not need.
 
