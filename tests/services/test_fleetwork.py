@@ -51,10 +51,9 @@ def _names(vault: Vault) -> list[str]:
     return sorted(vault.view.blobs())
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path, shards: int) -> None:
-    pool = _open(remotes, tmp_path, shards)
-    with KeptWork(tmp_path, NOW + 5_000) as kept:
+def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
+    pool = _open(remotes, tmp_path / "pool")
+    with KeptWork(tmp_path / "pool", NOW + 5_000) as kept:
         terms = Terms(kept)
         found = find_believers(pool, [], terms, ASKED)
         judged = judge_all(pool, [], terms, ASKED)
@@ -64,6 +63,10 @@ def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path, shards: 
         assert list(dict(curate_all(pool, ["beta", "alpha"], terms).items())) == ["beta", "alpha"]
         with pytest.raises(RefusedError, match="--not"):
             find_believers(pool, [], terms, expect("x", [], ["y"], negated=True, budget=0))
+    pool.close()
+    pool = _open(remotes, tmp_path / "pool", shards=3)
+    with KeptWork(tmp_path / "other", NOW + 5_000) as kept:
+        assert find_believers(pool, [], Terms(kept), ASKED) == found
     pool.close()
     told = [(e.vault, e.belief.agent, e.belief.session, e.belief.at - NOW) for e in found.believers]
     assert told == [

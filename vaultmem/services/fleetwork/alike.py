@@ -106,8 +106,9 @@ class _Comparison:
         least = self._told.read(name)["related"] * SHARE
         for number, sign in self._list_own(vault, self._list_signs(name)):
             if sign.asks:
-                found = self._statements.find_like(number, sign.list_asked(), SECTIONS)
-                self._held.put(number, [each for each in found if each.share >= least][:NOTES])
+                asked = sign.list_asked()
+                found = self._statements.find_like(number, asked, SECTIONS, least)
+                self._held.put(number, found[:NOTES])
 
     def _show(self) -> None:
         """Have vaults show the sections that others are held against."""
@@ -218,7 +219,8 @@ class _Comparison:
             counts = len(first), len(then)
             told = sides[first[0]], sides[then[0]], similarity, differences, *counts
             listed.append(Differing(*told))
-        return tuple(sorted(listed, key=lambda each: (_by_time(each.newer), _by_time(each.older))))
+        listed.sort(key=lambda each: (_by_time(each.newer), _by_time(each.older)), reverse=True)
+        return tuple(listed)
 
 
 def _order(number: int, other: int) -> _Pair:

@@ -39,7 +39,8 @@ class Differing(NamedTuple):
 class Compared(NamedTuple):
     """What came of comparing all vaults; `asked` were read only now, `notes` are all.
 
-    What was told or compared of a vault that is missing is not in it.
+    What differs is in order of the newer notes, the last one first. What was told or compared of a
+    vault that is missing is not in it.
     """
 
     same: tuple[Same, ...]

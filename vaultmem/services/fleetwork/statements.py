@@ -19,6 +19,9 @@ from vaultmem.storage.index.sharing import choose_terms
 #: Of no single vault.
 _SEVERAL = -1
 
+#: By how much a sum may be less for being rounded.
+_ABOUT = 1 - 1e-9
+
 
 class Place(NamedTuple):
     """A note: the place of its vault among those that are asked, and its own among those there."""
@@ -97,31 +100,48 @@ class Statements:
         starts = self._find(terms)
         return dict(zip(terms, (starts[1] - starts[0]).tolist(), strict=True))
 
-    def find_like(self, number: int, terms: Sequence[int], limit: int) -> list[Candidate]:
+    def find_like(
+        self, number: int, terms: Sequence[int], limit: int, least: float
+    ) -> list[Candidate]:
         """Return the statements whose sections, `limit` at most, have most of the rarest words.
 
-        As `find_sharing` does for one vault; those of the same vault alone are left out.
+        They have a share of `least` of these at least. As `find_sharing` does for one vault; those
+        of the same vault alone are left out.
         """
         wanted = choose_terms(self.count_terms(terms), self.size)
-        starts, ends = self._find([term for term, _ in wanted])
-        scores: dict[int, float] = {}
-        for (_, weight), start, end in zip(wanted, starts, ends, strict=True):
-            for section in self._postings[1][start:end].tolist():
-                scores[section] = scores.get(section, 0.0) + weight
         whole = sum(weight for _, weight in wanted)
-        best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))
         found: dict[int, Candidate] = {}
-        for section, score in best[:limit]:
+        for section, score in self._score(wanted, least * whole)[:limit]:
             owner = self._owners[section]
-            if owner != number and self.are_apart(owner, number):
+            if owner != number and self.are_apart(owner, number) and score / whole >= least:
                 known = found.setdefault(owner, Candidate(owner, [], score / whole))
                 known.sections.append(self._ordinals[section])
         return list(found.values())
+
+    def _score(self, wanted: Sequence[tuple[int, float]], least: float) -> list[tuple[int, float]]:
+        """Return the sections that reach about so much, and what they reach, the best first."""
+        if not wanted:
+            return []
+        starts, ends = self._find([term for term, _ in wanted])
+        places = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        listed = [self._postings[1][start:end] for start, end in places]
+        for sections, (_, weight) in zip(listed, wanted, strict=True):
+            self._scores[sections] += weight
+        touched = np.concatenate(listed)
+        best = np.unique(touched[self._scores[touched] >= least * _ABOUT])
+        scores = self._scores[best].tolist()
+        self._scores[touched] = 0.0
+        return sorted(zip(best.tolist(), scores, strict=True), key=lambda e: (-e[1], e[0]))
 
     def _find(self, terms: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         known = self._postings[0]
         wanted = np.asarray(terms, np.uint32)
         return known.searchsorted(wanted, "left"), known.searchsorted(wanted, "right")
+
+    @cached_property
+    def _scores(self) -> NDArray[np.float64]:
+        """Room for a score of each section, all 0 between two questions."""
+        return np.zeros(self.size)
 
     @cached_property
     def _postings(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
