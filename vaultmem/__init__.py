@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         ConflictError,
         DamagedError,
         FaultError,
+        ForbiddenError,
         MergeConflictError,
         NoteNotFoundError,
         NoVaultError,
@@ -101,6 +102,7 @@ __all__ = [
     "Difference",
     "Edge",
     "FaultError",
+    "ForbiddenError",
     "Further",
     "Head",
     "Hit",
@@ -193,8 +195,8 @@ _HOMES = {
     ),
     "core.similarity.differences": "Difference",
     "errors": (
-        "BusyError ChangedError ConflictError DamagedError FaultError MergeConflictError "
-        "NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
+        "BusyError ChangedError ConflictError DamagedError FaultError ForbiddenError "
+        "MergeConflictError NoVaultError NoteNotFoundError PendingError RefusedError VaultError"
     ),
     "services.finding.ask": "Answer Ask ByMeaning ask",
     "services.finding.ask_pack": "AskPack PackAnswer ask_pack",

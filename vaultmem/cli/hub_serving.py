@@ -58,7 +58,7 @@ def serve(
         ),
     ] = "",
 ) -> None:
-    """Serve a team's vaults: git, pages, API and MCP, each to who has a token for it.
+    """Serve a team's vaults by tokens: git, pages, API and MCP.
 
     An empty folder becomes a hub, and you its owner, whose token is printed once. Only this machine
     is served, without --host.
