@@ -63,7 +63,7 @@ def grant(
     digest.
 
     Examples:
-      vaultmem hub grant ada --person --email "Ada Harbour <ada@example.org>" --own "*"
+      vaultmem hub grant ada --person --email ada@example.org --own "*"
       vaultmem hub grant scout --agent --write payments:notes/refunds
     """
     from vaultmem.core.timestamps import parse_timestamp
