@@ -136,7 +136,7 @@ class PoolContract:
         stray = remotes.add("stray", NOTES["yard"])._replace(branch="stray")
         pool = make_pool([*three, none, away, stray], tmp_path / "pool")
         try:
-            found = pool.each((), count_notes)
+            found = pool.each(None, count_notes)
             assert found.results == {name: len(notes) + 2 for name, notes in NOTES.items()}
             assert "no commit yet" in found.missing["none"]
             assert "does not exist" in found.missing["away"] or "no clone" in found.missing["away"]
@@ -150,7 +150,7 @@ class PoolContract:
             assert min(stats["crew"].clone_bytes, stats["crew"].index_bytes) > 10_000
             assert 0 <= stats["crew"].age < 60
             assert "no commit yet" in stats["none"].problem
-            told = pool.check((), Expectation("lamp", says=("white",)))
+            told = pool.check(None, Expectation("lamp", says=("white",)))
             assert not told.results["yard"]
             assert told.results["crew"]
             long = pool.run("crew", partial(sleep, seconds=0.5), takes_long=True)
@@ -172,7 +172,7 @@ class PoolContract:
         pool = make_pool([*three, remotes.add("none")], tmp_path / "pool")
         try:
             asked = Ask("which lamp is green", counts=False)
-            found = pool.recall((), asked)
+            found = pool.recall(None, asked)
             roots = [tmp_path / f"seed-{name}" for name in NOTES]
             lead, *others = [opened(root) for root in roots]
             for name, each in zip(NOTES, (lead, *others), strict=True):
@@ -183,8 +183,10 @@ class PoolContract:
             assert shown == [(hit.address, hit.score, hit.text) for hit in expected.hits]
             assert len(shown) == 3
             assert "no commit yet" in found.missing["none"]
+            with pytest.raises(RefusedError, match="no vault"):
+                pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
-            pack = pool.pack((), wanted)
+            pack = pool.pack(None, wanted)
             alike = ask_pack(lead, wanted._replace(told=tell_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text

@@ -86,12 +86,12 @@ def find_shard(pool: Any, name: str) -> str:
 def test_each_vault_answers_where_it_is_and_as_in_one_process(
     pool: Any, sources: list[Source], tmp_path: Path
 ) -> None:
-    there = pool.each([], list_notes)
+    there = pool.each(None, list_notes)
     local = LocalPool(sources, tmp_path)
-    assert there == local.each([], list_notes)
+    assert there == local.each(None, list_notes)
     local.close()
     assert list(there.results) == NAMES
-    assert len(set(pool.each([], tell_process).results.values())) == 3
+    assert len(set(pool.each(None, tell_process).results.values())) == 3
     with pytest.raises(NoteNotFoundError):
         pool.run("nobody", list_notes)
 
@@ -115,11 +115,11 @@ def test_what_others_push_is_seen_when_its_vault_is_asked(pool: Any, place: Path
 def test_a_late_shard_is_named_and_the_rest_answers(pool: Any) -> None:
     shard, own = pool.engine.place(NAMES)[0]
     busy = pool.engine.submit(shard, block, 3.0)
-    each = pool.each([], list_notes, seconds=1.0)
+    each = pool.each(None, list_notes, seconds=1.0)
     assert each.missing == dict.fromkeys(own, "no answer in time")
     assert each.results.keys() == set(NAMES) - set(own)
     busy.result(30)
-    assert not pool.each([], list_notes, seconds=20.0).missing
+    assert not pool.each(None, list_notes, seconds=20.0).missing
 
 
 def test_a_second_process_finds_the_same_fleet(pool: Any, cluster: Any, place: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_second_process_finds_the_same_fleet(pool: Any, cluster: Any, place: P
     assert (status["vaults"], status["ready"], len(status["shards"])) == (12, 12, 3)
     assert sum(each["vaults"] for each in status["shards"]) == 12
     assert all(each["memory"] > 2**24 and each["free"] for each in status["shards"])
-    assert not pool.each([], list_notes).missing  # It left the fleet as it was.
+    assert not pool.each(None, list_notes).missing  # It left the fleet as it was.
 
 
 def test_what_a_killed_process_was_asked_is_answered_by_the_next(pool: Any) -> None:
@@ -199,7 +199,7 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
         push_note(place, name, f"meanwhile-{number}", "# Meanwhile\n\nThe pier is of oak.\n")
     assert alone.result(60)
     print(f"\nit was asked and answered {time.monotonic() - began:.1f} s after the kill")
-    wait_for(lambda: not pool.each([], list_notes, seconds=5).missing, 60)
+    wait_for(lambda: not pool.each(None, list_notes, seconds=5).missing, 60)
     print(f"all of {len(its)} vaults answer {time.monotonic() - began:.1f} s after it")
     settle(pool, shards=2)
 
@@ -213,20 +213,20 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
     cluster.add_node(num_cpus=1)
     settle(pool)
     assert pool.shards._table.homes.keys() == set(NAMES)
-    assert not pool.each([], list_notes).missing
+    assert not pool.each(None, list_notes).missing
 
 
 def test_a_killed_keeper_finds_its_fleet_again(pool: Any, sources: list[Source]) -> None:
     import ray
 
-    before = pool.each([], tell_process).results
+    before = pool.each(None, tell_process).results
     homes = {name: find_shard(pool, name) for name in NAMES}
     ray.kill(pool.shards._keeper, no_restart=False)
-    asked = pool.each([], tell_process, seconds=5)  # Nobody needs it for an answer.
+    asked = pool.each(None, tell_process, seconds=5)  # Nobody needs it for an answer.
     assert asked.results == before
     settle(pool)
     assert {name: find_shard(pool, name) for name in NAMES} == homes
-    assert pool.each([], tell_process).results == before
+    assert pool.each(None, tell_process).results == before
 
 
 def test_a_vault_that_cannot_be_had_is_named_with_why(

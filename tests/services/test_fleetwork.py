@@ -119,7 +119,7 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
     pool = Pool(LocalShards([alpha, lost, beta, delta], tmp_path / "pool", fresh_for=1_000))
     work = do_same("waiting", _wait_in_beta)
     with KeptWork(tmp_path / "pool", NOW) as kept:
-        pool.each([], _names)
+        pool.each(None, _names)
         try:
             found = over_all(pool, [], Terms(kept, seconds=0.5), work)
         finally:

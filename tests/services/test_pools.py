@@ -101,7 +101,7 @@ def test_what_is_being_written_shows_to_nobody_before_it_landed(
         done = with_pool.write("crew", write, SCOUT)
         assert wrote.wait(20)
         assert not with_pool.run("crew", asked).result()
-        assert not with_pool.each((), asked).results["crew"]
+        assert not with_pool.each(None, asked).results["crew"]
         go_on.set()
         path = done.result()
         assert with_pool.run("crew", asked).result() == [path]

@@ -137,7 +137,7 @@ def recall_(
 
     with over.fleet.open() as pool:
         asked = Ask(" ".join(query), limit)
-        answer, missing = pool.recall(over.vaults, asked, seconds=over.seconds)
+        answer, missing = pool.recall(over.vaults or None, asked, seconds=over.seconds)
     if over.as_json:
         emit_json(answers.fleet_recall_json(answer, missing))
         return
@@ -161,7 +161,7 @@ def pack(over: OverAll, query: QueryArgument, budget: PackBudgetOption = 0) -> N
 
     with over.fleet.open() as pool:
         asked = AskPack(" ".join(query), budget or None)
-        answer, missing = pool.pack(over.vaults, asked, seconds=over.seconds)
+        answer, missing = pool.pack(over.vaults or None, asked, seconds=over.seconds)
     if over.as_json:
         emit_json(answers.fleet_pack_json(answer, missing))
         return
@@ -177,8 +177,8 @@ def stats(over: OverAll) -> None:
       vaultmem fleet stats --remotes fleet.txt
     """
     with over.fleet.open() as pool:
-        pool.refresh(over.vaults)
-        found = pool.stats(over.vaults)
+        pool.refresh(over.vaults or None)
+        found = pool.stats(over.vaults or None)
     if over.as_json:
         emit_json(answers.fleet_stats_json(found.results, found.missing))
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from vaultmem.core.packs.expectation import Expectation
-from vaultmem.errors import VaultError, name_failure
+from vaultmem.errors import RefusedError, VaultError, name_failure
 from vaultmem.services.finding.ask import Answer, Ask, ask
 from vaultmem.services.finding.ask_pack import AskPack, PackAnswer, ask_pack
 from vaultmem.services.finding.judge import judge_vault
@@ -61,7 +61,10 @@ class PoolPack(NamedTuple):
 
 
 class Pool:
-    """Vaults by name, over an engine; works and settings have to pickle where the engine's do."""
+    """Vaults by name, over an engine; works and settings have to pickle where the engine's do.
+
+    Where several may be named, None stands for all.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -95,30 +98,33 @@ class Pool:
         shard = self.engine.place([name])[0][0]
         return self.engine.submit_write(shard, Shard.write, name, work, settings, identity, branch)
 
-    def refresh(self, names: Iterable[str] = (), seconds: float | None = None) -> Each[str]:
+    def refresh(
+        self, names: Iterable[str] | None = None, seconds: float | None = None
+    ) -> Each[str]:
         """Follow the remotes now, and index what is new; the results are commits of vaults."""
         return self._gather(names, _bring_each, (), seconds)
 
     def each(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         work: Work[T],
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> Each[T]:
-        """Return what `work` makes of each of these vaults, or of all, within so many seconds."""
+        """Return what `work` makes of each of these vaults, within so many seconds."""
         return self._gather(names, _read_each, (work, settings), seconds)
 
     def recall(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         asked: Ask,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolAnswer:
-        """Return what answers a question, of these vaults as of one, or of all.
+        """Return what answers a question, of these vaults as of one.
 
         Raises:
+            RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
         over = partial(recall_scattered, asked=asked, settings=settings)
@@ -128,14 +134,15 @@ class Pool:
 
     def pack(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         asked: AskPack,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
     ) -> PoolPack:
-        """Return a pack for a question, of these vaults as of one, or of all.
+        """Return a pack for a question, of these vaults as of one.
 
         Raises:
+            RefusedError: none are named.
             VaultError: none of them can be asked, or it is too late.
         """
         over = partial(pack_scattered, asked=asked, settings=settings)
@@ -143,13 +150,15 @@ class Pool:
             *self._ask(names, partial(_pack, asked=asked), over, asked, settings, seconds)
         )
 
-    def stats(self, names: Iterable[str] = (), seconds: float | None = None) -> Each[VaultStats]:
+    def stats(
+        self, names: Iterable[str] | None = None, seconds: float | None = None
+    ) -> Each[VaultStats]:
         """Return how each vault is; no remote is asked."""
         return self._gather(names, _count_each, (), seconds)
 
     def check(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         expected: Expectation,
         settings: VaultSettings = _NOTHING,
         seconds: float | None = None,
@@ -161,9 +170,12 @@ class Pool:
         """Wait for what runs, and close all vaults."""
         self.engine.close()
 
+    def _choose(self, names: Iterable[str] | None) -> list[str]:
+        return list(self.names if names is None else dict.fromkeys(names))
+
     def _ask(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         alone: Callable[[Vault, Mapping[str, str]], T],
         over: Callable[[Scattered], T],
         asked: Ask | AskPack,
@@ -171,7 +183,9 @@ class Pool:
         seconds: float | None,
     ) -> tuple[T, dict[str, str]]:
         """Ask the shard that has all of these vaults, else the shards that do."""
-        wanted = list(dict.fromkeys(names)) or list(self.names)
+        wanted = self._choose(names)
+        if not wanted:
+            raise RefusedError("there is no vault to be asked")
         placed = self.engine.place(wanted)
         if len(placed) > 1:
             look = asked.at, asked.refs
@@ -185,13 +199,13 @@ class Pool:
 
     def _gather(
         self,
-        names: Iterable[str],
+        names: Iterable[str] | None,
         work: Callable[..., _Some[T]],
         given: tuple[object, ...],
         seconds: float | None,
     ) -> Each[T]:
         """Run something in each shard, for a few of its vaults at once."""
-        asked = list(dict.fromkeys(names)) or list(self.names)
+        asked = self._choose(names)
         end = None if seconds is None else time.monotonic() + seconds
         running = {
             self.engine.submit(shard, work, some, *given): some
