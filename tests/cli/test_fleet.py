@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,3 +53,4 @@ def test_who_lacks_the_extra_is_told_how_to_get_it(
     told = run_here("fleet", "status", "--engine", "ray", "--remotes", str(remotes))
     assert told.code == 1
     assert "fleet: ray is not installed; run `" in told.err
+    assert re.search(r"install.*(ray|fleet)", told.err)

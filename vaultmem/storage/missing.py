@@ -21,7 +21,9 @@ def how_to_install(extra: str) -> str:
     """Say which command installs what this environment lacks of an extra ("mcp", "web")."""
     try:
         needed = _list_needed(extra)
-    except metadata.PackageNotFoundError:  # It runs from its folder alone.
+    except metadata.PackageNotFoundError:
+        needed = []
+    if not needed:  # It runs from its folder alone, or what was installed did not have the extra.
         return f"run `pip install '.[{extra}]'`"
     lacking = [each for each in needed if not _is_installed(each)] or needed
     return f"run `{shlex.join([*_installer(), *lacking])}`"
