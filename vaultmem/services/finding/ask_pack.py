@@ -106,7 +106,9 @@ def finish_pack(reach: Reach, asked: AskPack, models: Models, found: PackMateria
     """Return the pack within its budget; it is counted, and has a receipt, in each vault."""
     made = _fit(asked, found)
     meaning, words_alone, reranked = models.describe()
-    wanted, lack = reach.run(_may_keep, {0: (asked.receipt,)})[0]
+    wanted, lack = False, ""
+    if asked.receipt is not False:
+        wanted, lack = reach.run(_may_keep, {0: (asked.receipt,)})[0]
     receipt = name_receipt(reach.now()) if wanted and not lack else ""
     if receipt or asked.counts:
         many = len(reach.names)
