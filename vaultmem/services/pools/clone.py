@@ -85,7 +85,7 @@ class Clone:
         self.source = source
         self.now = now
         self.root = folder / "clones" / source.name
-        self.change = folder / "locks" / source.name / "change"
+        self.change = folder / "held" / source.name / "change"
         self.state = folders.state / "vaults" / make_key(self.root)
         self.remote = Remote("origin", source.remote)
         self._kept = folders.data
