@@ -40,7 +40,7 @@ def say_believers(found: Believers) -> None:
         return
     first = found.believers[0]
     say(f"{len(rows):,} of {of} say so; {first.vault} was told first:")
-    say(f"  {one_line(first.belief.says)}")
+    say(f"  {_shorten(first.belief.says, 76)}")
     about = [first.belief.event, first.belief.commit[:7], one_line(first.belief.subject)]
     say_painted(f"  {'  '.join(filter(None, about))}", "dim")
 
