@@ -84,3 +84,14 @@ def test_a_front_door_answers_for_a_fleet_and_ctrl_c_leaves_nothing(tmp_path: Pa
         assert time.monotonic() < end, left
         time.sleep(0.1)
     assert set(Path("/tmp").glob("vaultmem-ray-*")) <= before
+
+
+def test_an_address_where_no_cluster_is_is_told_at_once() -> None:
+    pytest.importorskip("ray")
+    began = time.monotonic()
+    words = [sys.executable, "-m", "vaultmem", "fleet", "status", "--address", "127.0.0.1:9"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert time.monotonic() - began < 20
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "127.0.0.1:9: no cluster is reached there" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

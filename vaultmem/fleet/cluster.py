@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from typing import Any
@@ -16,6 +17,9 @@ from vaultmem.fleet.plan import NAMESPACE
 
 #: Where Ray's own files go: with them, paths of sockets have to stay below 108 bytes.
 _SHORT = "/tmp" if os.path.isdir("/tmp") else None  # noqa: S108  The folder in it is private.
+
+#: Seconds within which a cluster has to be reached.
+_REACHED_WITHIN = 5.0
 
 #: Bytes of memory that machines share objects in; answers are small.
 _STORE = 100 << 20
@@ -42,13 +46,16 @@ class Cluster:
                 "object_store_memory": _STORE,
                 "_temp_dir": self._folder,
             }
+        else:
+            _check_reached(address)
         kept = _read_handlers()
         try:
             ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", **given)
         except (OSError, RuntimeError, ValueError) as error:
             self.close()
             why = str(error).strip().splitlines()[0]
-            raise VaultError(f"{address or 'Ray'}: no cluster could be used: {why}") from None
+            also = "; if it asks for Ray's token, set RAY_AUTH_MODE=token" if address else ""
+            raise VaultError(f"{address or 'Ray'}: no cluster could be used: {why}{also}") from None
         except BaseException:
             self.close()
             raise
@@ -64,6 +71,24 @@ class Cluster:
     def _remove(self) -> None:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _check_reached(address: str) -> None:
+    """See that somebody listens at HOST:PORT: Ray tries that for minutes, and tells of each try.
+
+    Raises:
+        VaultError: nobody does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), _REACHED_WITHIN).close()
+    except OSError as error:
+        raise VaultError(
+            f"{address}: no cluster is reached there ({error.strerror or error}); "
+            "`ray start --head` says the address of its own"
+        ) from None
 
 
 def _keep_silent() -> None:

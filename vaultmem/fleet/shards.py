@@ -301,7 +301,9 @@ def find_keeper(sources: Sequence[Source] | None, plan: Plan | None) -> Any:
         keeper = ray.get_actor(KEEPER, NAMESPACE)
     except ValueError:
         if sources is None or plan is None:
-            raise NoteNotFoundError("no fleet runs in this cluster") from None
+            raise NoteNotFoundError(
+                "no fleet runs in this cluster; `vaultmem fleet start` starts one"
+            ) from None
         keeper = ray.remote(Keeper).options(
             name=KEEPER,
             namespace=NAMESPACE,
