@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,21 @@ def wait_for(is_so: Callable[[], bool], seconds: float) -> float:
         assert time.monotonic() - began < seconds
         time.sleep(0.1)
     return time.monotonic() - began
+
+
+def keep_writing(pool: Any, name: str, end: float) -> tuple[list[str], int]:
+    """Write notes until a time; return those that were acknowledged, and how many may be there."""
+    written, unknown = [], 0
+    for number in count():
+        if time.monotonic() > end:
+            break
+        try:
+            pool.write(name, partial(write_note, name=f"w-{number}"), {"agent": "bot"}).result(60)
+            written.append(f"w-{number}")
+        except VaultError as error:
+            unknown += "may be written or not" in str(error)
+            time.sleep(0.5)
+    return written, unknown
 
 
 def find_shard(pool: Any, name: str) -> str:
@@ -184,7 +201,10 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
     its = [name for name in NAMES if nodes[homes[name][0]] == machine.node_id]
     other = next(name for name in NAMES if name not in its)
     processes = {pool.run(name, tell_process).result(30) for name in its}
-    writes: dict[str, Future[str]] = {}
+    writing = ThreadPoolExecutor(10)
+    ends = time.monotonic() + 12
+    writers = [writing.submit(keep_writing, pool, name, ends) for name in NAMES[:10]]
+    time.sleep(1.0)
 
     began = time.monotonic()
     cluster.remove_node(machine, allow_graceful=False)
@@ -203,12 +223,16 @@ def test_a_killed_machines_vaults_come_back_by_themselves_and_nothing_is_lost(
     print(f"all of {len(its)} vaults answer {time.monotonic() - began:.1f} s after it")
     settle(pool, shards=2)
 
-    for number, name in enumerate(NAMES[:10]):
-        writes[name] = pool.write(name, remember_ferry, {"agent": f"bot-{number}"})
-        written = Path(writes[name].result(60)).stem
-        assert {f"meanwhile-{number}", written} <= list_pushed(sources[number])
-        assert f"meanwhile-{number}" in pool.run(name, list_notes).result(30)
-    pool.shards.status()
+    unknown = 0
+    for number, writer in enumerate(writers):
+        written, left = writer.result()
+        unknown += left
+        there = list_pushed(sources[number])
+        assert {f"meanwhile-{number}", *written} <= there
+        seen = pool.run(NAMES[number], list_notes).result(30)
+        assert {f"meanwhile-{number}", *written} <= set(seen)
+    total = sum(len(each.result()[0]) for each in writers)
+    print(f"{total} writes were acknowledged meanwhile and are there; of {unknown} nobody knows")
 
     cluster.add_node(num_cpus=1)
     settle(pool)
