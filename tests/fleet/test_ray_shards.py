@@ -249,7 +249,7 @@ def test_a_killed_keeper_finds_its_fleet_again(pool: Any, sources: list[Source])
     asked = pool.each(None, tell_process, seconds=5)  # Nobody needs it for an answer.
     assert asked.results == before
     settle(pool)
-    assert {name: find_shard(pool, name) for name in NAMES} == homes
+    wait_for(lambda: {name: find_shard(pool, name) for name in NAMES} == homes, 20)
     assert pool.each(None, tell_process).results == before
 
 

@@ -208,7 +208,8 @@ class Keeper:
         """Tell whether shards are on their way at the start, which others would give vaults to."""
         if self._table.epoch or time.monotonic() - self._began > GATHERING:
             return False
-        waiting = (not each.health and not each.failed for each in self._shards.values())
+        late = time.monotonic() - GRACE
+        waiting = (not (each.health or 0 < each.failed < late) for each in self._shards.values())
         return not self._shards or any(waiting)
 
     def _adopt(self) -> None:
