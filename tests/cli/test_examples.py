@@ -23,7 +23,16 @@ ROOT = Path(__file__).parents[2]
 #: or stand for what is not in the sample.
 READ = (
     *("watch", "serve", "mcp", "hook", "demo", "edit", "sync", "embed", "export", "merge-driver"),
-    *("eval", "import", "bisect", "resolve refund-rules", "task expand", "replay 9"),
+    *(
+        "eval",
+        "import",
+        "bisect",
+        "resolve refund-rules",
+        "task expand",
+        "replay 9",
+        "fleet",
+        "hub",
+    ),
 )
 
 MANUAL = "# Scanner\n\n## Charging\n\nIt takes two hours.\n"
@@ -43,7 +52,7 @@ EXAMPLES = list(list_examples(build_commands()))
 
 def test_every_command_has_an_example() -> None:
     names = {name for name, command in list_commands(build_commands()) if command.callback}
-    assert {name for name, _ in EXAMPLES} == names - {"session", "task"}
+    assert {name for name, _ in EXAMPLES} == names - {"fleet", "session", "task"}
 
 
 def test_every_example_is_a_line_that_its_command_takes() -> None:
