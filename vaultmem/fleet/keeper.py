@@ -176,7 +176,7 @@ class Keeper:
         if health is None:
             return ShardStatus(kept.name, kept.node, "starting", problem=kept.problem)
         state = "filling" if len(kept.ready) < health.vaults else "ready"
-        if health.held != self._lists.get(kept.name, ("",))[0]:
+        if not kept.is_in or health.held != self._lists.get(kept.name, ("",))[0]:
             state = "starting"  # It does not know yet what it is to have.
         if kept.is_failing:
             state = "failing"
