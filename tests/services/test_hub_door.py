@@ -430,13 +430,21 @@ ALLOWED: dict[str, tuple[list[Make], str, Make | None]] = {
     ],
         "vaultmem/machines/5c00000000000000.1",
         lambda clone, _: clone.commit({"use.json": "{}"}, who=("host", "vaultmem@localhost"))),
-    "cleo": ([], "heads/proposals/cleo/topic", of({"notes/ledger/t.md": "# T\n"}, who=CLEO)),
+    "cleo": ([], "heads/proposals/cleo/topic",
+        of({"notes/ledger/t.md": "# T\n"}, message="t\n\nAgent-Id: tide-bot", who=CLEO)),
     "ada": ([
         of({"notes/…and then.md": "# And\n", "pic.png": b"\x89PNG\0"}, who=ADA),
         of({".gitleaksignore": "notes/l.md:aws-access-token:1\n", "notes/l.md": KEY}, who=ADA),
         of({"vaultmem.yaml": "agent: \nallow_secrets: notes/m.md\n", "notes/m.md": KEY}, who=ADA),
     ], "heads/winter2", of({"vaultmem.yaml": "agent: \nbudget: 900\n"}, who=ADA)),
 }  # fmt: skip
+
+
+def test_a_person_brings_no_agent_that_has_a_token_of_its_own(world: World) -> None:
+    forged = of({"notes/l.md": "x"}, message=BY, who=CLEO)(world.clone, world.tip())
+    code, told = world.push("cleo", f"{forged}:refs/heads/proposals/cleo/forged")
+    assert code
+    assert 'names the agent "scout", which has a token of its own' in told
 
 
 def test_whoever_may_is_let_in(world: World) -> None:

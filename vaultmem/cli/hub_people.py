@@ -33,7 +33,11 @@ def grant(
     ] = [],  # noqa: B006
     writes_as: Annotated[
         _Vaults,
-        typer.Option("--as", metavar="AGENT", help="An agent whose commits they may push, too."),
+        typer.Option(
+            "--as",
+            metavar="AGENT",
+            help="An agent whose commits they may push; else each without a token here.",
+        ),
     ] = [],  # noqa: B006
     read: Annotated[
         _Vaults, typer.Option("--read", metavar="VAULT", help="May clone and ask (all of it).")
@@ -167,8 +171,10 @@ def log(
 
 
 def _say_scopes(made: Grant, indent: int = 0) -> None:
+    from vaultmem.services.hub.writers import tell_agents
+
     rows: list[tuple[str, Iterable[str]]] = [(s.value, each) for s, each in made.scopes.items()]
-    rows += [("as", (*made.emails, *(f"agent {each}" for each in made.agents)))]
+    rows += [("as", (*made.emails, *map(tell_agents, made.agents)))]
     for name, values in rows:
         if told := ", ".join(values):
             say_painted(f"{'':<{indent}}{name:<8}", "dim", told)

@@ -53,9 +53,9 @@ class Grant(NamedTuple):
     """A token of somebody: by its `id`, with what may be done in which vaults.
 
     `emails` are those that its commits may be by, as `a@b` or `Name <a@b>`; `agents` the agents
-    that they may name, as patterns. `scopes` has patterns of vaults, each with a folder of it where
-    one follows a colon (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for
-    never.
+    that they may name, as patterns, which mean none that has a token of its own. `scopes` has
+    patterns of vaults, each with a folder of it where one follows a colon
+    (`payments:notes/refunds`). Times are in seconds since the epoch, 0 for never.
     """
 
     id: str
@@ -174,7 +174,8 @@ def make_grant(
 ) -> tuple[Grant, str]:
     """Give somebody a token; return the grant, and the token, which nobody can find out again.
 
-    An agent writes as itself, also where that is not said.
+    An agent writes as itself, also where that is not said; a person, where no agents are named,
+    brings the work of all that have no token of their own.
 
     Raises:
         RefusedError: the name, an e-mail or a pattern is none, or nothing would be granted.
@@ -184,7 +185,7 @@ def make_grant(
     if not any(kept.values()):
         raise RefusedError("nothing is granted; add --read, --propose, --write or --own VAULT")
     mails = tuple(dict.fromkeys(map(_check_email, emails)))
-    named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents]))
+    named = tuple(dict.fromkeys([*([name] if kind is Kind.AGENT else []), *agents])) or ("*",)
     if kind is Kind.PERSON and not mails and any(kept[each] for each in _ORDER[1:]):
         raise RefusedError("a person who writes needs --email, as in their commits")
     import secrets  # What git waits for makes no tokens.

@@ -53,8 +53,12 @@ def _find_forgery(visit: Visit, rules: _Rules, commit: NewCommit) -> str:
     """Return what a commit says that is not so, "" if all may be."""
     agents = commit.agents
     for agent in agents:
-        if not any(fnmatchcase(agent, each) for each in rules.agents):
-            return f'names the agent "{_show(agent)}"'
+        is_others = agent.casefold() in rules.others
+        if not any(
+            agent == each if is_others else fnmatchcase(agent, each) for each in rules.agents
+        ):
+            whose = ", which has a token of its own" if is_others else ""
+            return f'names the agent "{_show(agent)}"{whose}'
     for role, (name, mail) in (("author", commit.author), ("committer", commit.committer)):
         if any((name, mail.casefold()) == _identify(visit, agent) for agent in agents):
             continue
@@ -78,8 +82,16 @@ def _identify(visit: Visit, agent: str) -> tuple[str, str]:
 def _how(grant: Grant) -> str:
     if grant.kind is Kind.AGENT:
         return f"commit with `vaultmem checkpoint --agent {grant.name}`, and push only its own"
-    known = ", ".join((*grant.emails, *(f"agent {each}" for each in grant.agents)))
-    return f"you write as {known}; set `git config user.email`, and commit it again"
+    known = ", ".join((*grant.emails, *map(tell_agents, grant.agents)))
+    return (
+        f"you write as {known}; set `git config user.email`, and commit it again, or have an owner "
+        "name the agent with --as"
+    )
+
+
+def tell_agents(pattern: str) -> str:
+    """Return which agents' commits somebody may push."""
+    return "agents without a token here" if pattern == "*" else f"agent {pattern}"
 
 
 def _split(email: str) -> tuple[str, str]:
